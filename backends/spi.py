@@ -1,0 +1,322 @@
+"""What a state backend, a timer queue and a checkpoint storage owe the framework.
+
+What a user sees of state (kinds, namespaces, cache, log, snapshots) is written once in `tidegate.backends.keyed`.
+A backend is only a materialisation: a sorted map from address to bytes that can be cut at a barrier. An *address*
+is opaque here; it starts with the two bytes of its key group, big-endian, and sorts as bytes. The work is split
+between a *description* (`Backend`, `CheckpointStorage`: frozen, picklable, no I/O when made) and the *workers*
+it opens.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, Protocol, TypeAlias
+
+import msgspec
+
+from tidegate.ids import CheckpointId
+from tidegate.keys import KeyGroupRange
+
+__all__ = [
+    "Address",
+    "Backend",
+    "BackendContext",
+    "BaseHandle",
+    "Blobs",
+    "CheckpointStorage",
+    "Chunk",
+    "Cut",
+    "Decision",
+    "Decisions",
+    "Entry",
+    "InlineChunk",
+    "KeyedHandle",
+    "Materialisation",
+    "SnapshotFiles",
+    "StoredChunk",
+    "Timer",
+    "TimerQueue",
+]
+
+Address: TypeAlias = bytes
+Entry: TypeAlias = tuple[Address, bytes | None]
+"""An address and its newest bytes; None says that the address was removed."""
+
+
+class StoredChunk(msgspec.Struct, frozen=True, tag="stored"):
+    """Bytes in a file of the checkpoint storage, checked against `checksum` (xxh3-64) before use."""
+
+    name: str
+    size: int
+    checksum: int
+
+
+class InlineChunk(msgspec.Struct, frozen=True, tag="inline"):
+    """Bytes small enough to live in the metadata itself."""
+
+    data: bytes
+
+
+Chunk: TypeAlias = StoredChunk | InlineChunk
+
+
+class BaseHandle(msgspec.Struct, frozen=True):
+    """A complete materialisation: the backend that wrote it, its format version, its files by local name."""
+
+    backend: str
+    version: int
+    files: tuple[tuple[str, Chunk], ...]
+
+
+class KeyedHandle(msgspec.Struct, frozen=True):
+    """The keyed state of one operator for a range of key groups: a base and the log segments after it."""
+
+    key_groups: KeyGroupRange
+    base: BaseHandle | None
+    segments: tuple[Chunk, ...]
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Everything the handle refers to."""
+        return (*(chunk for _, chunk in self.base.files), *self.segments) if self.base else self.segments
+
+
+class SnapshotFiles(Protocol):
+    """Where snapshots are written to and read from; checksums and small inline chunks are its business."""
+
+    def store(self, data: bytes | Path) -> Chunk:
+        """Make bytes or a local file durable under a new name; safe to call from any thread."""
+        ...
+
+    def fetch(self, chunk: Chunk) -> bytes:
+        """The bytes of `chunk`.
+
+        Raises:
+            StateCorruptError: the file is gone, truncated or differs from its checksum.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BackendContext:
+    """What a materialisation is opened with.
+
+    `directory` is private to it, exists, is empty and is deleted by its owner after `close`.
+    `options` are the backend's own options as plain values.
+    """
+
+    directory: Path
+    files: SnapshotFiles
+    options: Mapping[str, Any]
+
+
+class Cut(ABC):
+    """The content of a materialisation at one barrier, while later epochs already change it."""
+
+    @abstractmethod
+    def publish(self, files: SnapshotFiles, confirmed: BaseHandle | None) -> BaseHandle:
+        """Make the cut durable and say where it is.
+
+        Called once per cut, from a background thread; may block for as long as the upload takes. `confirmed` is
+        the base of the newest decided checkpoint, pinned until this checkpoint ends: its files need no second
+        upload, no other file may be assumed to exist. On return every file is durable. A crash before the
+        return leaves garbage that nobody references; calling it on a new cut after that is safe.
+
+        Raises:
+            UnavailableError: the storage did not take a file; the checkpoint is declined, the job goes on.
+        """
+
+    @abstractmethod
+    def release(self) -> None:
+        """Drop local resources; called once, after `publish` or instead of it. Idempotent."""
+
+
+class Materialisation(ABC):
+    """A sorted map from address to bytes, owned by one subtask and called by its thread alone.
+
+    A crash at any point loses it entirely: it is rebuilt from a `KeyedHandle`, so nothing here needs to be durable.
+    """
+
+    @abstractmethod
+    def get_many(self, addresses: Sequence[Address]) -> list[bytes | None]:
+        """The bytes of each address in the same order, None where there are none.
+
+        Called at most once per batch for the keys that are not cached; may read a local disk, never the network.
+        """
+
+    @abstractmethod
+    def apply(self, entries: Iterable[Entry]) -> None:
+        """Write entries in order; None removes. Called at barriers and on eviction.
+
+        On return `get_many` and `scan` see the entries. Applying the same entries twice changes nothing.
+
+        Raises:
+            StateFormatError: an address or value is larger than this backend can hold.
+            UnavailableError: the local disk did not take them; the subtask fails and is restored.
+        """
+
+    @abstractmethod
+    def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
+        """Entries with first <= address < last, ascending, as they are when the iteration starts.
+
+        May read a local disk. The caller may `apply` while iterating.
+        """
+
+    @abstractmethod
+    def cut(self, checkpoint: CheckpointId) -> Cut:
+        """Freeze the present content; called at a barrier, after `apply` of everything dirty.
+
+        Must be quick: the time may depend on what changed, not on how much there is.
+        """
+
+    def close(self) -> None:  # noqa: B027
+        """Release local resources; called once, also after an error. Nothing is called afterwards."""
+
+
+class Backend(ABC):
+    """Describes a kind of materialisation; found by `name` through the entry points `tidegate.backends`.
+
+    Example:
+        >>> from tidegate.backends.heap import HeapBackend
+        >>> HeapBackend().name
+        'heap'
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def open(self, base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext) -> Materialisation:
+        """A materialisation that holds the entries of `base` within `key_groups`, or nothing without a base.
+
+        Called by the subtask's thread before the first record; may block on storage. `base` was written by this
+        backend in any version up to now.
+
+        Raises:
+            StateCorruptError: a file of the base is missing or damaged.
+            StateFormatError: the base is of a newer version.
+        """
+
+    @abstractmethod
+    def read(self, base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
+        """All entries of a base in ascending order: how another backend, a savepoint or a tool takes them over.
+
+        May block on storage. Raises as `open` does.
+        """
+
+
+class Timer(msgspec.Struct, frozen=True, order=True):
+    """A moment at which a key of an operator wants to be called."""
+
+    time: int
+    key: Any
+    namespace: bytes = b""
+
+
+class TimerQueue(ABC):
+    """The timers of one operator and time service, in state: they survive with the keys they belong to.
+
+    Called by the subtask's thread alone. Registering the same timer again changes nothing. Changes become
+    durable with the next checkpoint; a crash goes back to the timers of the restored one.
+    """
+
+    @abstractmethod
+    def register(self, timer: Timer) -> None:
+        """Remember a timer; called from user functions, must not block."""
+
+    @abstractmethod
+    def delete(self, timer: Timer) -> None:
+        """Forget a timer; one that does not exist is no error. Must not block."""
+
+    @abstractmethod
+    def due(self, until: int) -> Iterator[Timer]:
+        """Remove and return the timers with time <= until, by time.
+
+        Called when time moves on. Timers registered during the iteration and due by `until` are returned by it
+        too. May read local state.
+        """
+
+    @abstractmethod
+    def next_time(self) -> int | None:
+        """The earliest time anything is due, None without timers. Called between batches; must not block."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """The content of a decided name and the tag that a swap must show."""
+
+    tag: str
+    data: bytes
+
+
+class Blobs(ABC):
+    """Files of a checkpoint storage, by name relative to its root; names use `/`. Safe to call from any thread.
+
+    All methods may block and raise `UnavailableError` when the storage does not answer.
+    """
+
+    @abstractmethod
+    def put(self, name: str, source: bytes | Path) -> None:
+        """Write a file. On return it is durable and complete; after a crash in between it does not exist.
+
+        Writing a name again replaces it; the framework never writes different bytes under one name.
+        """
+
+    @abstractmethod
+    def open(self, name: str) -> BinaryIO:
+        """Open for reading.
+
+        Raises:
+            StateCorruptError: there is no such file.
+        """
+
+    @abstractmethod
+    def list(self, prefix: str) -> list[str]:
+        """Names of all complete files that start with `prefix`, sorted."""
+
+    @abstractmethod
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove files; missing ones are no error, so a repeat after a crash is safe."""
+
+
+class Decisions(ABC):
+    """Small records that change atomically, for all processes and hosts that share the storage.
+
+    Safe to call from any thread; all methods may block and raise `UnavailableError`, after which the outcome of a
+    `create` or `swap` is told by `read`.
+    """
+
+    @abstractmethod
+    def create(self, name: str, data: bytes) -> bool:
+        """Write `name` unless it exists. True: it is ours and durable. False: somebody was first."""
+
+    @abstractmethod
+    def swap(self, name: str, old_tag: str | None, data: bytes) -> bool:
+        """Replace `name` if its tag is still `old_tag` (None: if it does not exist).
+
+        True: durable, and `read` of any process gives `data` with a new tag. False: somebody else swapped first.
+        """
+
+    @abstractmethod
+    def read(self, name: str) -> Decision | None:
+        """The newest content, or None if `name` was never written."""
+
+
+class CheckpointStorage(ABC):
+    """Describes where checkpoints live.
+
+    `decisions` is None for a storage that cannot decide atomically: one writer only, said loudly at start.
+    """
+
+    url: str
+
+    @property
+    @abstractmethod
+    def blobs(self) -> Blobs:
+        """The files; opened on first use."""
+
+    @property
+    @abstractmethod
+    def decisions(self) -> Decisions | None:
+        """The decisions; opened on first use."""

@@ -1,0 +1,229 @@
+"""What a connector owes the framework: sources that can go back, sinks that commit in two phases.
+
+A source is a *description* that opens one *enumerator* (on the coordinator: which parts are there, who reads which)
+and one *reader* per subtask. A sink is a description that opens one *writer* per subtask and, if its output must
+appear exactly once, a *committer*. Descriptions are frozen, picklable and do no I/O when made.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import msgspec
+
+from tidegate.clock import Clock
+from tidegate.elements import Batch
+from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
+from tidegate.twophase.spi import Committer, CommitterContext, SinkWriter, WriterContext
+
+__all__ = [
+    "Delivery",
+    "EnumeratorContext",
+    "Finished",
+    "NotYet",
+    "OnBranch",
+    "Poll",
+    "ReaderContext",
+    "Sink",
+    "Source",
+    "SourceReader",
+    "Split",
+    "SplitEnumerator",
+    "SupportsBranch",
+    "SupportsCommit",
+    "SupportsRanges",
+    "SupportsSettled",
+]
+
+
+class Split(msgspec.Struct, frozen=True, tag_field="v", tag=1):
+    """A part of a source with the position to read from; a checkpoint stores it whole.
+
+    Subclasses add where it starts and, if known, where it stops. Their `v` tag is the version of that encoding.
+    """
+
+    id: SplitId
+
+
+S = TypeVar("S", bound=Split)
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """Nothing to read now; worth asking again at `until_ms` (wall time), or when new splits arrive if None."""
+
+    until_ms: int | None = None
+
+
+class Finished:
+    """Nothing will ever come again: all splits are read and no more are promised."""
+
+
+Poll: TypeAlias = Batch | NotYet | Finished
+
+
+class EnumeratorContext(Protocol[S]):
+    """How an enumerator reaches its readers."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many readers there are."""
+        ...
+
+    def assign(self, reader: int, splits: Sequence[S]) -> None:
+        """Give splits to a reader; from here on they are the reader's to snapshot."""
+        ...
+
+    def no_more_splits(self, reader: int) -> None:
+        """Promise a reader that what it has is all it gets."""
+        ...
+
+
+class SplitEnumerator(ABC, Generic[S]):
+    """Finds splits and hands them out. Lives on the coordinator and is called by its thread alone.
+
+    At every moment a split is in exactly one place: with the enumerator, or with one reader.
+    """
+
+    def start(self) -> None:  # noqa: B027
+        """Look for splits; called once, before the first request. May block."""
+
+    @abstractmethod
+    def request(self, reader: int) -> None:
+        """A reader asks for work; answer through the context now or later. Called whenever a reader runs dry."""
+
+    @abstractmethod
+    def give_back(self, splits: Sequence[S]) -> None:
+        """Splits that no reader holds any more, with the positions they were read to.
+
+        Called on restore, before any request, with all splits of all readers of the checkpoint.
+        """
+
+    @abstractmethod
+    def snapshot(self, checkpoint: CheckpointId) -> bytes:
+        """What must not be forgotten besides the readers' splits: at least every split not handed out.
+
+        Called when a checkpoint is triggered, before any barrier is sent. Must not block.
+        """
+
+    def close(self) -> None:  # noqa: B027
+        """Release resources; called once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderContext:
+    """Who the reader is."""
+
+    uid: OperatorUid
+    subtask: Subtask
+    parallelism: int
+    clock: Clock
+
+
+class SourceReader(ABC, Generic[S]):
+    """Reads the splits of one subtask. Called by the subtask's thread alone."""
+
+    @abstractmethod
+    def add_splits(self, splits: Sequence[S]) -> None:
+        """Take splits and read them from the positions they carry. Must not block."""
+
+    @abstractmethod
+    def no_more_splits(self) -> None:
+        """What was added is all there will be. Must not block."""
+
+    @abstractmethod
+    def poll(self, limit: int) -> Poll:
+        """The next records, at most `limit`, all of one split; never blocks longer than a poll timeout.
+
+        Called again and again. The batch is the caller's. After a crash, reading goes on at the positions of the
+        last decided checkpoint.
+
+        Raises:
+            UnavailableError: the system did not answer; the subtask fails and is restored.
+            RecordError: a record cannot be read; handled as `on_error` says.
+        """
+
+    @abstractmethod
+    def snapshot(self, checkpoint: CheckpointId) -> list[S]:
+        """Every unfinished split with the position after the last polled record. Must not block."""
+
+    def close(self) -> None:  # noqa: B027
+        """Release resources; called once, also after an error."""
+
+
+class Source(ABC, Generic[S]):
+    """Describes where records come from.
+
+    Example:
+        >>> from tidegate.connectors.collection import CollectionSource
+        >>> CollectionSource([1, 2, 3]).bounded
+        True
+    """
+
+    split_type: ClassVar[type[Split]]
+    bounded: bool
+
+    @abstractmethod
+    def open_enumerator(self, context: EnumeratorContext[S], restored: bytes | None) -> SplitEnumerator[S]:
+        """The enumerator, going on from the snapshot `restored` if there is one. No I/O before `start`."""
+
+    @abstractmethod
+    def open_reader(self, context: ReaderContext) -> SourceReader[S]:
+        """A reader without splits. May connect."""
+
+
+@runtime_checkable
+class SupportsRanges(Protocol[S]):
+    """A source whose splits can be bounded in advance, so that a part of one can be read again exactly."""
+
+    def bound(self, split: S, records: int) -> tuple[S, S | None]:
+        """At most the next `records` of a split, and the rest if there is any. Pure."""
+        ...
+
+
+@runtime_checkable
+class SupportsSettled(Protocol):
+    """A reader that tells the outside how far the pipeline is, such as a consumer group's offsets."""
+
+    def settled(self, checkpoint: CheckpointId) -> None:
+        """All output up to this checkpoint is visible. Must not block; losing the call is no harm."""
+        ...
+
+
+Delivery = Literal["exactly-once", "at-least-once", "none"]
+
+
+class Sink(ABC):
+    """Describes where records go."""
+
+    delivery: Delivery
+    """What a reader of the output sees after failures."""
+
+    @abstractmethod
+    def open_writer(self, context: WriterContext) -> SinkWriter:
+        """A writer; opened after everything earlier is settled or aborted. May connect."""
+
+
+@runtime_checkable
+class SupportsCommit(Protocol):
+    """A sink whose writers return committables."""
+
+    def open_committer(self, context: CommitterContext) -> Committer:
+        """A committer, in any process. May connect."""
+        ...
+
+
+OnBranch = Literal["refuse", "append"]
+
+
+@runtime_checkable
+class SupportsBranch(Protocol):
+    """A sink that says what happens to output committed after the checkpoint a branch goes back to."""
+
+    @property
+    def on_branch(self) -> OnBranch:
+        """`refuse`: do not start; `append`: leave it and write the replayed records again."""
+        ...

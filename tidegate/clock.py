@@ -1,0 +1,95 @@
+"""The only place that reads a clock or makes random names.
+
+Everything else takes a `Clock`, so tests and the simulation decide what time it is.
+
+Example:
+    >>> clock = ManualClock(now_ms=1_000)
+    >>> clock.advance(250)
+    >>> clock.now_ms()
+    1250
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from typing import Protocol
+
+__all__ = ["SYSTEM_CLOCK", "Clock", "ManualClock", "SystemClock", "new_id", "new_token"]
+
+
+class Clock(Protocol):
+    """What time it is; `now_ms` is wall time, `monotonic` only measures distances."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch; may jump when the machine's clock is set."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never goes back; comparable within one process only."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass; only for waiting on something outside the process."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now_ms(self) -> int:
+        """Wall time in milliseconds."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary start."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Block the calling thread."""
+        time.sleep(seconds)
+
+
+class ManualClock:
+    """A clock that moves only when told to; safe to share between threads."""
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self._now_ms = now_ms
+        self._start_ms = now_ms
+        self._lock = threading.Lock()
+
+    def now_ms(self) -> int:
+        """The time it was last moved to."""
+        return self._now_ms
+
+    def monotonic(self) -> float:
+        """Seconds since it was made."""
+        return (self._now_ms - self._start_ms) / 1_000
+
+    def sleep(self, seconds: float) -> None:
+        """Advance instead of waiting."""
+        self.advance(int(seconds * 1_000))
+
+    def advance(self, milliseconds: int) -> None:
+        """Move forward."""
+        with self._lock:
+            self._now_ms += milliseconds
+
+
+SYSTEM_CLOCK = SystemClock()
+
+
+def new_id(length: int = 16) -> str:
+    """A random name of `length` hexadecimal characters.
+
+    Example:
+        >>> len(new_id(8))
+        8
+    """
+    return secrets.token_hex((length + 1) // 2)[:length]
+
+
+def new_token() -> str:
+    """A random secret for authentication between a job's own processes."""
+    return secrets.token_hex(32)

@@ -1,0 +1,101 @@
+"""What travels between operators: batches of records, and control elements between them, in order.
+
+Example:
+    >>> batch = Batch([3, 4], timestamps=[10, 11])
+    >>> len(batch), batch.timestamps
+    (2, [10, 11])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tidegate.ids import CheckpointId, SplitId
+
+__all__ = [
+    "MAX_WATERMARK",
+    "MIN_WATERMARK",
+    "Barrier",
+    "Batch",
+    "Control",
+    "Element",
+    "EndOfInput",
+    "Idle",
+    "Origin",
+    "RowKind",
+    "Watermark",
+]
+
+MIN_WATERMARK = -(2**63)
+MAX_WATERMARK = 2**63 - 1
+
+
+class RowKind(IntEnum):
+    """What a change record does to the table it belongs to."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    @property
+    def short(self) -> str:
+        """The two characters printed in front of a changed row."""
+        return ("+I", "-U", "+U", "-D")[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the records of a batch were read: one split, one position per record."""
+
+    split: SplitId
+    positions: Sequence[int]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Records as parallel lists; the unit that moves between operators.
+
+    `timestamps`, `keys` and `kinds` are None where no record has one. A batch is owned by whoever holds it:
+    nobody changes the lists after handing the batch on.
+    """
+
+    values: list[Any]
+    timestamps: list[int] | None = None
+    keys: list[Any] | None = None
+    kinds: list[RowKind] | None = None
+    origin: Origin | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class Watermark(msgspec.Struct, frozen=True, tag=True):
+    """No record with a timestamp at or below `timestamp` is expected any more."""
+
+    timestamp: int
+
+
+class Barrier(msgspec.Struct, frozen=True, tag=True):
+    """Everything before it belongs to `checkpoint`, everything after it does not."""
+
+    checkpoint: CheckpointId
+
+
+class Idle(msgspec.Struct, frozen=True, tag=True):
+    """The input sends nothing for now and does not hold the watermark back."""
+
+    idle: bool
+
+
+class EndOfInput(msgspec.Struct, frozen=True, tag=True):
+    """Nothing follows."""
+
+
+Control: TypeAlias = Watermark | Barrier | Idle | EndOfInput
+Element: TypeAlias = Batch | Control

@@ -1,0 +1,95 @@
+"""Every error tidegate raises on purpose, cut by what its reader does next.
+
+All derive from `TidegateError` and survive pickling, because they cross processes.
+
+Example:
+    >>> import pickle
+    >>> pickle.loads(pickle.dumps(ConfigError("unknown option 'statte'")))
+    ConfigError("unknown option 'statte'")
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "CommitFailedError",
+    "CommitUnknownError",
+    "ConfigError",
+    "FencedError",
+    "InternalError",
+    "JobFailedError",
+    "MissingExtraError",
+    "RecordError",
+    "StateCorruptError",
+    "StateFormatError",
+    "TidegateError",
+    "UnavailableError",
+    "UserCodeError",
+]
+
+
+class TidegateError(Exception):
+    """Base of all errors tidegate raises on purpose; catch it to catch them all."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.args, dict(self.__dict__), tuple(getattr(self, "__notes__", ()))))
+
+
+class ConfigError(TidegateError, ValueError):
+    """The program, an option or the command line is wrong; fix what the message names."""
+
+
+class MissingExtraError(TidegateError, ImportError):
+    """An optional library is not installed; run the command in the message."""
+
+
+class UnavailableError(TidegateError):
+    """An external system or storage did not answer; the operation can be tried again."""
+
+
+class FencedError(TidegateError):
+    """A newer owner exists; this process must stop and must not try again."""
+
+
+class CommitFailedError(TidegateError):
+    """The outcome is known and is not what was decided; the message says what is visible and the ways on."""
+
+
+class CommitUnknownError(TidegateError):
+    """Whether a commit happened cannot be told; ask the external system before anything else."""
+
+
+class StateFormatError(TidegateError):
+    """State was written by another version or with another type; restore an older one or migrate."""
+
+
+class StateCorruptError(TidegateError):
+    """State is damaged or a file is gone; restore an older checkpoint."""
+
+
+class RecordError(TidegateError, ValueError):
+    """A record or key cannot be carried without changing it; the message says what to use instead."""
+
+
+class UserCodeError(TidegateError):
+    """A user function raised; its own exception is the cause, the message says where the record came from."""
+
+
+class JobFailedError(TidegateError):
+    """The job ended in failure; the cause is the last failure, restarts are exhausted."""
+
+
+class InternalError(TidegateError):
+    """An invariant of tidegate itself does not hold; please report it with the message."""
+
+
+def _rebuild(
+    cls: type[TidegateError], args: tuple[Any, ...], state: dict[str, Any], notes: tuple[str, ...]
+) -> TidegateError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    for note in notes:
+        error.add_note(note)
+    return error

@@ -1,0 +1,134 @@
+"""Named crash points: where a test, and nobody else, makes a process die.
+
+A point costs one comparison while nothing is armed. An armed point writes a witness file before it strikes, so a
+test can prove that the process died there, and strikes only once however often the job restarts.
+
+Example:
+    >>> point("checkpoint.before-swap")  # nothing armed: nothing happens
+    >>> parse("sink.after-prepare@2")
+    (Fault(point='sink.after-prepare', hit=2, role='', action='kill'),)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, cast
+
+from tidegate.errors import ConfigError
+
+__all__ = ["POINTS", "Fault", "arm", "disarm", "parse", "point"]
+
+POINTS = (
+    "task.after-batch",
+    "task.before-snapshot",
+    "task.after-snapshot",
+    "task.before-ack",
+    "sink.before-flush",
+    "sink.after-prepare",
+    "checkpoint.before-metadata",
+    "checkpoint.after-metadata",
+    "checkpoint.before-swap",
+    "checkpoint.after-swap",
+    "commit.before",
+    "commit.between",
+    "commit.after",
+    "checkpoint.before-settled",
+    "checkpoint.after-settled",
+    "restore.before-settle",
+    "restore.after-settle",
+)
+"""Every step of the protocol at which a process may die, in the order a checkpoint passes them."""
+
+Action = Literal["kill", "raise"]
+
+
+class InjectedFault(RuntimeError):
+    """Raised by a fault with the action `raise`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Strike at the `hit`-th passing of `point` in a process whose role starts with `role`."""
+
+    point: str
+    hit: int = 1
+    role: str = ""
+    action: Action = "kill"
+
+
+class _Armed:
+    def __init__(self, faults: tuple[Fault, ...], role: str, witnesses: Path) -> None:
+        self._faults = faults
+        self._role = role
+        self._witnesses = witnesses
+        self._passed: Counter[str] = Counter()
+
+    def pass_by(self, name: str) -> None:
+        self._passed[name] += 1
+        for number, fault in enumerate(self._faults):
+            if fault.point == name and fault.hit == self._passed[name] and self._role.startswith(fault.role):
+                self._strike(number, fault)
+
+    def _strike(self, number: int, fault: Fault) -> None:
+        witness = self._witnesses / f"{number}-{fault.point}"
+        try:
+            handle = os.open(witness, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        except FileExistsError:
+            return
+        os.write(handle, f"{os.getpid()} {self._role}\n".encode())
+        os.fsync(handle)
+        os.close(handle)
+        if fault.action == "raise":
+            raise InjectedFault(f"injected at {fault.point}")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+_armed: _Armed | None = None
+
+
+def point(name: str) -> None:
+    """Die here if a test asked for it."""
+    if _armed is not None:
+        _armed.pass_by(name)
+
+
+def arm(faults: tuple[Fault, ...], role: str, witnesses: Path) -> None:
+    """Make this process, known as `role`, strike at `faults`; witness files go to `witnesses`."""
+    global _armed
+    witnesses.mkdir(parents=True, exist_ok=True)
+    _armed = _Armed(faults, role, witnesses) if faults else None
+
+
+def disarm() -> None:
+    """Forget every fault of this process."""
+    global _armed
+    _armed = None
+
+
+def parse(text: str) -> tuple[Fault, ...]:
+    """Read `[role/]point[@hit][!action]`, separated by commas.
+
+    Raises:
+        ConfigError: a point or action that does not exist.
+    """
+    return tuple(_parse_one(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _parse_one(text: str) -> Fault:
+    rest, _, action = text.partition("!")
+    rest, _, hit = rest.partition("@")
+    role, _, name = rest.rpartition("/")
+    if name not in POINTS:
+        near = get_close_matches(name, POINTS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"unknown crash point {name!r}{hint}")
+    if action not in ("", "kill", "raise"):
+        raise ConfigError(f"crash point {name!r}: unknown action {action!r}; expected 'kill' or 'raise'")
+    if hit and not hit.isdigit():
+        raise ConfigError(f"crash point {name!r}: hit is {hit!r}; expected a number")
+    return Fault(name, int(hit or 1), role, cast("Action", action or "kill"))

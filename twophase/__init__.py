@@ -1,0 +1,1 @@
+"""Two-phase commit: what sinks implement, and the ledger that settles what they prepared."""

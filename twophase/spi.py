@@ -1,0 +1,160 @@
+"""What a sink owes the framework so that its output appears exactly once.
+
+A *writer* (one per subtask) makes records durable but invisible and names them in a *committable*. Only after the
+checkpoint that holds the committable is decided does a *committer*, in whatever process, make it visible.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from tidegate.clock import Clock
+from tidegate.elements import Batch
+from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
+
+__all__ = [
+    "CommitAnswer",
+    "Committable",
+    "Committer",
+    "CommitterContext",
+    "SinkWriter",
+    "SupportsWriterState",
+    "WriterContext",
+]
+
+
+class CommitAnswer(Enum):
+    """What an external system says about one committable."""
+
+    COMMITTED = "committed"
+    """This call made it visible."""
+    ALREADY_COMMITTED = "already committed"
+    """An earlier call did; the system itself, not an error code, proves it."""
+    RETRY = "retry"
+    """Nothing changed; ask again later."""
+    ABORTED = "aborted"
+    """It is not visible and never will be; the system proves it."""
+    UNKNOWN = "unknown"
+    """It cannot be told; never replaced by another answer because it is likely."""
+
+
+class Committable(msgspec.Struct, frozen=True):
+    """Prepared work: all another process needs to commit it.
+
+    `payload` is the sink's own, versioned encoding; `describe` and `records` are for the people who read errors.
+    """
+
+    uid: OperatorUid
+    subtask: int
+    checkpoint: CheckpointId
+    payload: bytes
+    describe: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriterContext:
+    """Who the writer is. (pipeline, uid, lineage, branch, subtask) names its work outside, never a run id."""
+
+    pipeline: PipelineId
+    uid: OperatorUid
+    subtask: Subtask
+    parallelism: int
+    lineage: LineageId
+    branch: Branch
+    attempt: str
+    """Differs between two executions of the same epoch; names what must not clash before the decision."""
+    restored: tuple[bytes, ...]
+    """States of the writers that now belong to this one; empty unless the writer `SupportsWriterState`."""
+    clock: Clock
+
+
+class SinkWriter(ABC):
+    """Writes the records of one subtask. Called by the subtask's thread alone."""
+
+    @abstractmethod
+    def write(self, batch: Batch) -> None:
+        """Take a batch; called for each one, may buffer, may block while the system pushes back.
+
+        The batch's lists are the writer's to read until it returns. After a crash everything since the last
+        decided checkpoint is written again.
+
+        Raises:
+            UnavailableError: the system did not answer; the subtask fails and is restored.
+            FencedError: a newer writer owns this work; the subtask stops for good.
+            RecordError: a record cannot be written; handled as `on_error` says.
+        """
+
+    @abstractmethod
+    def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
+        """Make everything written so far durable but invisible.
+
+        Called by the subtask's thread once per checkpoint, after the barrier and before the ack, and once more at
+        the end of a bounded input. May block. After it returns a crash must not lose the data: the payload alone
+        is enough for another process to commit it. Not called twice for one checkpoint in one attempt.
+
+        Returns:
+            Payload, description and number of records, or None if nothing was written since the last call.
+
+        Raises:
+            UnavailableError: the checkpoint is declined.
+            FencedError: a newer writer owns this work; the subtask stops for good.
+        """
+
+    def close(self) -> None:  # noqa: B027
+        """Release resources; what was prepared stays prepared. Called once, also after an error."""
+
+
+@runtime_checkable
+class SupportsWriterState(Protocol):
+    """A writer with something to remember besides committables, such as the valid length of an open file."""
+
+    def snapshot(self, checkpoint: CheckpointId) -> bytes:
+        """The state at the barrier; called right after `prepare`, must not block."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommitterContext:
+    """Whose work may be committed or aborted: this pipeline's and this operator's, nothing else."""
+
+    pipeline: PipelineId
+    uid: OperatorUid
+    lineage: LineageId
+    clock: Clock
+
+
+class Committer(ABC):
+    """Makes prepared work visible or removes it. Holds no state that a crash could lose."""
+
+    @abstractmethod
+    def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+        """Make each committable visible and answer for each, in order.
+
+        Called only after the checkpoint is decided; by a background thread of the subtask, or by the ledger of
+        the coordinator after a crash. May block. Idempotent: called again with the same committables, by any
+        process, it finds out what happened and says so. Never raises for one committable alone.
+
+        Raises:
+            FencedError: this pipeline has a newer owner; nothing more was done.
+        """
+
+    @abstractmethod
+    def abort_except(self, keep: Sequence[Committable]) -> int:
+        """Remove every prepared or open piece of this pipeline's and operator's work that `keep` does not name.
+
+        Called on start, after settlement and before any writer opens, and after a declined epoch. May block.
+        Idempotent. Never touches what is visible.
+
+        Returns:
+            How many pieces were removed.
+        """
+
+    def close(self) -> None:  # noqa: B027
+        """Release resources; called once."""
