@@ -1,0 +1,50 @@
+# What a developer types. The work is done by the small scripts in .ci/; everything is installed into .venv/.
+
+SHELL := /bin/bash
+PY := .venv/bin/python -P
+PYTEST := $(PY) -m pytest
+FAST := not service and not spark and not crash
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast check bench soak coverage-spec view lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+setup: ## create or repair .venv with everything a developer needs
+	@.ci/setup dev
+
+demo: ## see a pipeline survive kill -9 (SABOTAGE=1 breaks it on purpose)
+	@.ci/setup demo
+	@.venv/bin/tidegate demo $(if $(SABOTAGE),--sabotage)
+
+test: setup ## run every test (needs Java 17 for the Kafka and Spark tests)
+	@.ci/java
+	@$(PYTEST) $(ARGS)
+
+test-fast: setup ## run the tests that need no server, no Spark and no kill -9
+	@$(PYTEST) -m "$(FAST)" $(ARGS)
+
+check: setup ## format, lint, types, import contracts, budgets
+	@.ci/check
+
+bench: setup ## run the benchmarks, results go to benchmarks/results/
+	@.ci/java
+	@$(PY) -m benchmarks $(ARGS)
+
+soak: setup ## run every test with the long property and simulation profile
+	@.ci/java
+	@$(PYTEST) --profile=long $(ARGS)
+
+coverage-spec: setup ## which acceptance examples pass (SHOW=002/AX-08 prints the asserts, LAST=1 runs nothing)
+	@$(PY) .ci/coverage_spec.py $(if $(SHOW),--show $(SHOW)) $(if $(LAST),--last)
+
+view: ## link the package into .view/ for type checkers and import-linter
+	@python3 .ci/view.py
+
+lock: setup ## resolve pyproject.toml into requirements/*.txt
+	@.ci/lock
+
+clean: ## remove everything that make created
+	rm -rf .venv .view .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
