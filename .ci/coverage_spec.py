@@ -1,0 +1,128 @@
+"""Say which acceptance examples have a passing test, or print what the tests behind one of them assert.
+
+See docs/acceptance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "tests" / "spec" / "examples.toml"
+RECORD = ROOT / ".cache" / "spec.json"
+
+Results = dict[str, dict[str, bool]]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the marked tests unless told not to, and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--show", metavar="ID", help="print the asserts in the tests of one id, such as 002/AX-08"
+    )
+    parser.add_argument("--last", action="store_true", help="report the last run instead of running tests")
+    options = parser.parse_args(argv)
+    listed = tomllib.loads(EXAMPLES.read_text(encoding="utf-8"))
+    sentences: dict[str, str] = {**listed["examples"], **listed["items"]}
+    if options.show:
+        return show(options.show, sentences)
+    if not options.last:
+        RECORD.unlink(missing_ok=True)
+        subprocess.run([sys.executable, "-P", "-m", "pytest", "-q", "-m", "spec"], cwd=ROOT, check=False)
+    results = read_record()
+    report(sentences, results)
+    return 0 if all(all(tests.values()) for tests in results.values()) else 1
+
+
+def read_record() -> Results:
+    """Per id, the tests that cite it and whether each passed."""
+    results: Results = defaultdict(dict)
+    if RECORD.exists():
+        for nodeid, outcome in json.loads(RECORD.read_text(encoding="utf-8")).items():
+            for cited in outcome["ids"]:
+                results[cited][nodeid] = outcome["passed"]
+    return results
+
+
+def report(sentences: dict[str, str], results: Results) -> None:
+    """One line per id, then totals per group."""
+    totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for cited, sentence in sentences.items():
+        tests = results.get(cited, {})
+        state = "-" if not tests else "passed" if all(tests.values()) else "FAILED"
+        print(f"{cited:12} {state:7} {len(tests):3}  {sentence}")
+        counts = totals[cited[:3]]
+        counts[0] += state == "passed"
+        counts[1] += 1
+    for group, (passed, of) in sorted(totals.items()):
+        print(f"{group}: {passed} of {of}")
+    print(f"in all: {sum(t[0] for t in totals.values())} of {len(sentences)} have passing tests")
+
+
+def show(cited: str, sentences: dict[str, str]) -> int:
+    """Print the sentence of an id and every assertion in the tests that cite it."""
+    if cited not in sentences:
+        print(f"unknown id {cited!r}; expected one of {EXAMPLES.relative_to(ROOT)}", file=sys.stderr)
+        return 2
+    print(f"{cited}: {sentences[cited]}")
+    found = False
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        for function in citing(ast.parse(text), cited):
+            found = True
+            print(f"\n{path.relative_to(ROOT)}:{function.lineno} {function.name}")
+            for node in assertions(function):
+                print(f"    {ast.get_source_segment(text, node)}")
+    if not found:
+        print("no test cites it yet")
+    return 0
+
+
+def citing(
+    node: ast.AST, cited: str, inherited: bool = False
+) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The test functions under `node` that carry the mark themselves, by a parameter, or through their class."""
+    functions = []
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            marked = inherited or any(cited in marks(decorator) for decorator in child.decorator_list)
+            if isinstance(child, ast.ClassDef):
+                functions += citing(child, cited, marked)
+            elif marked and child.name.startswith("test_"):
+                functions.append(child)
+    return functions
+
+
+def marks(node: ast.AST) -> set[str]:
+    """Every id given to `pytest.mark.spec(...)` below `node`."""
+    return {
+        argument.value
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "spec"
+        for argument in call.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    }
+
+
+def assertions(function: ast.AST) -> list[ast.AST]:
+    """`assert` statements and `pytest.raises(...)` calls in the order they stand."""
+    found = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assert)
+        or (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "raises"
+        )
+    ]
+    return sorted(found, key=lambda node: node.lineno)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

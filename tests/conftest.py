@@ -1,0 +1,103 @@
+"""What holds for every test: profiles, no silent skips, seconds per folder, and a record of the acceptance examples.
+
+A test that does not run proves nothing, so a skip or an expected failure counts as a failure. What each marked
+test proved is written to `.cache/spec.json`, where `make coverage-spec` finds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+Profile = Literal["dev", "ci", "long"]
+
+TESTS = Path(__file__).resolve().parent
+RECORD = TESTS.parent / ".cache" / "spec.json"
+HYPOTHESIS_PROFILES: dict[Profile, str] = {"dev": "dev", "ci": "ci", "long": "nightly"}
+
+settings.register_profile("dev", max_examples=50, deadline=None)
+settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile(
+    "nightly", max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+seconds_per_folder: dict[str, float] = defaultdict(float)
+outcomes: dict[str, dict[str, Any]] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--profile",
+        choices=sorted(HYPOTHESIS_PROFILES),
+        default="ci" if os.environ.get("CI") == "true" else "dev",
+        help="how long properties and simulations search: dev, ci (same examples every time) or long",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile(HYPOTHESIS_PROFILES[config.getoption("--profile")])
+
+
+@pytest.fixture(scope="session")
+def profile(pytestconfig: pytest.Config) -> Profile:
+    """How long a test that searches may search."""
+    chosen: Profile = pytestconfig.getoption("--profile")
+    return chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _refuse_skip(report)
+    seconds_per_folder[_folder(item.path)] += report.duration
+    _record(item, report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if seconds_per_folder:
+        terminalreporter.section("seconds per folder")
+        for folder, seconds in sorted(seconds_per_folder.items()):
+            terminalreporter.line(f"{seconds:9.1f}  {folder}")
+
+
+def pytest_sessionfinish() -> None:
+    if outcomes:
+        RECORD.parent.mkdir(exist_ok=True)
+        RECORD.write_text(json.dumps(outcomes, indent=1, sort_keys=True), encoding="utf-8")
+
+
+def _folder(path: Path) -> str:
+    relative = path.relative_to(TESTS) if path.is_relative_to(TESTS) else Path()
+    return "/".join(("tests", *relative.parts[:-1][:1]))
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    expected_failure = hasattr(report, "wasxfail")
+    if report.outcome == "skipped" or expected_failure:
+        kind = "expected to fail" if expected_failure else "skipped"
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} was {kind}; here every test runs and counts: {report.longrepr}"
+        if expected_failure:
+            del report.wasxfail
+
+
+def _record(item: pytest.Item, report: pytest.TestReport) -> None:
+    ids = [spec for mark in item.iter_markers("spec") for spec in mark.args]
+    if ids:
+        entry = outcomes.setdefault(item.nodeid, {"ids": ids, "passed": True})
+        entry["passed"] = bool(entry["passed"] and report.passed)
