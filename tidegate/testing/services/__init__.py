@@ -1,0 +1,13 @@
+"""Real servers on loopback for tests and for trying things; nothing of them stays behind.
+
+with KafkaService() as kafka, PostgresService() as postgres:
+    ...
+"""
+
+from __future__ import annotations
+
+from tidegate.testing.services.kafka import KafkaService as KafkaService
+from tidegate.testing.services.postgres import PostgresService as PostgresService
+from tidegate.testing.services.service import Service as Service
+
+__all__ = ["KafkaService", "PostgresService", "Service"]
