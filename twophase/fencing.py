@@ -1,0 +1,91 @@
+"""Who may run a pipeline: the rules of its lease.
+
+Pure. The lease is stored with the decision, so only the holder of the newest fencing term can decide a checkpoint;
+these rules only keep two live starts from fighting over it.
+
+Example:
+    >>> me = Lease("here", "boot", 12, 99, FencingTerm(0), RunId("run"))
+    >>> judge(None, me, holder_alive=None, unchanged_ms=0)
+    Take(term=1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from tidegate.ids import FencingTerm, RunId
+
+__all__ = ["LEASE_MS", "Lease", "Refuse", "Take", "Verdict", "Wait", "judge"]
+
+LEASE_MS = 10_000
+"""How long a lease of another machine must stand still before it counts as left behind."""
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The process that owns a pipeline, named so that it can be found and cannot be mistaken for another."""
+
+    host: str
+    boot_id: str
+    """The boot and the process namespace `pid` is valid in."""
+    pid: int
+    start_time: int
+    """When the process started, in clock ticks since boot: tells a reused pid apart."""
+    term: FencingTerm
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """The pipeline is free; own it under this term."""
+
+    term: FencingTerm
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nobody can tell whether the holder lives; look again after this time."""
+
+    remaining_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The holder lives; do not start."""
+
+    reason: str
+
+
+Verdict: TypeAlias = Take | Wait | Refuse
+
+
+def judge(
+    current: Lease | None,
+    me: Lease,
+    *,
+    holder_alive: bool | None,
+    unchanged_ms: int,
+    lease_ms: int = LEASE_MS,
+) -> Verdict:
+    """Whether `me` may own the pipeline that `current` holds.
+
+    Args:
+        current: The lease as stored, None if nobody ever held it or it was given up.
+        me: Who wants it; its term does not matter.
+        holder_alive: What this machine knows about the holder, None if it runs (or ran) elsewhere.
+        unchanged_ms: How long the stored lease was seen not to change.
+        lease_ms: How long that must be.
+    """
+    if current is None:
+        return Take(FencingTerm(1))
+    following = Take(FencingTerm(current.term + 1))
+    if current.run == me.run or holder_alive is False:
+        return following
+    if holder_alive:
+        return Refuse(
+            f"the pipeline is already running as run {current.run} on host {current.host}, boot {current.boot_id}, "
+            f"pid {current.pid}, started at tick {current.start_time}; stop it first"
+        )
+    return following if unchanged_ms >= lease_ms else Wait(lease_ms - unchanged_ms)

@@ -1,0 +1,47 @@
+"""This process as a lease names it, and whether the process a lease names still lives."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+from tidegate.twophase.fencing import Lease
+
+from tidegate.ids import FencingTerm, RunId
+
+__all__ = ["alive", "this_process"]
+
+_PROC = Path("/proc")
+
+
+def this_process(term: FencingTerm, run: RunId) -> Lease:
+    """A lease for the calling process."""
+    pid = os.getpid()
+    started = _start_time(pid)
+    assert started is not None, "the calling process is alive"
+    return Lease(socket.gethostname(), _boot_id(), pid, started, term, run)
+
+
+def alive(lease: Lease) -> bool | None:
+    """Whether the holder still runs; None if it belongs to another machine, boot or process namespace."""
+    if (lease.host, lease.boot_id) != (socket.gethostname(), _boot_id()):
+        return None
+    return _start_time(lease.pid) == lease.start_time
+
+
+def _boot_id() -> str:
+    # Containers share the machine's boot id but not its pids; a pid means something only within its namespace.
+    boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}:{(_PROC / 'self/ns/pid').stat().st_ino}"
+
+
+def _start_time(pid: int) -> int | None:
+    """When a live process started, None if there is none; a zombie runs no more."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The second field is the command in brackets and may itself hold spaces and brackets.
+    state, *fields = text.rpartition(")")[2].split()
+    return None if state in "ZX" else int(fields[18])
