@@ -1,0 +1,124 @@
+"""A record whose fields are known only at run time: positional, optionally named, with a change kind.
+
+Example:
+    >>> row = Row(id=7, name="ada")
+    >>> row.name, row[0], row
+    ('ada', 7, Row(id=7, name='ada'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tidegate.elements import RowKind
+from tidegate.errors import ConfigError
+
+__all__ = ["Row"]
+
+
+class Row:
+    """Values by position, and by name where names were given; mutable, so it has no hash and is no key."""
+
+    __slots__ = ("_kind", "_names", "_values")
+
+    _kind: RowKind
+    _names: tuple[str, ...]
+    _values: list[Any]
+
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        if values and fields:
+            raise ConfigError("a row has positional or named fields; got both; name all of them or none")
+        object.__setattr__(self, "_values", list(fields.values() if fields else values))
+        object.__setattr__(self, "_names", tuple(fields))
+        object.__setattr__(self, "_kind", RowKind.INSERT)
+
+    @classmethod
+    def of(cls, values: Sequence[Any], names: Sequence[str] = (), kind: RowKind = RowKind.INSERT) -> Row:
+        """A row from its parts.
+
+        Raises:
+            ConfigError: names and values differ in number, or a name repeats.
+        """
+        row = cls(*values)
+        row.set_field_names(names)
+        row.set_row_kind(kind)
+        return row
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The field names, empty when the row is positional."""
+        return self._names
+
+    def get_row_kind(self) -> RowKind:
+        """What the row does to the table it belongs to."""
+        return self._kind
+
+    def set_row_kind(self, kind: RowKind) -> None:
+        """Say what the row does to the table it belongs to."""
+        object.__setattr__(self, "_kind", RowKind(kind))
+
+    def set_field_names(self, names: Sequence[str]) -> None:
+        """Name the fields in order; no names make the row positional.
+
+        Raises:
+            ConfigError: names and values differ in number, or a name repeats.
+        """
+        if names and (len(names) != len(self._values) or len(set(names)) != len(names)):
+            raise ConfigError(
+                f"row field names do not fit; got {list(names)}; expected {len(self._values)} different ones"
+            )
+        object.__setattr__(self, "_names", tuple(names))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name; positional fields are called f0, f1, ...."""
+        names = self._names or tuple(f"f{index}" for index in range(len(self._values)))
+        return dict(zip(names, self._values, strict=True))
+
+    def __getitem__(self, field: int | str) -> Any:
+        return self._values[self._index(field)]
+
+    def __setitem__(self, field: int | str, value: Any) -> None:
+        self._values[self._index(field)] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Row.__slots__ and name in self._names:
+            return self._values[self._names.index(name)]
+        raise AttributeError(f"row has no field {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._names:
+            raise AttributeError(f"row has no field {name!r}")
+        self._values[self._names.index(name)] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Row:
+            return NotImplemented
+        return (self._kind, self._names, self._values) == (other._kind, other._names, other._values)
+
+    __hash__ = None  # type: ignore[assignment]  # mutable values have no hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Row.of, (self._values, self._names, self._kind))
+
+    def __repr__(self) -> str:
+        fields = (
+            (f"{name}={value!r}" for name, value in zip(self._names, self._values, strict=True))
+            if self._names
+            else map(repr, self._values)
+        )
+        kind = "" if self._kind is RowKind.INSERT else self._kind.short
+        return f"{kind}Row({', '.join(fields)})"
+
+    def _index(self, field: int | str) -> int:
+        if isinstance(field, int):
+            return field
+        if field not in self._names:
+            raise KeyError(f"row has no field {field!r}")
+        return self._names.index(field)
