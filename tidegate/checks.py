@@ -53,7 +53,7 @@ _EXACT: Final[dict[Kind, type[Any]]] = {
     Kind.ROW: Row,
 }
 _BITS: Final = {Kind.BYTE: 8, Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
-_EXTRA: Final = {
+_EXTRA: Final[dict[Kind, str]] = {
     Kind.DECIMAL: "not {0}.is_snan()",
     Kind.TIME: "{0}.tzinfo is None and not {0}.fold",
     Kind.TIMESTAMP: "{0}.tzinfo is None and not {0}.fold",
@@ -135,8 +135,8 @@ class _Source:
             case Kind.ROW:
                 head = f"{self._exact(info, value)} and {value}.names == {info.names!r}"
                 return f"{head} and {self._call(Types.TUPLE(info.items), f'tuple({value})')}"
-            case kind:
-                extra = _EXTRA.get(kind)
+            case _:
+                extra = _EXTRA.get(info.kind)
                 return self._exact(info, value) + (f" and {extra.format(value)}" if extra else "")
 
     def _exact(self, info: TypeInformation, value: str) -> str:

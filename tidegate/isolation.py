@@ -59,7 +59,7 @@ def isolate(value: Any) -> Any:
 
 def is_immutable(value: Any) -> bool:
     """Whether nothing inside the value can change: atoms, enum members, and tuples and frozen records of them."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _ATOMS:
         return True
     if kind is tuple or kind is frozenset:
