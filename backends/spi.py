@@ -188,7 +188,9 @@ class Backend(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def open(self, base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext) -> Materialisation:
+    def open(
+        self, base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext
+    ) -> Materialisation:
         """A materialisation that holds the entries of `base` within `key_groups`, or nothing without a base.
 
         Called by the subtask's thread before the first record; may block on storage. `base` was written by this

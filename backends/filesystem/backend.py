@@ -1,0 +1,36 @@
+"""The filesystem backend, the default: state in memory, bases as files of the checkpoint storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tidegate.backends.heap.materialisation import MemoryMaterialisation, open_in_memory, read_base
+from tidegate.backends.spi import Address, Backend, BackendContext, BaseHandle, SnapshotFiles
+
+from tidegate.keys import KeyGroupRange
+
+__all__ = ["FilesystemBackend"]
+
+
+@dataclass(frozen=True, slots=True)
+class FilesystemBackend(Backend):
+    """State in memory; bases on the storage. It takes no options.
+
+    Example:
+        >>> FilesystemBackend().name
+        'filesystem'
+    """
+
+    name: ClassVar[str] = "filesystem"
+
+    def open(
+        self, base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext
+    ) -> MemoryMaterialisation:
+        """The base's entries in memory."""
+        return open_in_memory(self.name, SnapshotFiles.store, base, key_groups, context)
+
+    def read(self, base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
+        """The base's entries."""
+        return read_base(base, context)

@@ -1,0 +1,155 @@
+"""A materialisation in memory, shared by the heap and the filesystem backend; only where a base goes differs.
+
+A cut costs nothing that grows with the state: it keeps the present layers and puts an empty one on top, which takes
+the later writes until every cut is released. Then the layers become one again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from tidegate.backends.keyed.address import group_of
+from tidegate.backends.keyed.segment import Segment, encode_segment, read_segment
+from tidegate.backends.spi import (
+    Address,
+    BackendContext,
+    BaseHandle,
+    Chunk,
+    Cut,
+    Entry,
+    Materialisation,
+    SnapshotFiles,
+)
+
+from tidegate.errors import StateCorruptError, StateFormatError
+from tidegate.ids import CheckpointId
+from tidegate.keys import KeyGroupRange
+
+__all__ = ["MemoryMaterialisation", "Place", "open_in_memory", "read_base"]
+
+FORMAT_VERSION: Final = 1
+_FILE: Final = "entries"
+
+Place: TypeAlias = Callable[[SnapshotFiles, bytes], Chunk]
+"""Where a backend puts the bytes of a base."""
+
+_Layer: TypeAlias = dict[Address, bytes | None]
+
+
+class MemoryMaterialisation(Materialisation):
+    """Entries in dictionaries, the newest on top; sorted only when somebody scans."""
+
+    def __init__(self, backend: str, place: Place, entries: Iterable[tuple[Address, bytes]]) -> None:
+        self._backend = backend
+        self._place = place
+        self._layers: list[_Layer] = [dict(entries)]
+        self._cuts: set[_MemoryCut] = set()
+        self._sorted: list[Address] | None = None
+
+    def get_many(self, addresses: Sequence[Address]) -> list[bytes | None]:
+        """The bytes of each address."""
+        if len(self._layers) == 1:
+            return [self._layers[0].get(at) for at in addresses]
+        return [_newest(self._layers, at) for at in addresses]
+
+    def apply(self, entries: Iterable[Entry]) -> None:
+        """Write into the top layer."""
+        self._fold()
+        self._sorted = None
+        self._layers[-1].update(entries)
+        if len(self._layers) == 1:
+            _drop_removed(self._layers[0], entries)
+
+    def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
+        """Entries of a range, of the moment of the call."""
+        if self._sorted is None:
+            self._sorted = sorted(set().union(*self._layers))
+        addresses = self._sorted[bisect_left(self._sorted, first) : bisect_left(self._sorted, last)]
+        values = self.get_many(addresses)
+        return ((at, value) for at, value in zip(addresses, values, strict=True) if value is not None)
+
+    def cut(self, checkpoint: CheckpointId) -> Cut:
+        """Freeze the present layers."""
+        self._fold()
+        cut = _MemoryCut(self._backend, self._place, tuple(self._layers), self._cuts)
+        self._cuts.add(cut)
+        self._layers.append({})
+        return cut
+
+    def _fold(self) -> None:
+        """Make one layer of all, unless a cut still reads some of them in another thread."""
+        if self._cuts or len(self._layers) == 1:
+            return
+        bottom, *rest = self._layers
+        for layer in rest:
+            bottom.update(layer)
+            _drop_removed(bottom, layer.items())
+        self._layers = [bottom]
+
+
+class _MemoryCut(Cut):
+    """Layers nobody writes to any more."""
+
+    def __init__(
+        self, backend: str, place: Place, layers: tuple[_Layer, ...], open_cuts: set[_MemoryCut]
+    ) -> None:
+        self._backend = backend
+        self._place = place
+        self._layers = layers
+        self._open_cuts = open_cuts
+
+    def publish(self, files: SnapshotFiles, confirmed: BaseHandle | None) -> BaseHandle:
+        """Write all entries as one file."""
+        merged: _Layer = {}
+        for layer in self._layers:
+            merged.update(layer)
+        entries: list[Entry] = [(at, value) for at, value in sorted(merged.items()) if value is not None]
+        chunk = self._place(files, encode_segment(Segment((), entries)))
+        return BaseHandle(self._backend, FORMAT_VERSION, ((_FILE, chunk),))
+
+    def release(self) -> None:
+        """Let the layers be folded."""
+        self._layers = ()
+        self._open_cuts.discard(self)
+
+
+def open_in_memory(
+    backend: str, place: Place, base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext
+) -> MemoryMaterialisation:
+    """What `Backend.open` promises."""
+    entries = read_base(base, context) if base is not None else iter(())
+    kept = ((at, value) for at, value in entries if group_of(at) in key_groups)
+    return MemoryMaterialisation(backend, place, kept)
+
+
+def read_base(base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
+    """What `Backend.read` promises."""
+    if base.version > FORMAT_VERSION:
+        raise StateFormatError(
+            f"base of backend {base.backend!r}: version {base.version} is newer than supported {FORMAT_VERSION}; "
+            "upgrade tidegate or restore an older checkpoint"
+        )
+    chunk = dict(base.files).get(_FILE)
+    if chunk is None:
+        raise StateCorruptError(
+            f"base of backend {base.backend!r} is incomplete; got files {[name for name, _ in base.files]}; "
+            f"expected {_FILE!r}; restore an older checkpoint"
+        )
+    for at, value in read_segment(context.files, chunk).entries:
+        if value is not None:
+            yield at, value
+
+
+def _newest(layers: Sequence[_Layer], at: Address) -> bytes | None:
+    for layer in reversed(layers):
+        if at in layer:
+            return layer[at]
+    return None
+
+
+def _drop_removed(layer: _Layer, entries: Iterable[Entry]) -> None:
+    for at, value in entries:
+        if value is None and layer.get(at) is None:
+            layer.pop(at, None)

@@ -1,0 +1,98 @@
+"""Where an entry stands among all entries: bytes whose order is the order of what they name.
+
+An address is `key group (2 bytes) | state (2 bytes) | key | namespace | subkey`. The last three may hold any bytes,
+so a zero byte in them becomes `00 ff` and each ends with `00 00`: no address is the prefix of another, and comparing
+two addresses compares group, state, key, namespace and subkey in turn.
+
+Example:
+    >>> at = address(7, 0, b"ada")
+    >>> split(at)
+    Parts(key_group=7, state=0, key=b'ada', namespace=b'', subkey=b'')
+    >>> state_prefix(7, 0) <= at < after(state_prefix(7, 0))
+    True
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tidegate.backends.spi import Address
+
+from tidegate.errors import StateCorruptError
+from tidegate.keys import KeyGroupRange
+
+__all__ = [
+    "EVENT_TIMERS",
+    "PROCESSING_TIMERS",
+    "ROWS",
+    "Parts",
+    "address",
+    "after",
+    "group_of",
+    "range_bounds",
+    "split",
+    "state_prefix",
+]
+
+ROWS: Final = 0
+EVENT_TIMERS: Final = 1
+PROCESSING_TIMERS: Final = 2
+
+_END: Final = b"\0\0"
+_ESCAPED_ZERO: Final = b"\0\xff"
+
+
+class Parts(NamedTuple):
+    """What an address names."""
+
+    key_group: int
+    state: int
+    key: bytes
+    namespace: bytes
+    subkey: bytes
+
+
+def address(key_group: int, state: int, key: bytes, namespace: bytes = b"", subkey: bytes = b"") -> Address:
+    """The address of one entry."""
+    return state_prefix(key_group, state) + _escape(key) + _escape(namespace) + _escape(subkey)
+
+
+def split(at: Address) -> Parts:
+    """The parts `address` was made of.
+
+    Raises:
+        StateCorruptError: no address looks like this.
+    """
+    parts = at[4:].split(_END)
+    # A zero at the end of a part is escaped, so the first `00 00` seen is always the terminator.
+    if len(at) < 4 or len(parts) != 4 or parts[3]:
+        raise StateCorruptError(
+            f"state address {at.hex()} is malformed; expected key, namespace and subkey; "
+            "restore an older checkpoint"
+        )
+    key, namespace, subkey = (part.replace(_ESCAPED_ZERO, b"\0") for part in parts[:3])
+    return Parts(group_of(at), int.from_bytes(at[2:4], "big"), key, namespace, subkey)
+
+
+def group_of(at: Address) -> int:
+    """The key group of an address."""
+    return int.from_bytes(at[:2], "big")
+
+
+def state_prefix(key_group: int, state: int) -> bytes:
+    """What the addresses of one state in one key group start with."""
+    return key_group.to_bytes(2, "big") + state.to_bytes(2, "big")
+
+
+def range_bounds(key_groups: KeyGroupRange) -> tuple[bytes, bytes]:
+    """First address of a key-group range and first address beyond it."""
+    return key_groups.first.to_bytes(2, "big"), key_groups.last.to_bytes(2, "big")
+
+
+def after(prefix: bytes) -> bytes:
+    """The smallest bytes above everything that starts with `prefix`."""
+    return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
+
+
+def _escape(part: bytes) -> bytes:
+    return part.replace(b"\0", _ESCAPED_ZERO) + _END if b"\0" in part else part + _END

@@ -1,0 +1,136 @@
+"""Opening state from handles: the base first, then its segments in order, only what lies in the key-group range.
+
+One handle of this backend is opened as it is and can be built on. Several handles (after rescaling), or one that
+another backend wrote, are read entry by entry; where their state tables number the slots differently, rows are
+rewritten on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from tidegate.backends.keyed.address import ROWS, group_of, split
+from tidegate.backends.keyed.row import pack_slots, unpack_slots
+from tidegate.backends.keyed.segment import Segment, read_segment
+from tidegate.backends.keyed.table import StateTable
+from tidegate.backends.spi import Backend, BackendContext, BaseHandle, Entry, KeyedHandle, Materialisation
+
+from tidegate.errors import StateCorruptError
+from tidegate.keys import KeyGroupRange
+from tidegate.registry import load
+
+__all__ = ["Restored", "restore"]
+
+_CHUNK: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """An opened materialisation, its state table, and the handle it equals if later checkpoints may build on it."""
+
+    materialisation: Materialisation
+    table: StateTable
+    handle: KeyedHandle | None
+
+
+def restore(
+    backend: Backend, key_groups: KeyGroupRange, handles: Sequence[KeyedHandle], context: BackendContext
+) -> Restored:
+    """Open what `handles` hold of `key_groups`.
+
+    Raises:
+        StateCorruptError: a file is missing or damaged.
+        StateFormatError: a newer version wrote it, or two handles disagree about the type of a state.
+    """
+    relevant = [h for h in handles if h.chunks and h.key_groups.intersect(key_groups)]
+    own = [h for h in relevant if h.base is None or h.base.backend == backend.name]
+    first = next((h for h in own if h.base is not None), None)
+    ordered = sorted(relevant, key=lambda handle: handle is not first)
+    base = first.base if first is not None else None
+    base_range = first.key_groups.intersect(key_groups) if first is not None else key_groups
+    opened = backend.open(base, base_range, _within(context, "store", context.options))
+    table = StateTable()
+    try:
+        for number, handle in enumerate(ordered):
+            _take_over(opened, table, handle, key_groups, context, None if handle is first else number)
+    except BaseException:
+        opened.close()
+        raise
+    reusable = len(relevant) == 1 and relevant == own and _covers(relevant[0].key_groups, key_groups)
+    if not relevant:
+        return Restored(opened, table, KeyedHandle(key_groups, None, ()))
+    kept = KeyedHandle(key_groups, relevant[0].base, relevant[0].segments) if reusable else None
+    return Restored(opened, table, kept)
+
+
+def _take_over(
+    opened: Materialisation,
+    table: StateTable,
+    handle: KeyedHandle,
+    key_groups: KeyGroupRange,
+    context: BackendContext,
+    number: int | None,
+) -> None:
+    """Apply one handle; `number` names the directory to read its base in, None if the base is open already."""
+    segments = [read_segment(context.files, chunk) for chunk in handle.segments]
+    moved = _moved_slots(table, handle, segments)
+    common = handle.key_groups.intersect(key_groups)
+    if handle.base is not None and number is not None:
+        entries: Iterable[Entry] = _read_base(handle.base, context, number)
+        _apply(opened, _moved(_restricted(entries, common), moved))
+    for segment in segments:
+        _apply(opened, _moved(_restricted(segment.entries, common), moved))
+
+
+def _moved_slots(table: StateTable, handle: KeyedHandle, segments: Sequence[Segment]) -> Mapping[int, int]:
+    if not segments:
+        raise StateCorruptError(
+            f"state of key groups {handle.key_groups.first} to {handle.key_groups.last} has a base but no segment "
+            "that says which states it holds; restore an older checkpoint"
+        )
+    # Tables only grow, so the newest one describes the base and every earlier segment too.
+    slots = table.merge(segments[-1].table)
+    return {} if all(old == new for old, new in slots.items()) else slots
+
+
+def _read_base(base: BaseHandle, context: BackendContext, number: int) -> Iterator[Entry]:
+    writer: Backend = load("tidegate.backends", base.backend)()
+    yield from writer.read(base, _within(context, f"restore-{number}", {}))
+
+
+def _restricted(entries: Iterable[Entry], key_groups: KeyGroupRange) -> Iterator[Entry]:
+    return (entry for entry in entries if group_of(entry[0]) in key_groups)
+
+
+def _moved(entries: Iterator[Entry], slots: Mapping[int, int]) -> Iterator[Entry]:
+    if not slots:
+        return entries
+    return (
+        (at, _move_row(value, slots) if value and split(at).state == ROWS else value) for at, value in entries
+    )
+
+
+def _move_row(row: bytes, slots: Mapping[int, int]) -> bytes | None:
+    parts = unpack_slots(row)
+    moved: list[bytes | None] = [None] * (max(slots.values()) + 1)
+    for slot, part in enumerate(parts):
+        moved[slots[slot]] = part
+    return pack_slots(moved)
+
+
+def _apply(opened: Materialisation, entries: Iterator[Entry]) -> None:
+    while chunk := list(islice(entries, _CHUNK)):
+        opened.apply(chunk)
+
+
+def _covers(outer: KeyGroupRange, inner: KeyGroupRange) -> bool:
+    return outer.first <= inner.first and inner.last <= outer.last
+
+
+def _within(context: BackendContext, name: str, options: Mapping[str, object]) -> BackendContext:
+    directory = context.directory / name
+    directory.mkdir()
+    return replace(context, directory=directory, options=options)

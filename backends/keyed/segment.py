@@ -1,0 +1,91 @@
+"""The file format of log segments and of in-memory bases: self-describing, versioned, checked.
+
+    magic "TGSG" | format version (2) | number of entries (8) | body | xxh3-64 of everything before (8)
+
+The body is msgpack: the state table, then the entries in order; the last entry of an address wins. Integers are
+big-endian.
+
+Example:
+    >>> data = encode_segment(Segment((), [(b"a", b"1"), (b"b", None)]))
+    >>> decode_segment(data, "example").entries
+    [(b'a', b'1'), (b'b', None)]
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import msgspec
+import xxhash
+from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.spi import Chunk, Entry, SnapshotFiles, StoredChunk
+
+from tidegate.errors import StateCorruptError, StateFormatError
+
+__all__ = ["FORMAT_VERSION", "Segment", "chunk_size", "decode_segment", "encode_segment", "read_segment"]
+
+FORMAT_VERSION: Final = 1
+
+_MAGIC: Final = b"TGSG"
+_HEAD: Final = struct.Struct(">4sHQ")
+_CHECKSUM: Final = struct.Struct(">Q")
+
+
+class Segment(msgspec.Struct, frozen=True, array_like=True):
+    """What one segment holds."""
+
+    table: tuple[StateEntry, ...]
+    entries: list[Entry]
+
+
+def encode_segment(segment: Segment) -> bytes:
+    """The bytes of a segment file."""
+    data = _HEAD.pack(_MAGIC, FORMAT_VERSION, len(segment.entries)) + _ENCODER.encode(segment)
+    return data + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(data))
+
+
+def decode_segment(data: bytes, name: str) -> Segment:
+    """What `encode_segment` wrote; `name` is what messages call the file.
+
+    Raises:
+        StateCorruptError: it is truncated, damaged or no segment at all.
+        StateFormatError: a newer version wrote it.
+    """
+    content, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
+    if len(content) < _HEAD.size or not content.startswith(_MAGIC):
+        raise _corrupt(name, f"got {len(data)} bytes starting with {data[:4]!r}; expected {_MAGIC!r}")
+    _, version, count = _HEAD.unpack_from(content)
+    if version > FORMAT_VERSION:
+        raise StateFormatError(
+            f"state segment {name}: format version {version} is newer than supported {FORMAT_VERSION}; "
+            "upgrade tidegate or restore an older checkpoint"
+        )
+    if _CHECKSUM.pack(xxhash.xxh3_64_intdigest(content)) != checksum:
+        raise _corrupt(name, f"got checksum {checksum.hex()}; expected that of its {len(content)} bytes")
+    try:
+        segment = _DECODER.decode(content[_HEAD.size :])
+    except msgspec.DecodeError as error:
+        raise _corrupt(name, "its body cannot be decoded") from error
+    if len(segment.entries) != count:
+        raise _corrupt(name, f"got {len(segment.entries)} entries; expected {count}")
+    return segment
+
+
+def read_segment(files: SnapshotFiles, chunk: Chunk) -> Segment:
+    """Fetch and decode a segment; raises as `decode_segment` and `SnapshotFiles.fetch` do."""
+    name = chunk.name if isinstance(chunk, StoredChunk) else "in the metadata"
+    return decode_segment(files.fetch(chunk), name)
+
+
+def chunk_size(chunk: Chunk) -> int:
+    """How many bytes a chunk refers to."""
+    return chunk.size if isinstance(chunk, StoredChunk) else len(chunk.data)
+
+
+def _corrupt(name: str, detail: str) -> StateCorruptError:
+    return StateCorruptError(f"state segment {name} is damaged; {detail}; restore an older checkpoint")
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Segment)

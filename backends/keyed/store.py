@@ -1,0 +1,183 @@
+"""The keyed state of one operator in one subtask: a write-back cache of rows, timers and the change log.
+
+Between two barriers values live as Python objects. At the barrier, or when it must leave the cache, a changed row is
+encoded, logged and written to the materialisation; a snapshot never holds live objects. Called by the subtask's
+thread alone; only `PendingSnapshot.finish` runs elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from tidegate.backends.keyed.address import (
+    EVENT_TIMERS,
+    PROCESSING_TIMERS,
+    ROWS,
+    address,
+    after,
+    state_prefix,
+)
+from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.backends.keyed.restore import restore
+from tidegate.backends.keyed.row import UNBOUND, Cursor, Row, RowCodec, ValueState
+from tidegate.backends.keyed.snapshot import History, PendingSnapshot
+from tidegate.backends.keyed.timers import StoredTimers
+from tidegate.backends.spi import Address, Backend, BackendContext, Entry, KeyedHandle
+
+from tidegate.errors import ConfigError, InternalError
+from tidegate.ids import CheckpointId
+from tidegate.keys import KeyGroupRange, key_bytes, key_group
+from tidegate.serde import codec_for
+
+__all__ = ["KeyedStore"]
+
+
+class KeyedStore:
+    """Opens the state that `handles` hold of `key_groups` and keeps at most `cache_entries` rows as objects.
+
+    Raises:
+        StateCorruptError: a file of a handle is missing or damaged.
+        StateFormatError: a handle was written by a newer version.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        key_groups: KeyGroupRange,
+        max_parallelism: int,
+        handles: Sequence[KeyedHandle],
+        context: BackendContext,
+        *,
+        cache_entries: int = 100_000,
+    ) -> None:
+        self._key_groups = key_groups
+        self._max_parallelism = max_parallelism
+        self._files = context.files
+        self._cache_entries = cache_entries
+        restored = restore(backend, key_groups, handles, context)
+        self._materialisation = restored.materialisation
+        self._table = restored.table
+        self._history = History(
+            key_groups, restored.handle, fresh=restored.handle is not None and not restored.handle.chunks
+        )
+        self._codec = RowCodec()
+        self._cursor = Cursor()
+        self._rows: dict[Any, Row] = {}
+        self._states: dict[str, ValueState] = {}
+        self._descriptors: dict[str, ValueStateDescriptor] = {}
+        self.event_timers = StoredTimers(EVENT_TIMERS, self._group_of, self._stored(EVENT_TIMERS))
+        self.processing_timers = StoredTimers(
+            PROCESSING_TIMERS, self._group_of, self._stored(PROCESSING_TIMERS)
+        )
+
+    def value_state(self, descriptor: ValueStateDescriptor) -> ValueState:
+        """The handle of a value state; the same one each time it is asked for.
+
+        Raises:
+            ConfigError: the operator uses the name for something else.
+            StateFormatError: the restored state of that name was stored with another type.
+        """
+        known = self._descriptors.setdefault(descriptor.name, descriptor)
+        if known != descriptor:
+            raise ConfigError(
+                f"state {descriptor.name!r} is declared twice; got {descriptor}; expected {known}; use another name"
+            )
+        if descriptor.name not in self._states:
+            slot = self._table.slot(descriptor)
+            self._codec.declare(slot, descriptor.name, codec_for(descriptor.type_info))
+            for row in self._rows.values():
+                row.values.extend([None] * (self._codec.width - len(row.values)))
+            self._states[descriptor.name] = ValueState(descriptor, slot, self._cursor)
+        return self._states[descriptor.name]
+
+    def bind(self, key: Any) -> None:
+        """Point all handles at the row of a canonical key.
+
+        Raises:
+            InternalError: the key belongs to another subtask.
+        """
+        try:
+            self._cursor.row = self._rows[key]
+        except KeyError:
+            self.prefetch((key,))
+            self._cursor.row = self._rows[key]
+
+    @property
+    def current_key(self) -> Any:
+        """The key that is bound."""
+        return self._cursor.row.key
+
+    def prefetch(self, keys: Iterable[Any]) -> None:
+        """Read the rows of a batch's canonical keys that are not cached, all at once; raises as `bind` does."""
+        missing = list(set(keys).difference(self._rows))
+        if missing:
+            addresses = [self._address(key) for key in missing]
+            found = self._materialisation.get_many(addresses)
+            for key, at, data in zip(missing, addresses, found, strict=True):
+                self._rows[key] = Row(key, at, data, self._codec.unpack(data))
+
+    def end_batch(self) -> None:
+        """Shrink the cache to its limit; what changed is logged and written before it leaves."""
+        surplus = len(self._rows) - self._cache_entries
+        if surplus > 0:
+            oldest = list(islice(self._rows, surplus + self._cache_entries // 4))
+            leaving = [self._rows.pop(key) for key in oldest]
+            self._write_back([row for row in leaving if row.changed])
+            self._cursor.row = UNBOUND
+
+    def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> PendingSnapshot:
+        """Freeze the state at a barrier; `finish` of the result writes it, in any thread.
+
+        `confirmed` is the newest decided checkpoint, whose files stay until this one ends; None if there is none
+        to build on, and the snapshot refers to nothing earlier then. Quick: the time depends on what changed.
+
+        Raises:
+            RecordError: a value was changed in place into something that cannot be encoded.
+        """
+        self._write_back(list(self._cursor.changed))
+        self._log(self.event_timers.take_changes())
+        self._log(self.processing_timers.take_changes())
+        return self._history.take(
+            checkpoint, confirmed, self._table.entries, self._files, self._materialisation.cut
+        )
+
+    def close(self) -> None:
+        """Release local resources; what was not part of a decided checkpoint is lost."""
+        self._materialisation.close()
+
+    def _write_back(self, rows: Sequence[Row]) -> None:
+        entries: list[Entry] = []
+        for row in rows:
+            data = self._codec.settle(row)
+            row.changed = False
+            del self._cursor.changed[row]
+            if data != row.encoded:
+                row.encoded = data
+                entries.append((row.address, data))
+        self._log(entries)
+
+    def _log(self, entries: Sequence[Entry]) -> None:
+        if entries:
+            self._history.append(entries)
+            self._materialisation.apply(entries)
+
+    def _address(self, key: Any) -> Address:
+        data = key_bytes(key)
+        return address(self._group_of(data), ROWS, data)
+
+    def _group_of(self, key: bytes) -> int:
+        group = key_group(key, self._max_parallelism)
+        if group not in self._key_groups:
+            raise InternalError(
+                f"key group {group} is not here; got a key of it; "
+                f"expected groups {self._key_groups.first} to {self._key_groups.last - 1}; please report it"
+            )
+        return group
+
+    def _stored(self, state: int) -> Iterator[Address]:
+        for group in range(self._key_groups.first, self._key_groups.last):
+            prefix = state_prefix(group, state)
+            for at, _ in self._materialisation.scan(prefix, after(prefix)):
+                yield at
