@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
+from tidegate.twophase.spi import Committer, CommitterContext, SinkWriter, WriterContext
 
 from tidegate.clock import Clock
 from tidegate.elements import Batch
 from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
-from tidegate.twophase.spi import Committer, CommitterContext, SinkWriter, WriterContext
 
 __all__ = [
     "Delivery",
@@ -49,6 +49,7 @@ class Split(msgspec.Struct, frozen=True, tag_field="v", tag=1):
 
 
 S = TypeVar("S", bound=Split)
+S_contra = TypeVar("S_contra", bound=Split, contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Finished:
 Poll: TypeAlias = Batch | NotYet | Finished
 
 
-class EnumeratorContext(Protocol[S]):
+class EnumeratorContext(Protocol[S_contra]):
     """How an enumerator reaches its readers."""
 
     @property
@@ -73,7 +74,7 @@ class EnumeratorContext(Protocol[S]):
         """How many readers there are."""
         ...
 
-    def assign(self, reader: int, splits: Sequence[S]) -> None:
+    def assign(self, reader: int, splits: Sequence[S_contra]) -> None:
         """Give splits to a reader; from here on they are the reader's to snapshot."""
         ...
 
@@ -88,7 +89,7 @@ class SplitEnumerator(ABC, Generic[S]):
     At every moment a split is in exactly one place: with the enumerator, or with one reader.
     """
 
-    def start(self) -> None:  # noqa: B027
+    def start(self) -> None:
         """Look for splits; called once, before the first request. May block."""
 
     @abstractmethod
@@ -109,7 +110,7 @@ class SplitEnumerator(ABC, Generic[S]):
         Called when a checkpoint is triggered, before any barrier is sent. Must not block.
         """
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Release resources; called once."""
 
 
@@ -150,7 +151,7 @@ class SourceReader(ABC, Generic[S]):
     def snapshot(self, checkpoint: CheckpointId) -> list[S]:
         """Every unfinished split with the position after the last polled record. Must not block."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Release resources; called once, also after an error."""
 
 

@@ -73,6 +73,9 @@ class Fail:
 Event: TypeAlias = Decided | Answered
 Action: TypeAlias = Commit | Settle | Replay | Fail
 
+NOTHING_SETTLED = CheckpointId(0)
+"""Checkpoints count from 1."""
+
 _VISIBLE = (CommitAnswer.COMMITTED, CommitAnswer.ALREADY_COMMITTED)
 
 
@@ -92,7 +95,7 @@ class Ledger:
         settled: The newest checkpoint known to be settled, 0 if there is none.
     """
 
-    def __init__(self, settled: CheckpointId = CheckpointId(0)) -> None:
+    def __init__(self, settled: CheckpointId = NOTHING_SETTLED) -> None:
         self._settled = settled
         self._open: dict[CheckpointId, _Open] = {}
         self._stopped = False

@@ -1,0 +1,1 @@
+"""Connectors: one folder a system, the same file names in each; `spi` says what they owe."""

@@ -1,0 +1,83 @@
+"""An enumerator for sources whose splits are all known at the start.
+
+Splits are dealt round-robin: each reader gets its share at its first request, and the promise that nothing follows.
+The deal depends on the list and the parallelism alone, so a run is repeatable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from tidegate.connectors.spi import EnumeratorContext, Split, SplitEnumerator
+
+from tidegate.errors import StateFormatError
+from tidegate.ids import CheckpointId, SplitId
+
+__all__ = ["ListEnumerator"]
+
+S = TypeVar("S", bound=Split)
+
+
+class _State(msgspec.Struct, Generic[S], frozen=True, tag_field="v", tag=1):
+    splits: list[S]
+
+
+class ListEnumerator(SplitEnumerator[S]):
+    """Deals a fixed list of splits.
+
+    Args:
+        context: How to reach the readers.
+        splits: All splits; ignored when there is a snapshot to go on from.
+        split_type: What a snapshot holds.
+        restored: The snapshot of an earlier enumerator.
+
+    Raises:
+        StateFormatError: the snapshot was written by another version or for another source.
+    """
+
+    def __init__(
+        self,
+        context: EnumeratorContext[S],
+        splits: Sequence[S],
+        split_type: type[S],
+        restored: bytes | None = None,
+    ) -> None:
+        self._context = context
+        known = splits if restored is None else _decode(restored, split_type)
+        self._pending: dict[SplitId, S] = {split.id: split for split in known}
+        self._shares: list[list[S]] | None = None
+
+    def request(self, reader: int) -> None:
+        """Give the reader its share; called again it gets what was given back for it since."""
+        if self._shares is None:
+            splits, readers = list(self._pending.values()), self._context.parallelism
+            self._shares = [splits[index::readers] for index in range(readers)]
+        share, self._shares[reader] = self._shares[reader], []
+        for split in share:
+            del self._pending[split.id]
+        if share:
+            self._context.assign(reader, share)
+        self._context.no_more_splits(reader)
+
+    def give_back(self, splits: Sequence[S]) -> None:
+        """Take splits back; where a reader read to outweighs where the list begins. The deal starts again."""
+        self._pending.update((split.id, split) for split in splits)
+        self._shares = None
+
+    def snapshot(self, checkpoint: CheckpointId) -> bytes:
+        """Every split not handed out."""
+        return msgspec.msgpack.encode(_State(list(self._pending.values())))
+
+
+def _decode(data: bytes, split_type: type[S]) -> list[S]:
+    wanted: Any = _State[split_type]  # type: ignore[valid-type]  # known only when it runs
+    try:
+        state: _State[S] = msgspec.msgpack.decode(data, type=wanted)
+    except msgspec.MsgspecError as error:
+        raise StateFormatError(
+            f"the list of splits cannot be read ({error}); expected version 1 with {split_type.__name__}; "
+            "restore an older checkpoint or run the version that wrote it"
+        ) from error
+    return state.splits

@@ -1,0 +1,100 @@
+"""Reads values the program already has.
+
+Guarantee: bounded and replayable; the position of a record is its index. Each reader gets one contiguous part and
+keeps its order.
+
+Example:
+    >>> CollectionSource(["a", "b"]).items()
+    ['a', 'b']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]  # it has no stubs
+from tidegate.connectors.base import ListEnumerator, RangeReader, RangeSplit
+from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
+
+from tidegate.errors import RecordError
+from tidegate.ids import SplitId
+from tidegate.serde import codec_for
+from tidegate.types import TypeInformation
+
+__all__ = ["CollectionSource"]
+
+
+@dataclass(frozen=True, init=False)
+class CollectionSource(Source[RangeSplit]):
+    """A collection as a source.
+
+    The values are copied when the source is made: changing them later changes nothing.
+
+    Args:
+        items: The values.
+        type_info: Their type; every value must be of it.
+
+    Raises:
+        RecordError: a value is not of the type, or cannot be sent to another process.
+    """
+
+    type_info: TypeInformation | None
+    count: int
+    _pickled: bytes = field(repr=False)
+
+    split_type = RangeSplit
+    bounded = True
+
+    def __init__(self, items: Iterable[Any], type_info: TypeInformation | None = None) -> None:
+        values = list(items)
+        if type_info is not None:
+            codec = codec_for(type_info)
+            values = [codec.decode(codec.encode(value)) for value in values]
+        object.__setattr__(self, "type_info", type_info)
+        object.__setattr__(self, "count", len(values))
+        object.__setattr__(self, "_pickled", _pickle(values))
+
+    def items(self) -> list[Any]:
+        """Fresh copies of the values."""
+        values: list[Any] = cloudpickle.loads(self._pickled)
+        return values
+
+    def open_enumerator(
+        self, context: EnumeratorContext[RangeSplit], restored: bytes | None
+    ) -> ListEnumerator[RangeSplit]:
+        """Deals one contiguous part per reader."""
+        parts = context.parallelism
+        bounds = [self.count * part // parts for part in range(parts + 1)]
+        splits = [RangeSplit(SplitId(f"{low}-{high}"), low, high) for low, high in pairwise(bounds)]
+        return ListEnumerator(context, [split for split in splits if not split.done], RangeSplit, restored)
+
+    def open_reader(self, context: ReaderContext) -> RangeReader:
+        """Reads parts by index."""
+        values = self.items()
+        return RangeReader(lambda numbers: values[numbers.start : numbers.stop])
+
+    def bound(self, split: RangeSplit, records: int) -> tuple[RangeSplit, RangeSplit | None]:
+        """At most the next `records` of a part, and the rest."""
+        return split.cut(records)
+
+
+def _pickle(values: list[Any]) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps(values, protocol=5)
+    except Exception as error:  # pickling runs the code of the values' classes
+        at = next((index for index, value in enumerate(values) if not _pickles(value)), 0)
+        raise RecordError(
+            f"item {at} ({type(values[at]).__name__}) cannot be sent to another process: {error}; use plain values"
+        ) from error
+    return data
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value, protocol=5)
+    except Exception:  # whatever the value's class raises
+        return False
+    return True

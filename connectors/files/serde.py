@@ -1,0 +1,120 @@
+"""Records as lines of text or JSON. A record that a reader would get back changed is refused.
+
+Example:
+    >>> JsonLines().encode([{"id": 1}, [2.5, None]])
+    b'{"id":1}\\n[2.5,null]\\n'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from tidegate.errors import RecordError
+
+__all__ = ["JsonLines", "TextLines"]
+
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True)
+class TextLines:
+    """One text per line, in UTF-8."""
+
+    suffix: str = ".txt"
+
+    def encode(self, values: list[Any]) -> bytes:
+        """The lines.
+
+        Raises:
+            RecordError: a value is not text, or more than one line of it.
+        """
+        for value in values:
+            if type(value) is not str:
+                raise _refusal(value, f"is a {type(value).__name__}", "text; map it with str")
+            if "\n" in value:
+                raise _refusal(
+                    value, "holds a line break and would come back as two", "one line; use JsonLines"
+                )
+        return _utf8(values, "".join(f"{value}\n" for value in values))
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """One JSON value per line."""
+
+    suffix: str = ".jsonl"
+
+    def encode(self, values: list[Any]) -> bytes:
+        """The lines.
+
+        Raises:
+            RecordError: JSON has no such value, or would give back another one.
+        """
+        for value in values:
+            try:
+                _check(value, "$", value)
+            except RecursionError as error:
+                raise RecordError(
+                    "a record nests too deeply for JSON; expected a flat one; map it first"
+                ) from error
+        try:
+            return msgspec.json.Encoder().encode_lines(values)
+        except UnicodeEncodeError:
+            return _utf8(values, str(values))
+
+
+def _check(value: Any, path: str, record: Any) -> None:
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return
+    if kind is dict:
+        for key, inner in value.items():
+            if type(key) is not str:
+                raise _refusal(
+                    record, f"has at {path} the key {key!r}, which JSON makes a text", "keys of type str"
+                )
+            _check(inner, f"{path}.{key}", record)
+    elif kind is list:
+        for index, inner in enumerate(value):
+            _check(inner, f"{path}[{index}]", record)
+    elif kind is int:
+        if value not in _INT64:
+            raise _refusal(
+                record, f"holds at {path} an integer of more than 64 bits", "a smaller one, or its str"
+            )
+    elif kind is not float:
+        expected = "dict, list, str, int, float, bool or None; map it first"
+        raise _refusal(record, f"holds at {path} a {kind.__name__}, which JSON would change", expected)
+    elif not isfinite(value):
+        raise _refusal(
+            record, f"holds at {path} {value}, which JSON does not have", "a finite number or None"
+        )
+
+
+def _utf8(values: list[Any], text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        bad = next((value for value in values if not _encodes(str(value))), text)
+        raise _refusal(
+            bad, "holds half a surrogate pair, which UTF-8 does not have", "valid Unicode"
+        ) from error
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _refusal(record: Any, what: str, expected: str) -> RecordError:
+    shown = repr(record)
+    return RecordError(
+        f"record {shown if len(shown) <= 80 else shown[:77] + '...'} {what}; expected {expected}"
+    )

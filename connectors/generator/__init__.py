@@ -1,0 +1,7 @@
+"""Records computed from their numbers: for load tests, demonstrations and experiments."""
+
+from __future__ import annotations
+
+from tidegate.connectors.generator.source import GeneratorSource as GeneratorSource
+
+__all__ = ["GeneratorSource"]
