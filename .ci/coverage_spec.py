@@ -111,9 +111,9 @@ def marks(node: ast.AST) -> set[str]:
     }
 
 
-def assertions(function: ast.AST) -> list[ast.AST]:
+def assertions(function: ast.AST) -> list[ast.Assert | ast.Call]:
     """`assert` statements and `pytest.raises(...)` calls in the order they stand."""
-    found = [
+    found: list[ast.Assert | ast.Call] = [
         node
         for node in ast.walk(function)
         if isinstance(node, ast.Assert)
