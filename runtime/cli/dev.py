@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -57,12 +56,13 @@ def _make(name: str, port: int) -> Service:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    """Let SIGTERM do what Ctrl-C does, and Ctrl-C also where the shell made it ignored."""
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
@@ -70,4 +70,4 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stdout, flush=True)
+    print(text, flush=True)

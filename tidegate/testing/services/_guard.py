@@ -42,16 +42,17 @@ class _Guard:
     def serve(self) -> None:
         """Obey until standard input closes or the parent dies."""
         parent = os.pidfd_open(os.getppid())
+        orders = os.fdopen(sys.stdin.fileno(), "rb", buffering=0)
         self._events.register(parent, selectors.EVENT_READ)
-        self._events.register(sys.stdin.fileno(), selectors.EVENT_READ)
+        self._events.register(orders, selectors.EVENT_READ)
         while True:
             ready = {key.fd for key, _ in self._events.select()}
             if parent in ready:
                 return
             if self._server_fd in ready:
                 self._report_exit()
-            if sys.stdin.fileno() in ready:
-                line = sys.stdin.buffer.raw.readline()  # type: ignore[attr-defined]  # typed as BinaryIO
+            if orders.fileno() in ready:
+                line = orders.readline()
                 if not line:
                     return
                 self._obey(json.loads(line))
@@ -71,7 +72,7 @@ class _Guard:
             self._server.send_signal(order["signal"])
 
     def _run(self, order: dict[str, Any]) -> None:
-        with Path(order["log"]).open("ab") as log:
+        with Path(order["log"]).open("ab", buffering=0) as log:
             try:
                 self._server = self._spawn(order, log)
             except OSError as error:

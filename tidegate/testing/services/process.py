@@ -62,11 +62,6 @@ class GuardedProcess:
         self.directory = Path(self._hear()["directory"])
 
     @property
-    def pid(self) -> int:
-        """The guard's process id; the server is its child."""
-        return self._guard.pid
-
-    @property
     def running(self) -> bool:
         """Whether the server was started and its end has not been seen by `wait`."""
         return self._running

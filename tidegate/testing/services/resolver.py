@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TypeAlias
 
 from tidegate.errors import ConfigError, UnavailableError
@@ -19,7 +21,7 @@ from tidegate.testing.services.repository import Coordinate, Repository, parse_x
 
 __all__ = ["DOWNLOADS", "resolve"]
 
-DOWNLOADS = 8
+DOWNLOADS = 16
 """How many files are fetched at a time."""
 
 Exclusions: TypeAlias = frozenset[tuple[str, str]]
@@ -91,6 +93,8 @@ class _Poms:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._parsed: dict[Coordinate, ET.Element] = {}
+        self._locks: defaultdict[Coordinate, Lock] = defaultdict(Lock)
+        self._locks_lock = Lock()
 
     def dependencies(self, of: Coordinate) -> list[_Dependency]:
         lineage = list(self._lineage(of))
@@ -113,14 +117,20 @@ class _Poms:
             yield from self._lineage(_coordinate(parent, {}))
 
     def _project(self, of: Coordinate) -> ET.Element:
-        if of not in self._parsed:
-            try:
-                self._parsed[of] = parse_xml(self._repository.read(of.path("pom")))
-            except ET.ParseError as error:
-                raise UnavailableError(
-                    f"the pom of {of} in {self._repository.url} is not XML: {error}; try again, or install mvn"
-                ) from error
-        return self._parsed[of]
+        with self._locks_lock:
+            lock = self._locks[of]
+        with lock:  # siblings share parents, and each is to be fetched once
+            if of not in self._parsed:
+                self._parsed[of] = self._fetch(of)
+            return self._parsed[of]
+
+    def _fetch(self, of: Coordinate) -> ET.Element:
+        try:
+            return parse_xml(self._repository.read(of.path("pom")))
+        except ET.ParseError as error:
+            raise UnavailableError(
+                f"the pom of {of} in {self._repository.url} is not XML: {error}; try again, or install mvn"
+            ) from error
 
 
 def _read_all(of: Coordinate, lineage: Sequence[ET.Element], path: str) -> dict[tuple[str, ...], _Dependency]:
