@@ -30,14 +30,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--last", action="store_true", help="report the last run instead of running tests")
     options = parser.parse_args(argv)
     listed = tomllib.loads(EXAMPLES.read_text(encoding="utf-8"))
-    sentences: dict[str, str] = {**listed["examples"], **listed["items"]}
     if options.show:
-        return show(options.show, sentences)
+        return show(options.show, {**listed["examples"], **listed["items"]})
     if not options.last:
         RECORD.unlink(missing_ok=True)
         subprocess.run([sys.executable, "-P", "-m", "pytest", "-q", "-m", "spec"], cwd=ROOT, check=False)
     results = read_record()
-    report(sentences, results)
+    report(listed["examples"], results)
+    report(listed["items"], results)
     return 0 if all(all(tests.values()) for tests in results.values()) else 1
 
 
@@ -53,6 +53,8 @@ def read_record() -> Results:
 
 def report(sentences: dict[str, str], results: Results) -> None:
     """One line per id, then totals per group."""
+    if not sentences:
+        return
     totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for cited, sentence in sentences.items():
         tests = results.get(cited, {})
@@ -63,7 +65,7 @@ def report(sentences: dict[str, str], results: Results) -> None:
         counts[1] += 1
     for group, (passed, of) in sorted(totals.items()):
         print(f"{group}: {passed} of {of}")
-    print(f"in all: {sum(t[0] for t in totals.values())} of {len(sentences)} have passing tests")
+    print(f"in all: {sum(passed for passed, _ in totals.values())} of {len(sentences)} have passing tests\n")
 
 
 def show(cited: str, sentences: dict[str, str]) -> int:
