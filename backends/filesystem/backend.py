@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tidegate.backends.heap.materialisation import MemoryMaterialisation, open_in_memory, read_base
-from tidegate.backends.spi import Address, Backend, BackendContext, BaseHandle, SnapshotFiles
+from tidegate.backends.spi import Address, Backend, BackendContext, BaseHandle, Chunk, SnapshotFiles
 
 from tidegate.keys import KeyGroupRange
 
@@ -29,8 +29,12 @@ class FilesystemBackend(Backend):
         self, base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext
     ) -> MemoryMaterialisation:
         """The base's entries in memory."""
-        return open_in_memory(self.name, SnapshotFiles.store, base, key_groups, context)
+        return open_in_memory(self.name, _as_file, base, key_groups, context)
 
     def read(self, base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
         """The base's entries."""
         return read_base(base, context)
+
+
+def _as_file(files: SnapshotFiles, data: bytes) -> Chunk:
+    return files.store(data)

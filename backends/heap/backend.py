@@ -22,6 +22,7 @@ from tidegate.backends.spi import (
 
 from tidegate.errors import StateFormatError
 from tidegate.keys import KeyGroupRange
+from tidegate.options import Layer, load, option
 
 __all__ = ["HeapBackend", "HeapOptions"]
 
@@ -30,8 +31,9 @@ __all__ = ["HeapBackend", "HeapOptions"]
 class HeapOptions:
     """Options of the heap backend."""
 
-    max_base_bytes: int = 5 * 1024 * 1024
-    """How large the state of one subtask may become."""
+    max_base_bytes: int = option(
+        "state.backend.heap.max-base", 5 * 1024 * 1024, "how large the state of one subtask may become"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class HeapBackend(Backend):
         self, base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext
     ) -> MemoryMaterialisation:
         """The base's entries in memory."""
-        limit = HeapOptions(**context.options).max_base_bytes
+        limit = load(HeapOptions, Layer("backend options", context.options)).max_base_bytes
 
         def place(_: SnapshotFiles, data: bytes) -> Chunk:
             if len(data) > limit:

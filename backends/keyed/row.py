@@ -131,7 +131,7 @@ class RowCodec:
 class ValueState:
     """One value for the key at hand; made by `KeyedStore.value_state`, used by user functions."""
 
-    __slots__ = ("_checked", "_codec", "_cursor", "_default", "_name", "_plain", "_slot")
+    __slots__ = ("_checked", "_codec", "_cursor", "_default", "_name", "_slot", "_usual")
 
     def __init__(self, descriptor: ValueStateDescriptor, slot: int, cursor: Cursor) -> None:
         self._name = descriptor.name
@@ -139,14 +139,14 @@ class ValueState:
         self._codec = codec_for(descriptor.type_info)
         self._slot = slot
         self._cursor = cursor
-        # Types that need no look: immutable, and seen to survive this state's codec.
-        self._plain: set[type] = {type(None)} if descriptor.default is None else set()
         self._checked: set[type] = set()
+        # The last immutable type seen to survive the codec: the one comparison most values pass by.
+        self._usual: type | None = None
 
     def value(self) -> Any:
         """The value of the key, the descriptor's default if there is none."""
         value = self._cursor.row.values[self._slot]
-        return value if type(value) in self._plain else self._read(value)
+        return value if type(value) is self._usual else self._read(value)
 
     def update(self, value: Any) -> None:
         """Store a value; None clears. A mutable value is copied: later changes to the argument do not count.
@@ -155,7 +155,7 @@ class ValueState:
             RecordError: the state's codec would not give the same value back.
         """
         row = self._cursor.row
-        if type(value) not in self._plain:
+        if type(value) is not self._usual:
             value = self._accept(value, row.values[self._slot])
         row.values[self._slot] = value
         if not row.changed:
@@ -170,7 +170,7 @@ class ValueState:
 
     def _read(self, stored: Any) -> Any:
         row = self._cursor.row
-        if stored is None and is_immutable(self._default):
+        if stored is None and (self._default is None or is_immutable(self._default)):
             return self._default
         if stored is None:
             value = isolate(self._default)
@@ -180,7 +180,7 @@ class ValueState:
             value = stored
         row.values[self._slot] = value
         if type(value) in _ATOMS:
-            self._plain.add(type(value))
+            self._usual = type(value)
         elif not row.changed and not is_immutable(value):
             self._cursor.mark(row)
         return value
@@ -190,7 +190,10 @@ class ValueState:
             return value
         if type(value) not in self._checked:
             self._check(value)
-        return value if is_immutable(value) else isolate(value)
+        if type(value) in _ATOMS:
+            self._usual = type(value)
+            return value
+        return isolate(value)
 
     def _check(self, value: Any) -> None:
         """Refuse a type at its first value, not at the barrier."""
@@ -200,8 +203,6 @@ class ValueState:
             error.add_note(f"while updating state {self._name!r} of key {self._cursor.row.key!r}")
             raise
         self._checked.add(type(value))
-        if type(value) in _ATOMS:
-            self._plain.add(type(value))
 
 
 def pack_slots(parts: Sequence[bytes | None]) -> bytes | None:

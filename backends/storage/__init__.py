@@ -1,1 +1,10 @@
-"""TODO."""
+"""Where checkpoints live: blobs and atomic decisions, on a local disk or in memory."""
+
+from __future__ import annotations
+
+from tidegate.backends.storage.files import StorageFiles as StorageFiles
+from tidegate.backends.storage.local import LocalStorage as LocalStorage
+from tidegate.backends.storage.memory import MemoryStorage as MemoryStorage
+from tidegate.backends.storage.url import open_storage as open_storage
+
+__all__ = ["LocalStorage", "MemoryStorage", "StorageFiles", "open_storage"]

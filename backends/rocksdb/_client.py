@@ -1,0 +1,113 @@
+"""The only door to RocksDB: raw bytes in and out, our errors instead of its own, no write-ahead log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    Checkpoint,
+    DBCompressionType,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
+from tidegate.backends.rocksdb.options import RocksDBOptions
+
+from tidegate.errors import StateCorruptError, UnavailableError
+
+__all__ = ["RocksStore"]
+
+
+class RocksStore:
+    """An open database in a private directory.
+
+    Raises:
+        StateCorruptError: the directory holds files that are no database.
+    """
+
+    def __init__(self, directory: Path, options: RocksDBOptions) -> None:
+        self._directory = directory
+        try:
+            self._db = Rdict(str(directory), options=_options(options))
+        except Exception as error:
+            raise StateCorruptError(
+                f"the RocksDB files in {directory} cannot be opened: {error}; restore an older checkpoint"
+            ) from error
+        # Lost local writes are rebuilt from the checkpoint, so a write-ahead log would only cost.
+        self._write_options = WriteOptions()
+        self._write_options.disable_wal = True
+        self._db.set_write_options(self._write_options)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of keys in order."""
+        with self._translated("read"):
+            found: list[bytes | None] = self._db.get(list(keys))
+            return found
+
+    def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Put, or delete where the value is None, in order and at once."""
+        batch = WriteBatch(raw_mode=True)
+        for key, value in entries:
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        with self._translated("write"):
+            self._db.write(batch, self._write_options)
+
+    def items(self, first: bytes, last: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Entries with first <= key < last of the moment of the call, ascending."""
+        bounds = ReadOptions()
+        bounds.set_iterate_upper_bound(last)
+        with self._translated("read"):
+            found: Iterator[tuple[Any, Any]] = self._db.items(from_key=first, read_opt=bounds)
+            return found
+
+    def delete_range(self, first: bytes, last: bytes) -> None:
+        """Remove first <= key < last."""
+        if first < last:
+            with self._translated("write"):
+                self._db.delete_range(first, last, self._write_options)
+
+    def checkpoint(self, directory: Path) -> None:
+        """Hard-link a consistent copy of everything into `directory`, which must not exist."""
+        with self._translated("write"):
+            self._db.flush()
+            Checkpoint(self._db).create_checkpoint(str(directory))
+
+    def close(self) -> None:
+        """Release the files."""
+        with self._translated("write"):
+            self._db.close()
+
+    @contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise UnavailableError(f"RocksDB in {self._directory} did not {doing}: {error}") from error
+
+
+def _options(options: RocksDBOptions) -> Options:
+    blocks = BlockBasedOptions()
+    blocks.set_block_cache(Cache(options.block_cache_bytes))
+    blocks.set_cache_index_and_filter_blocks(True)
+    blocks.set_bloom_filter(10, False)
+    found = Options(raw_mode=True)
+    found.create_if_missing(True)
+    found.set_block_based_table_factory(blocks)
+    found.set_write_buffer_size(options.write_buffer_bytes)
+    found.set_max_write_buffer_number(options.write_buffers)
+    found.set_target_file_size_base(options.file_bytes)
+    found.set_max_background_jobs(options.background_jobs)
+    found.set_compression_type(DBCompressionType.lz4())
+    found.set_keep_log_file_num(1)
+    found.set_max_log_file_size(1024 * 1024)
+    return found

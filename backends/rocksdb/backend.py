@@ -1,0 +1,158 @@
+"""The RocksDB backend: state on the local disk, larger than memory; a base is the database's own files.
+
+Data files never change once written, so a cut is a directory of hard links and a base uploads only the files that
+the confirmed base does not hold already.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import ClassVar, Final
+
+from tidegate.backends.keyed.address import range_bounds
+from tidegate.backends.rocksdb._client import RocksStore
+from tidegate.backends.rocksdb.options import RocksDBOptions
+from tidegate.backends.spi import (
+    Address,
+    Backend,
+    BackendContext,
+    BaseHandle,
+    Chunk,
+    Cut,
+    Entry,
+    Materialisation,
+    SnapshotFiles,
+)
+
+from tidegate.errors import StateFormatError
+from tidegate.ids import CheckpointId
+from tidegate.keys import KeyGroupRange
+from tidegate.options import Layer, load
+
+__all__ = ["RocksDBBackend", "RocksDBMaterialisation"]
+
+FORMAT_VERSION: Final = 1
+
+_DATA: Final = ".sst"
+_NEEDED: Final = (_DATA, "CURRENT", "rocksdict-config.json")
+_MANIFEST: Final = "MANIFEST-"
+_ABOVE_ALL: Final = b"\xff\xff\xff"
+
+
+@dataclass(frozen=True, slots=True)
+class RocksDBBackend(Backend):
+    """State in RocksDB on the local disk.
+
+    Example:
+        >>> RocksDBBackend().name
+        'rocksdb'
+    """
+
+    name: ClassVar[str] = "rocksdb"
+
+    def open(
+        self, base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext
+    ) -> RocksDBMaterialisation:
+        """The base's files, with the other key groups deleted."""
+        if base is not None:
+            _download(base, context)
+        materialisation = RocksDBMaterialisation(_store(context), context.directory, base)
+        materialisation.restrict(key_groups)
+        return materialisation
+
+    def read(self, base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
+        """The base's entries, through a database of their own."""
+        _download(base, context)
+        store = _store(context)
+        try:
+            yield from store.items(b"", _ABOVE_ALL)
+        finally:
+            store.close()
+
+
+class RocksDBMaterialisation(Materialisation):
+    """One database; cuts stand beside it in the same directory, so that hard links work."""
+
+    def __init__(self, store: RocksStore, directory: Path, base: BaseHandle | None) -> None:
+        self._store = store
+        self._directory = directory
+        self._uploaded = set(base.files) if base is not None else set()
+        self._numbers = count()
+
+    def restrict(self, key_groups: KeyGroupRange) -> None:
+        """Delete what lies outside of a key-group range."""
+        first, last = range_bounds(key_groups)
+        self._store.delete_range(b"", first)
+        self._store.delete_range(last, _ABOVE_ALL)
+
+    def get_many(self, addresses: Sequence[Address]) -> list[bytes | None]:
+        """The bytes of each address, from memory or the local disk."""
+        return self._store.get_many(addresses)
+
+    def apply(self, entries: Iterable[Entry]) -> None:
+        """Write in one batch."""
+        self._store.write(entries)
+
+    def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
+        """Entries of a range, of the moment of the call."""
+        return self._store.items(first, last)
+
+    def cut(self, checkpoint: CheckpointId) -> Cut:
+        """Flush what changed and hard-link all files."""
+        directory = self._directory / f"cut-{checkpoint}-{next(self._numbers)}"
+        self._store.checkpoint(directory)
+        return _FileCut(directory, self._uploaded)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._store.close()
+
+
+class _FileCut(Cut):
+    """Hard links to the files of one moment."""
+
+    def __init__(self, directory: Path, uploaded: set[tuple[str, Chunk]]) -> None:
+        self._directory = directory
+        self._uploaded = uploaded
+
+    def publish(self, files: SnapshotFiles, confirmed: BaseHandle | None) -> BaseHandle:
+        """Upload the files that `confirmed` does not hold."""
+        pinned = dict(confirmed.files) if confirmed is not None else {}
+        published: list[tuple[str, Chunk]] = []
+        for path in sorted(filter(_is_needed, self._directory.iterdir())):
+            chunk = pinned.get(path.name)
+            # The same name is the same file only if this database downloaded or uploaded that very chunk.
+            if chunk is None or path.suffix != _DATA or (path.name, chunk) not in self._uploaded:
+                chunk = files.store(path)
+            published.append((path.name, chunk))
+        self._uploaded.update(pair for pair in published if pair[0].endswith(_DATA))
+        return BaseHandle(RocksDBBackend.name, FORMAT_VERSION, tuple(published))
+
+    def release(self) -> None:
+        """Remove the links."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _is_needed(path: Path) -> bool:
+    return path.name.endswith(_NEEDED) or path.name.startswith(_MANIFEST)
+
+
+def _store(context: BackendContext) -> RocksStore:
+    options = load(RocksDBOptions, Layer("backend options", context.options))
+    return RocksStore(context.directory / "db", options)
+
+
+def _download(base: BaseHandle, context: BackendContext) -> None:
+    if base.version > FORMAT_VERSION:
+        raise StateFormatError(
+            f"base of backend {base.backend!r}: version {base.version} is newer than supported {FORMAT_VERSION}; "
+            "upgrade tidegate or restore an older checkpoint"
+        )
+    directory = context.directory / "db"
+    directory.mkdir()
+    for name, chunk in base.files:
+        (directory / name).write_bytes(context.files.fetch(chunk))

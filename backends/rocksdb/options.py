@@ -1,0 +1,28 @@
+"""Options of the RocksDB backend; they bound what one subtask takes of memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.options import option
+
+__all__ = ["RocksDBOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class RocksDBOptions:
+    """Sizes per subtask; memory stays below the block cache and all write buffers together."""
+
+    block_cache_bytes: int = option(
+        "state.backend.rocksdb.block-cache", 64 * 1024 * 1024, "memory for blocks read from disk"
+    )
+    write_buffer_bytes: int = option(
+        "state.backend.rocksdb.write-buffer", 32 * 1024 * 1024, "memory for writes before they go to a file"
+    )
+    write_buffers: int = option("state.backend.rocksdb.write-buffers", 2, "write buffers at the same time")
+    file_bytes: int = option(
+        "state.backend.rocksdb.file-size", 16 * 1024 * 1024, "size of a data file; the unit of uploads"
+    )
+    background_jobs: int = option(
+        "state.backend.rocksdb.background-jobs", 2, "threads that flush and compact"
+    )

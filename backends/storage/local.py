@@ -1,0 +1,249 @@
+"""A checkpoint storage in a directory: of this host, or a shared one that offers POSIX links.
+
+Nothing is ever seen half-written: content goes to a temporary name, is fsynced, and only then gets its real name by
+one atomic rename (blobs) or one exclusive link (decisions). A crash leaves at most a temporary file nobody reads.
+
+A decision is a row of numbered versions beside each other. `swap` is the exclusive creation of the next number; the
+highest number is current. Old versions are removed a few swaps late, so a reader that looked at the directory just
+before still finds one. A writer so slow that the number it creates was removed in the meantime sees the higher ones
+and withdraws.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+from urllib.parse import quote
+
+from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
+
+from tidegate.clock import new_id
+from tidegate.errors import ConfigError, StateCorruptError, UnavailableError
+
+__all__ = ["LocalStorage"]
+
+_TEMPORARY: Final = ".tmp-"
+_VERSION: Final = "@"
+_KEPT_VERSIONS: Final = 8
+
+
+class LocalStorage(CheckpointStorage):
+    """Describes a directory; it is made with the first file.
+
+    Example:
+        >>> LocalStorage(Path("/var/lib/app")).url
+        'file:///var/lib/app'
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = Path(os.path.abspath(root))  # noqa: PTH100  # resolving links would be I/O
+        self.url = f"file://{quote(str(self._root))}"
+
+    @property
+    def blobs(self) -> Blobs:
+        """The files."""
+        return _LocalBlobs(self._root)
+
+    @property
+    def decisions(self) -> Decisions:
+        """The decisions."""
+        return _LocalDecisions(self._root)
+
+
+class _LocalBlobs(Blobs):
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put(self, name: str, source: bytes | Path) -> None:
+        target = _path(self._root, name)
+        with _available(target), _temporary(target, source) as temporary:
+            temporary.replace(target)
+            _sync_directory(target.parent)
+
+    def open(self, name: str) -> BinaryIO:
+        target = _path(self._root, name)
+        with _available(target):
+            try:
+                return target.open("rb")
+            except FileNotFoundError as error:
+                raise StateCorruptError(
+                    f"file {target} does not exist; restore an older checkpoint"
+                ) from error
+
+    def list(self, prefix: str) -> list[str]:
+        start = _path(self._root, prefix.rpartition("/")[0] or ".")
+        with _available(start):
+            names = [
+                (Path(folder) / file).relative_to(self._root).as_posix()
+                for folder, _, files in os.walk(start, onerror=_unless_missing)
+                for file in files
+                if _TEMPORARY not in file
+            ]
+        return sorted(name for name in names if name.startswith(prefix))
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            target = _path(self._root, name)
+            with _available(target):
+                target.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    target.parent.rmdir()
+
+
+class _LocalDecisions(Decisions):
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def create(self, name: str, data: bytes) -> bool:
+        return self.swap(name, None, data)
+
+    def swap(self, name: str, old_tag: str | None, data: bytes) -> bool:
+        target = _decision_path(self._root, name)
+        version = int(old_tag) + 1 if old_tag is not None else 0
+        mine = _versioned(target, version)
+        with _available(mine), _temporary(mine, data) as temporary:
+            if not _link(temporary, mine):
+                return False
+            if _highest(target) > version:
+                # The number was free only because the version that had it is history.
+                mine.unlink(missing_ok=True)
+                return False
+            _sync_directory(mine.parent)
+            _clean(target, version)
+            return True
+
+    def read(self, name: str) -> Decision | None:
+        target = _decision_path(self._root, name)
+        with _available(target):
+            while (version := _highest(target)) >= 0:
+                with contextlib.suppress(FileNotFoundError):
+                    return Decision(str(version), _versioned(target, version).read_bytes())
+        return None
+
+
+def _path(root: Path, name: str) -> Path:
+    path = root / name
+    if ".." in path.parts or Path(name).is_absolute() or _TEMPORARY in name:
+        raise ConfigError(
+            f"{name!r} cannot name a file of a checkpoint storage; "
+            f"expected a relative path without '..' and {_TEMPORARY!r}"
+        )
+    return path
+
+
+def _decision_path(root: Path, name: str) -> Path:
+    if _VERSION in name.rpartition("/")[2]:
+        raise ConfigError(f"{name!r} cannot name a decision; expected a name without {_VERSION!r}")
+    return _path(root, name)
+
+
+def _versioned(target: Path, version: int) -> Path:
+    """Version 0 carries the plain name, so that what is only ever created looks like any other file."""
+    return target.with_name(f"{target.name}{_VERSION}{version:012d}") if version else target
+
+
+def _versions(target: Path) -> dict[int, Path]:
+    found = {0: target} if target.exists() else {}
+    start = f"{target.name}{_VERSION}"
+    try:
+        names = os.listdir(target.parent)  # noqa: PTH208  # only names are needed
+    except FileNotFoundError:
+        return found
+    for name in names:
+        number = name[len(start) :]
+        if name.startswith(start) and number.isdigit():
+            found[int(number)] = target.with_name(name)
+    return found
+
+
+def _highest(target: Path) -> int:
+    """The current version, -1 if there is none."""
+    highest = max(_versions(target), default=-1)
+    # A directory listing may miss what is created while it runs.
+    while _versioned(target, highest + 1).exists():
+        highest += 1
+    return highest
+
+
+def _clean(target: Path, current: int) -> None:
+    """Remove versions nobody looks for any more, and what crashed writers of them left."""
+    start = f"{target.name}{_VERSION}"
+    for name in os.listdir(target.parent):  # noqa: PTH208  # only names are needed
+        version, _, _ = name[len(start) :].partition(_TEMPORARY)
+        if name.startswith(start) and version.isdigit() and int(version) <= current - _KEPT_VERSIONS:
+            target.with_name(name).unlink(missing_ok=True)
+    if current >= _KEPT_VERSIONS:
+        target.unlink(missing_ok=True)
+
+
+def _link(temporary: Path, target: Path) -> bool:
+    try:
+        target.hardlink_to(temporary)
+    except (FileExistsError, FileNotFoundError):
+        # Taken, or so late that the temporary file was already cleaned up with its version.
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _temporary(target: Path, source: bytes | Path) -> Iterator[Path]:
+    """A durable copy of `source` beside `target`, removed afterwards unless it was renamed."""
+    temporary = target.with_name(f"{target.name}{_TEMPORARY}{new_id()}")
+    try:
+        with _create(temporary) as file:
+            if isinstance(source, bytes):
+                file.write(source)
+            else:
+                with source.open("rb") as data:
+                    shutil.copyfileobj(data, file, 1024 * 1024)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _create(path: Path) -> BinaryIO:
+    while True:
+        _make_directory(path.parent)
+        # Somebody may remove the directory between the two steps, because it was empty.
+        with contextlib.suppress(FileNotFoundError):
+            return path.open("xb")
+
+
+def _make_directory(directory: Path) -> None:
+    if directory.is_dir():
+        return
+    _make_directory(directory.parent)
+    directory.mkdir(exist_ok=True)
+    _sync_directory(directory.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _available(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise UnavailableError(
+            f"checkpoint storage does not take or give {error.filename or path}: {reason}; "
+            "make the directory writable, free space, or use another one"
+        ) from error
+
+
+def _unless_missing(error: OSError) -> None:
+    if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+        raise error
