@@ -59,7 +59,7 @@ Stage = Literal["inprogress", "pending"]
 class OutputName(msgspec.Struct, frozen=True):
     """The name under which committed work is seen: who wrote it, in which history, for which checkpoint.
 
-    `tag` stands for the operator (`tag_of`), so that two sinks of one program may share a place.
+    `tag` stands for the operator of a pipeline (`tag_of`), so that sinks and pipelines may share a place.
     """
 
     prefix: str
@@ -147,9 +147,9 @@ def owner_name(pipeline: PipelineId, uid: OperatorUid) -> str:
     return _short_enough(f"{escape(pipeline)}.{escape(uid)}", pipeline)
 
 
-def tag_of(uid: OperatorUid) -> str:
-    """Eight characters that stand for an operator in names people read."""
-    return xxhash.xxh32_hexdigest(uid.encode())
+def tag_of(pipeline: PipelineId, uid: OperatorUid) -> str:
+    """Eight characters that stand for an operator of a pipeline in names people read."""
+    return xxhash.xxh32_hexdigest(owner_name(pipeline, uid))
 
 
 def escape(text: str) -> str:

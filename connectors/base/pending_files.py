@@ -198,7 +198,7 @@ class FileWriter(SinkWriter):
 
     def _final_name(self, checkpoint: CheckpointId) -> str:
         who = self._context
-        tag = tag_of(who.uid)
+        tag = tag_of(who.pipeline, who.uid)
         name = OutputName(
             self._prefix, who.lineage, who.branch, tag, who.subtask.index, checkpoint, self._suffix
         )

@@ -27,7 +27,7 @@ class FileSink(Sink):
         options: Names and behaviour.
 
     Example:
-        >>> FileSink("/data/out", TextLines()).delivery
+        >>> FileSink("/data/out").delivery
         'exactly-once'
     """
 

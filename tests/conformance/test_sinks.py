@@ -1,0 +1,61 @@
+"""Every sink passes the kit that authors get; the oracles read files and standard output, not connectors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tidegate.connectors.collection import CollectSink, read_collected
+from tidegate.connectors.files import FileSink, TextLines
+from tidegate.connectors.print import PrintSink
+
+from tidegate.testing.sink import CommittingSinkSuite, SinkSuite, SinkTarget
+
+
+class TestFileSinkWithJson(CommittingSinkSuite):
+    """Files: exactly once by link."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        def read() -> list[Any]:
+            files = [path for path in tmp_path.iterdir() if path.is_file()]
+            return [msgspec.json.decode(line) for path in files for line in path.read_bytes().splitlines()]
+
+        return SinkTarget(FileSink(tmp_path), read)
+
+
+class TestFileSinkWithText(CommittingSinkSuite):
+    """The same as lines of text."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        def read() -> list[Any]:
+            return [line for path in tmp_path.glob("*.txt") for line in path.read_text().splitlines()]
+
+        return SinkTarget(FileSink(tmp_path, TextLines()), read)
+
+
+class TestCollectSink(CommittingSinkSuite):
+    """Results for the client; `read_collected` is what it reads them with."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        records = [(number, {"half": number / 2}, frozenset({number})) for number in range(12)]
+        return SinkTarget(CollectSink(str(tmp_path)), lambda: list(read_collected(tmp_path)), records)
+
+
+class TestPrintSink(SinkSuite):
+    """Standard output: at least once, nothing to commit."""
+
+    @pytest.fixture
+    def target(self, capsys: pytest.CaptureFixture[str]) -> SinkTarget:
+        printed: list[str] = []
+
+        def read() -> list[Any]:
+            printed.extend(capsys.readouterr().out.splitlines())
+            return [re.sub(r"^\d+> ", "", line) for line in printed]
+
+        return SinkTarget(PrintSink(), read)
