@@ -30,7 +30,7 @@ check: setup ## format, lint, types, import contracts, budgets
 
 bench: setup ## run the benchmarks, results go to benchmarks/results/
 	@.ci/java
-	@$(PY) -m benchmarks $(ARGS)
+	@PYTHONPATH=. $(PY) -m benchmarks $(ARGS)
 
 soak: setup ## run every test with the long property and simulation profile
 	@.ci/java

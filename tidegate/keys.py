@@ -103,10 +103,10 @@ def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
     """The key groups of canonical keys, in order."""
     if _PLAIN.issuperset(map(type, keys)):
         try:
-            return [xxh3_64_intdigest(_encode(key)) % max_parallelism for key in keys]
+            return [digest % max_parallelism for digest in map(xxh3_64_intdigest, map(_encode, keys))]
         except (OverflowError, UnicodeEncodeError):
             pass  # one of them needs the long way
-    return [xxh3_64_intdigest(key_bytes(key)) % max_parallelism for key in keys]
+    return [digest % max_parallelism for digest in map(xxh3_64_intdigest, map(key_bytes, keys))]
 
 
 def owner(group: int, parallelism: int, max_parallelism: int) -> int:

@@ -1,0 +1,1 @@
+"""Measurements beside peers and baselines; `python -m benchmarks` runs them all."""

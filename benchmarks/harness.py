@@ -1,0 +1,179 @@
+"""Measures named cases side by side in one run and compares them with a baseline and with bars.
+
+The cases take turns, so that a disturbance hits all of them; a ratio is the median of the ratios of the rounds.
+Results go to `results/<name>.json` with facts about the machine, and to `results/<name>.svg`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.chart import bar_chart
+from benchmarks.machine import CoreMeter, cpu_seconds, machine_facts
+
+__all__ = ["Bar", "Case", "Report", "compare", "main", "measure"]
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to measure; `work` is how many items one call handles."""
+
+    name: str
+    run: Callable[[], object]
+    arguments: dict[str, Any] = field(default_factory=dict)
+    work: int = 1
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a case must reach against a baseline: at most so many times its time, or so many milliseconds more."""
+
+    case: str
+    baseline: str
+    limit: float
+    unit: Literal["times", "ms more"] = "times"
+
+
+@dataclass
+class Round:
+    """One case in one round, per call."""
+
+    wall_s: float
+    cpu_s: float
+
+
+@dataclass
+class Measured:
+    """One case over all rounds."""
+
+    name: str
+    arguments: dict[str, Any]
+    work: int
+    calls: int
+    rounds: list[Round]
+
+    def median(self, clock: str) -> float:
+        return float(statistics.median(getattr(found, clock) for found in self.rounds))
+
+
+@dataclass
+class Verdict:
+    """A bar with what was measured."""
+
+    bar: Bar
+    value: float
+    passed: bool
+
+
+@dataclass
+class Report:
+    """Everything one run found out."""
+
+    name: str
+    clock: str
+    machine: dict[str, str | int]
+    free_cores: float
+    cases: list[Measured]
+    verdicts: list[Verdict]
+
+    @property
+    def passed(self) -> bool:
+        return all(verdict.passed for verdict in self.verdicts)
+
+    def table(self) -> str:
+        width = max(len(case.name) for case in self.cases)
+        lines = [f"{self.name}: {len(self.cases[0].rounds)} rounds, {self.free_cores:.2f} cores free or ours"]
+        for case in self.cases:
+            wall, cpu = case.median("wall_s"), case.median("cpu_s")
+            per_item = f"{wall / case.work * 1e9:12,.0f} ns/item"
+            lines.append(
+                f"  {case.name:{width}}  wall {wall * 1e3:10.3f} ms  cpu {cpu * 1e3:10.3f} ms {per_item}"
+            )
+        for verdict in self.verdicts:
+            bar = verdict.bar
+            word = "pass" if verdict.passed else "MISS"
+            lines.append(
+                f"  {word}: {bar.case} against {bar.baseline}: {verdict.value:.2f} {bar.unit}, bar {bar.limit:g}"
+            )
+        return "\n".join(lines)
+
+    def save(self, folder: Path = RESULTS) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}.json"
+        path.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        bars = [(case.name, case.median(self.clock) * 1e3) for case in self.cases]
+        (folder / f"{self.name}.svg").write_text(bar_chart(self.name, bars, "ms per call"), encoding="utf-8")
+        return path
+
+
+def compare(
+    name: str,
+    cases: Sequence[Case],
+    bars: Sequence[Bar] = (),
+    *,
+    rounds: int = 9,
+    seconds: float = 0.05,
+    clock: Literal["wall_s", "cpu_s"] = "wall_s",
+) -> Report:
+    """Measure the cases in turns and judge them by the bars.
+
+    Args:
+        name: of the result files.
+        cases: what to measure; the first round is thrown away.
+        bars: what must hold.
+        rounds: how often each case has its turn.
+        seconds: how long a turn lasts at least, by repeating quick calls.
+        clock: what the bars go by; `cpu_s` for work of this process alone on a machine that others use too.
+    """
+    calls = {case.name: _calls(case, seconds) for case in cases}
+    measured = {
+        case.name: Measured(case.name, case.arguments, case.work, calls[case.name], []) for case in cases
+    }
+    meter = CoreMeter()
+    for _ in range(rounds):
+        for case in cases:
+            measured[case.name].rounds.append(measure(case.run, calls[case.name]))
+    verdicts = [_judge(bar, measured, clock) for bar in bars]
+    return Report(name, clock, machine_facts(), meter.free_cores(), list(measured.values()), verdicts)
+
+
+def measure(run: Callable[[], object], calls: int = 1) -> Round:
+    """Wall and CPU seconds per call, child processes included."""
+    cpu, wall = cpu_seconds(), time.perf_counter()
+    for _ in range(calls):
+        run()
+    return Round((time.perf_counter() - wall) / calls, (cpu_seconds() - cpu) / calls)
+
+
+def main(build: Callable[[int], Report]) -> None:
+    """The command line of one benchmark: measure, print, save, and fail if a bar is missed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=9)
+    report = build(max(parser.parse_args().rounds, 5))
+    print(report.table())
+    print(f"  saved to {report.save()}")
+    sys.exit(0 if report.passed else 1)
+
+
+def _calls(case: Case, seconds: float) -> int:
+    return max(1, round(seconds / max(measure(case.run).wall_s, 1e-9)))
+
+
+def _judge(bar: Bar, measured: dict[str, Measured], clock: str) -> Verdict:
+    pairs = [
+        (getattr(ours, clock), getattr(theirs, clock))
+        for ours, theirs in zip(measured[bar.case].rounds, measured[bar.baseline].rounds, strict=True)
+    ]
+    times = bar.unit == "times"
+    value = statistics.median(ours / theirs if times else (ours - theirs) * 1e3 for ours, theirs in pairs)
+    return Verdict(bar, value, value <= bar.limit)
