@@ -149,7 +149,7 @@ def owner_name(pipeline: PipelineId, uid: OperatorUid) -> str:
 
 def tag_of(pipeline: PipelineId, uid: OperatorUid) -> str:
     """Eight characters that stand for an operator of a pipeline in names people read."""
-    return xxhash.xxh32_hexdigest(owner_name(pipeline, uid))
+    return xxhash.xxh32_hexdigest(owner_name(pipeline, uid).encode())
 
 
 def escape(text: str) -> str:
