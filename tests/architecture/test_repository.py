@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,24 @@ def test_locked_requirements_name_no_index_and_hash_everything(texts: dict[str, 
         pinned = [line for line in text.splitlines() if re.match(r"[a-z0-9]", line)]
         assert pinned, name
         assert [line for line in pinned if "==" not in line or not line.endswith("\\")] == [], name
+
+
+@pytest.mark.parametrize(("lock", "extra"), [("demo", "cli"), ("dev", "dev")])
+def test_locks_hold_everything_that_is_required(
+    root: Path, pyproject: dict[str, Any], lock: str, extra: str
+) -> None:
+    project = pyproject["project"]
+    extras: dict[str, list[str]] = project["optional-dependencies"]
+    wanted = {*project["dependencies"], *extras[extra]}
+    for own in [requirement for requirement in wanted if requirement.startswith("tidegate[")]:
+        wanted.remove(own)
+        for other in own.removeprefix("tidegate[").rstrip("]").split(","):
+            wanted.update(extras[other])
+    text = (root / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")
+    pinned = set(re.findall(r"^([a-z0-9.-]+)==", text, re.MULTILINE))
+    names = {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in wanted}
+
+    assert names - pinned == set(), "run make lock"
 
 
 def test_every_module_and_package_says_what_it_is(trees: dict[str, ast.Module]) -> None:
