@@ -48,7 +48,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def coverage(project: Path, *options: str) -> tuple[int, str]:
-    command = [sys.executable, "-P", project / ".ci" / "coverage_spec.py", *options]
+    command = [sys.executable, "-P", str(project / ".ci" / "coverage_spec.py"), *options]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

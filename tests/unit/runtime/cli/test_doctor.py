@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tidegate.runtime.cli.doctor import Finding, doctor, examine, java, libraries, register, state_root
 
 
