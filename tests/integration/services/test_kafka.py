@@ -23,7 +23,7 @@ TIMEOUT_S = 30
 @pytest.fixture(scope="module")
 def other() -> Iterator[KafkaService]:
     """A second broker, which tests may kill."""
-    with KafkaService(settings={"transaction.max.timeout.ms": "20000"}) as service:
+    with KafkaService(settings={"transaction.max.timeout.ms": "120000"}) as service:
         yield service
 
 
@@ -71,20 +71,27 @@ def test_a_topic_has_its_partitions_and_a_name_of_its_own(kafka: KafkaService) -
 
 
 def test_a_topic_that_is_refused_is_reported_by_name(kafka: KafkaService) -> None:
-    with pytest.raises(UnavailableError, match=r"^topic 'bad-\w+' was not created at 127.0.0.1:\d+: .*; is the broker"):
+    with pytest.raises(
+        UnavailableError, match=r"^topic 'bad-\w+' was not created at 127.0.0.1:\d+: .*; is the broker"
+    ):
         kafka.new_topic(partitions=0, prefix="bad")
 
 
 def test_two_brokers_at_once_know_nothing_of_each_other(kafka: KafkaService, other: KafkaService) -> None:
     topic = other.new_topic()
     assert other.address != kafka.address
-    assert topic not in AdminClient({"bootstrap.servers": kafka.address}).list_topics(timeout=TIMEOUT_S).topics
+    assert (
+        topic not in AdminClient({"bootstrap.servers": kafka.address}).list_topics(timeout=TIMEOUT_S).topics
+    )
 
 
 def test_broker_settings_of_the_user_hold(other: KafkaService) -> None:
     broker = ConfigResource(ResourceType.BROKER, "1")
-    described = AdminClient({"bootstrap.servers": other.address}).describe_configs([broker])
-    assert described[broker].result(TIMEOUT_S)["transaction.max.timeout.ms"].value == "20000"
+    admin = AdminClient({"bootstrap.servers": other.address})
+    assert (
+        admin.describe_configs([broker])[broker].result(TIMEOUT_S)["transaction.max.timeout.ms"].value
+        == "120000"
+    )
 
 
 @pytest.mark.crash
@@ -105,7 +112,9 @@ def test_a_setting_the_broker_refuses_fails_the_start_with_its_words_and_leaves_
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     service = KafkaService(settings={"num.io.threads": "many"})
-    with pytest.raises(UnavailableError, match=r"(?s)^kafka could not be prepared: java exited .*num.io.threads"):
+    with pytest.raises(
+        UnavailableError, match=r"(?s)^kafka could not be prepared: java exited .*num.io.threads"
+    ):
         service.start()
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ConfigError, match=r"^the kafka service is not started; use it in a with statement"):

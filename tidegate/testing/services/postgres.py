@@ -95,13 +95,13 @@ class PostgresService(Service):
 
     def _hand_over(self, uid: int, gid: int) -> None:
         """Make directory and programs usable for the user the server runs as."""
-        if not _open_to_all(self.directory.parent):
+        if not is_open_to_all(self.directory.parent):
             raise ConfigError(
                 f"postgres does not run as root, and other users cannot enter {self.directory.parent}; "
                 "set TMPDIR to a directory that everybody may enter, e.g. /tmp"
             )
         os.chown(self.directory, uid, gid)
-        if not _open_to_all(self._install / "bin" / "postgres"):
+        if not is_open_to_all(self._install / "bin" / "postgres"):
             self._install = _copy_install(self._install, self.directory / "install")
 
 
@@ -122,7 +122,7 @@ def _unprivileged_user() -> tuple[int, int] | None:
     return nobody.pw_uid, nobody.pw_gid
 
 
-def _open_to_all(path: Path) -> bool:
+def is_open_to_all(path: Path) -> bool:
     """Whether any user may enter every directory above `path`, and `path` itself."""
     return all(entry.stat().st_mode & stat.S_IXOTH for entry in [path, *path.resolve().parents])
 

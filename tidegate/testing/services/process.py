@@ -111,9 +111,10 @@ class GuardedProcess:
 
 
 def tail(log: Path, lines: int = 12) -> str:
-    """The end of a log, indented, for an error message."""
+    """The end of a log, indented, for an error message; Java's stack frames would push the reason out of it."""
     text = log.read_text(errors="replace") if log.exists() else ""
-    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:]) or "    (the log is empty)"
+    telling = [line for line in text.splitlines() if not line.startswith("\tat ")]
+    return "\n".join(f"    {line}" for line in telling[-lines:]) or "    (the log is empty)"
 
 
 def _unusable(number: int, error: Exception) -> ConfigError:
