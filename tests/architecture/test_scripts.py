@@ -66,6 +66,13 @@ def bare_path(tmp_path: Path) -> Path:
     return folder
 
 
+def program(path: Path, *lines: str) -> None:
+    """Put a shell program of ours at `path`."""
+    path.unlink(missing_ok=True)
+    path.write_text("\n".join(("#!/bin/bash", *lines)), encoding="utf-8")
+    path.chmod(0o755)
+
+
 def script(project: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
     merged = {name: value for name, value in os.environ.items() if name not in ("PYTHON", "JAVA_HOME")} | env
     return subprocess.run(
@@ -138,11 +145,7 @@ def test_an_unknown_profile_is_refused(project: Path) -> None:
 
 
 def test_an_old_python_is_named_with_the_command_that_helps(project: Path, bare_path: Path) -> None:
-    old = bare_path / "python3"
-    old.write_text(
-        '#!/bin/bash\n[ "$1" = --version ] && echo Python 3.9.2 && exit 0\nexit 1\n', encoding="utf-8"
-    )
-    old.chmod(0o755)
+    program(bare_path / "python3", "[ $1 = --version ] && echo Python 3.9.2 && exit 0", "exit 1")
 
     done = script(project, "setup", PATH=str(bare_path))
 
@@ -152,12 +155,7 @@ def test_an_old_python_is_named_with_the_command_that_helps(project: Path, bare_
 
 
 def test_a_python_without_venv_is_named_with_the_command_that_helps(project: Path, bare_path: Path) -> None:
-    bare = bare_path / "python3"
-    bare.write_text(
-        "#!/bin/bash\n[[ $2 == *ensurepip* ]] && exit 1\n[ $1 = -c ] || echo Python 3.11.2\n",
-        encoding="utf-8",
-    )
-    bare.chmod(0o755)
+    program(bare_path / "python3", "[[ $2 == *ensurepip* ]] && exit 1", "[ $1 = -c ] || echo Python 3.11.2")
 
     done = script(project, "setup", PATH=str(bare_path))
 
@@ -166,15 +164,40 @@ def test_a_python_without_venv_is_named_with_the_command_that_helps(project: Pat
     assert "apt-get install -y python3-venv" in done.stderr
 
 
+def java_says(version: str) -> str:
+    return f"echo 'openjdk version \"{version}\" 2025-04-15' >&2"
+
+
 @pytest.mark.parametrize(
     ("version", "enough"), [("1.8.0_392", False), ("11.0.2", False), ("17.0.15", True), ("21", True)]
 )
 def test_java_is_asked_for_its_version(project: Path, bare_path: Path, version: str, enough: bool) -> None:
-    java = bare_path / "java"
-    java.write_text(f"#!/bin/bash\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n", encoding="utf-8")
-    java.chmod(0o755)
+    program(bare_path / "java", java_says(version))
 
     assert (script(project, "java", PATH=str(bare_path)).returncode == 0) is enough
+
+
+@pytest.mark.parametrize(("user", "installed"), [(0, True), (1000, False)], ids=["root", "somebody"])
+def test_only_root_installs_a_missing_java(
+    project: Path, bare_path: Path, user: int, installed: bool
+) -> None:
+    program(bare_path / "id", f"echo {user}")
+    program(bare_path / "fake-java", java_says("17.0.15"))
+    program(
+        bare_path / "apt-get",
+        f'echo "$@" >> {project}/calls',
+        f'[ "$1" = update ] || {shutil.which("cp")} {bare_path}/fake-java {bare_path}/java',
+    )
+
+    done = script(project, "java", PATH=str(bare_path))
+
+    assert (done.returncode == 0) is installed
+    if installed:
+        update, install = (project / "calls").read_text(encoding="utf-8").splitlines()
+        assert update.startswith("update")
+        assert install == "install -y -qq --no-install-recommends openjdk-17-jre-headless"
+    else:
+        assert not (project / "calls").exists()
 
 
 def test_a_machine_without_java_and_apt_is_told_one_command(project: Path, bare_path: Path) -> None:
