@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+
 from tidegate.connectors.collection import CollectSink, read_collected
 from tidegate.connectors.files import FileSink, TextLines
 from tidegate.connectors.print import PrintSink
-
 from tidegate.testing.sink import CommittingSinkSuite, SinkSuite, SinkTarget
 
 
@@ -59,3 +60,23 @@ class TestPrintSink(SinkSuite):
             return [re.sub(r"^\d+> ", "", line) for line in printed]
 
         return SinkTarget(PrintSink(), read)
+
+
+FAULTS = {
+    "TestLosesCommits": "test_a_commit_makes_every_record_visible_once",
+    "TestCommitsTwice": "test_a_second_commit_answers_already_committed",
+    "TestDuplicatesLate": "test_a_commit_makes_every_record_visible_once",
+    "TestIsVisibleBeforeTheCommit": "test_nothing_is_visible_before_the_commit",
+    "TestAbortsTheWorkOfOthers": "test_abort_removes_only_its_own",
+    "TestAbortsNothing": "test_abort_removes_what_nobody_keeps",
+    "TestAbortsWhatIsVisible": "test_abort_never_touches_what_is_visible",
+    "TestNamesAttemptsAlike": "test_two_attempts_of_an_epoch_do_not_clash",
+    "TestKeepsPreparedWorkInItsProcess": "test_another_process_commits_what_a_killed_one_prepared",
+}
+"""The clause that must find each fault of `broken_sinks.py`."""
+
+
+def test_the_kit_finds_every_fault(broken_clauses: Callable[[Path, dict[str, str]], set[str]]) -> None:
+    found = broken_clauses(Path(__file__).with_name("broken_sinks.py"), FAULTS)
+
+    assert found == {f"{name}::{clause}" for name, clause in FAULTS.items()}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.generator import GeneratorSource
-
 from tidegate.testing.source import RangedSourceSuite, SourceTarget
 from tidegate.types import Types
 
@@ -42,3 +45,20 @@ class TestPacedGeneratorSource(RangedSourceSuite):
     def target(self) -> SourceTarget:
         source = GeneratorSource(str, count=8, splits=2, rate_per_second=1_000)
         return SourceTarget(source, expected=[str(number) for number in range(8)])
+
+
+FAULTS = {
+    "TestForgetsPosition": "test_a_restore_at_any_point_neither_loses_nor_repeats",
+    "TestForgetsUndealtSplits": "test_splits_nobody_was_given_survive_a_restore",
+    "TestDealsTwice": "test_a_split_is_in_exactly_one_place",
+    "TestAliasesItsSnapshot": "test_a_checkpoint_is_not_changed_by_reading_on",
+    "TestOverlapsItsParts": "test_bounding_a_split_partitions_it",
+    "TestIsNotEvenRanged": "test_a_bounded_part_reads_the_same_again",
+}
+"""The clause that must find each fault of `broken_sources.py`."""
+
+
+def test_the_kit_finds_every_fault(broken_clauses: Callable[[Path, dict[str, str]], set[str]]) -> None:
+    found = broken_clauses(Path(__file__).with_name("broken_sources.py"), FAULTS)
+
+    assert found == {f"{name}::{clause}" for name, clause in FAULTS.items()}

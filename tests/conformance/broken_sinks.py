@@ -1,0 +1,156 @@
+"""Sinks with one fault each. Not collected by itself: `test_sinks.py` proves that the kit finds every fault."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from tidegate.connectors.base import FileCommitter, FileWriter, PendingFile
+from tidegate.connectors.files import FileSink, TextLines
+from tidegate.ids import CheckpointId
+from tidegate.testing.sink import CommittingSinkSuite, SinkTarget
+from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, WriterContext
+
+
+@dataclass(frozen=True)
+class Faulty(FileSink):
+    writer: ClassVar[type[FileWriter]] = FileWriter
+    committer: ClassVar[type[FileCommitter]] = FileCommitter
+
+    def open_writer(self, context: WriterContext) -> FileWriter:
+        return self.writer(Path(self.directory), context, TextLines(), "part", ".txt")
+
+    def open_committer(self, context: CommitterContext) -> FileCommitter:
+        return self.committer(Path(self.directory), context)
+
+
+class Broken(CommittingSinkSuite):
+    sink: ClassVar[type[Faulty]]
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        def read() -> list[str]:
+            return [line for path in tmp_path.glob("*.txt") for line in path.read_text().splitlines()]
+
+        return SinkTarget(self.sink(tmp_path), read)
+
+
+class TestLosesCommits(Broken):
+    class Sink(Faulty):
+        class committer(FileCommitter):  # noqa: N801
+            def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+                return [CommitAnswer.COMMITTED] * len(committables)
+
+    sink = Sink
+
+
+class TestCommitsTwice(Broken):
+    class Sink(Faulty):
+        class committer(FileCommitter):  # noqa: N801
+            def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+                for file in map(PendingFile.of, committables):
+                    number = len(list(self._directory.iterdir()))
+                    shutil.copy(self._folder / file.pending, self._directory / f"part-{number}.txt")
+                return [CommitAnswer.COMMITTED] * len(committables)
+
+    sink = Sink
+
+
+class TestDuplicatesLate(Broken):
+    class Sink(Faulty):
+        class writer(FileWriter):  # noqa: N801
+            def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
+                for path in list(self._directory.glob("*-1.txt")):
+                    shutil.copy(path, path.with_name("late.txt"))
+                return super().prepare(checkpoint)
+
+    sink = Sink
+
+
+class TestIsVisibleBeforeTheCommit(Broken):
+    class Sink(Faulty):
+        class writer(FileWriter):  # noqa: N801
+            def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
+                work = super().prepare(checkpoint)
+                for path in self._folder.glob("*.pending"):
+                    shutil.copy(path, self._directory / f"{path.name}.txt")
+                return work
+
+    sink = Sink
+
+
+class TestAbortsTheWorkOfOthers(Broken):
+    class Sink(Faulty):
+        class committer(FileCommitter):  # noqa: N801
+            def abort_except(self, keep: Sequence[Committable]) -> int:
+                removed = super().abort_except(keep)
+                for folder in self._folder.parent.glob(f"{self._folder.name[:6]}*"):
+                    shutil.rmtree(folder)
+                return removed
+
+    sink = Sink
+
+
+class TestAbortsNothing(Broken):
+    class Sink(Faulty):
+        class committer(FileCommitter):  # noqa: N801
+            def abort_except(self, keep: Sequence[Committable]) -> int:
+                return 0
+
+    sink = Sink
+
+
+class TestAbortsWhatIsVisible(Broken):
+    class Sink(Faulty):
+        class committer(FileCommitter):  # noqa: N801
+            def abort_except(self, keep: Sequence[Committable]) -> int:
+                for path in self._directory.glob("*.txt"):
+                    path.unlink()
+                return super().abort_except(keep)
+
+    sink = Sink
+
+
+class TestNamesAttemptsAlike(Broken):
+    class Sink(Faulty):
+        class writer(FileWriter):  # noqa: N801
+            def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
+                self._folder.joinpath("1f.0-0-1-same.pending").unlink(missing_ok=True)
+                open_name = self._work_name(None)
+                alike = replace(self._context, attempt="same")
+                (self._folder / open_name).rename(
+                    self._folder / open_name.replace(f"-{self._context.attempt}.", "-same.")
+                )
+                self._context = alike
+                return super().prepare(checkpoint)
+
+    sink = Sink
+
+
+class TestKeepsPreparedWorkInItsProcess(Broken):
+    class Sink(Faulty):
+        prepared: ClassVar[dict[Path, bytes]] = {}
+
+        class writer(FileWriter):  # noqa: N801
+            def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
+                work = super().prepare(checkpoint)
+                if work is not None:
+                    path = next(self._folder.glob("*.pending"))
+                    TestKeepsPreparedWorkInItsProcess.Sink.prepared[path] = path.read_bytes()
+                    path.write_bytes(b"")
+                return work
+
+        class committer(FileCommitter):  # noqa: N801
+            def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+                for work in committables:
+                    pending = self._folder / PendingFile.of(work).pending
+                    if pending.exists():
+                        pending.write_bytes(TestKeepsPreparedWorkInItsProcess.Sink.prepared.get(pending, b""))
+                return super().commit(committables)
+
+    sink = Sink
