@@ -16,7 +16,7 @@ def build(rounds: int) -> Report:
         Case("import tidegate", lambda: run("import tidegate"), {"code": "import tidegate"}),
     ]
     return compare(
-        "import", cases, [Bar("import tidegate", "python -c pass", LIMIT_MS, "ms more")], rounds=2 * rounds
+        "import", cases, [Bar("import tidegate", "python -c pass", LIMIT_MS, "ms more")], rounds=rounds
     )
 
 

@@ -121,8 +121,8 @@ def compare(
     cases: Sequence[Case],
     bars: Sequence[Bar] = (),
     *,
-    rounds: int = 9,
-    seconds: float = 0.05,
+    rounds: int = 15,
+    seconds: float = 0.02,
     clock: Literal["wall_s", "cpu_s"] = "wall_s",
 ) -> Report:
     """Measure the cases in turns and judge them by the bars.
@@ -158,7 +158,7 @@ def measure(run: Callable[[], object], calls: int = 1) -> Round:
 def main(build: Callable[[int], Report]) -> None:
     """The command line of one benchmark: measure, print, save, and fail if a bar is missed."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=15)
     report = build(max(parser.parse_args().rounds, 5))
     print(report.table())
     print(f"  saved to {report.save()}")

@@ -97,8 +97,11 @@ def exact_class(kind: Kind) -> type[Any]:
 
 
 def shorten(value: Any) -> str:
-    """A value for an error message."""
-    text = repr(value)
+    """A value for an error message, whatever its `repr` does."""
+    try:
+        text = repr(value)
+    except Exception as error:  # the value's own code, which must not hide what is wrong with it
+        text = f"<{type(value).__name__} whose repr fails: {error}>"
     return text if len(text) <= 80 else text[:77] + "..."
 
 

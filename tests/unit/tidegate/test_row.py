@@ -1,0 +1,91 @@
+"""Rows by position and by name."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from tidegate.elements import RowKind
+from tidegate.errors import ConfigError
+from tidegate.row import Row
+
+
+def test_fields_are_reached_by_position_name_and_attribute() -> None:
+    row = Row(id=7, name="ada")
+
+    assert (row[0], row["name"], row.name) == (7, "ada", "ada")
+    assert list(row) == [7, "ada"]
+    assert len(row) == 2
+    assert row.as_dict() == {"id": 7, "name": "ada"}
+
+
+def test_fields_are_changed_by_position_name_and_attribute() -> None:
+    row = Row(id=7, name="ada", age=36)
+
+    row[0] = 8
+    row["name"] = "grace"
+    row.age = 85
+
+    assert row == Row(id=8, name="grace", age=85)
+
+
+def test_a_positional_row_numbers_its_fields() -> None:
+    assert Row(1, "a").as_dict() == {"f0": 1, "f1": "a"}
+    assert Row(1, "a").names == ()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Row(id=1, b=2), Row(1, 2), Row(a=1, b=3), Row.of([1, 2], ["a", "b"], RowKind.DELETE), (1, 2)],
+    ids=["names", "positional", "values", "kind", "tuple"],
+)
+def test_rows_differ_in_names_values_and_kind(other: object) -> None:
+    assert Row(a=1, b=2) != other
+    assert Row(a=1, b=2) == Row(a=1, b=2)
+
+
+def test_a_row_can_change_and_so_has_no_hash() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Row(1))
+
+
+def test_a_row_survives_pickle_and_copy_with_names_and_kind() -> None:
+    row = Row.of([1, [2]], ["a", "b"], RowKind.UPDATE_AFTER)
+
+    assert pickle.loads(pickle.dumps(row)) == row
+    assert copy.deepcopy(row) == row
+    assert copy.deepcopy(row)[1] is not row[1]
+
+
+def test_repr_shows_names_and_the_kind_of_a_change() -> None:
+    row = Row(id=1)
+    row.set_row_kind(RowKind.DELETE)
+
+    assert repr(row) == "-DRow(id=1)"
+    assert repr(Row(1, "a")) == "Row(1, 'a')"
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", "b", "c"]])
+def test_names_that_do_not_fit_are_refused(names: list[str]) -> None:
+    with pytest.raises(
+        ConfigError, match=r"row field names do not fit; got \['a'.*expected 2 different ones"
+    ):
+        Row(1, 2).set_field_names(names)
+
+
+def test_positional_and_named_fields_together_are_refused() -> None:
+    with pytest.raises(ConfigError, match="positional or named fields; got both"):
+        Row(1, b=2)
+
+
+def test_a_field_that_is_not_there_is_named() -> None:
+    row = Row(a=1)
+
+    with pytest.raises(AttributeError, match="row has no field 'b'"):
+        _ = row.b
+    with pytest.raises(AttributeError, match="row has no field 'b'"):
+        row.b = 2
+    with pytest.raises(KeyError, match="row has no field 'b'"):
+        _ = row["b"]
