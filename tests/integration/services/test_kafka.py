@@ -10,10 +10,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from tidegate.errors import ConfigError, UnavailableError
 from tidegate.testing.services import KafkaService
-from tidegate.testing.services.jars import fetch_jars
+from tidegate.testing.services.jars import fetch_jars, fetch_with_resolver
 from tidegate.testing.services.kafka import KAFKA_JARS
-from tidegate.testing.services.repository import MAVEN_CENTRAL, Repository
-from tidegate.testing.services.resolver import resolve
+from tidegate.testing.services.repository import Coordinate
 
 pytestmark = pytest.mark.service
 
@@ -121,6 +120,17 @@ def test_a_setting_the_broker_refuses_fails_the_start_with_its_words_and_leaves_
         _ = service.address
 
 
-def test_the_resolver_finds_the_very_jars_the_broker_runs_with() -> None:
-    resolved = {coordinate.jar for coordinate in resolve(KAFKA_JARS, Repository(MAVEN_CENTRAL))}
-    assert resolved == {jar.name for jar in fetch_jars(KAFKA_JARS).glob("*.jar")}
+def test_the_resolver_fetches_from_central_what_the_broker_runs_with(tmp_path: Path) -> None:
+    """Parents five deep, a bill of materials, properties: the knottiest part of the broker's dependencies."""
+    fetch_with_resolver(
+        [Coordinate("com.fasterxml.jackson.dataformat", "jackson-dataformat-yaml", "2.19.0")], tmp_path
+    )
+    fetched = {jar.name: jar.read_bytes() for jar in tmp_path.iterdir()}
+    assert fetched.keys() == {
+        "jackson-dataformat-yaml-2.19.0.jar",
+        "jackson-databind-2.19.0.jar",
+        "jackson-annotations-2.19.0.jar",
+        "jackson-core-2.19.0.jar",
+        "snakeyaml-2.4.jar",
+    }
+    assert fetched == {name: (fetch_jars(KAFKA_JARS) / name).read_bytes() for name in fetched}

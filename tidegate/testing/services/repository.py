@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import ssl
 import urllib.error
 import urllib.request
 import xml.etree.ElementTree as ET
@@ -52,6 +53,9 @@ class Repository:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
+        # One context for all requests: each would otherwise load the certificates anew.
+        https = urllib.request.HTTPSHandler(context=ssl.create_default_context())
+        self._opener = urllib.request.build_opener(https)
 
     def read(self, path: str) -> bytes:
         """The content of `path`.
@@ -74,7 +78,7 @@ class Repository:
         failure: Exception | None = None
         for _ in range(ATTEMPTS):
             try:
-                with urllib.request.urlopen(f"{self.url}/{path}", timeout=TIMEOUT_S) as response:
+                with self._opener.open(f"{self.url}/{path}", timeout=TIMEOUT_S) as response:
                     content: bytes = response.read()
                     return content
             except (OSError, http.client.HTTPException, ValueError) as error:
