@@ -82,9 +82,13 @@ class Watermark(msgspec.Struct, frozen=True, tag=True):
 
 
 class Barrier(msgspec.Struct, frozen=True, tag=True):
-    """Everything before it belongs to `checkpoint`, everything after it does not."""
+    """Everything before it belongs to `checkpoint`, everything after it does not.
+
+    `confirmed` is the newest decided checkpoint: what it refers to stays until this one ends.
+    """
 
     checkpoint: CheckpointId
+    confirmed: CheckpointId | None = None
 
 
 class Idle(msgspec.Struct, frozen=True, tag=True):

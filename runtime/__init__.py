@@ -1,0 +1,1 @@
+"""The dataflow runtime: what users say, the graphs it becomes, and the executors that run them."""

@@ -1,0 +1,55 @@
+"""Puts the reports of all subtasks together into the manifest of a checkpoint: pure, the same on every executor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tidegate.ids import CheckpointId, OperatorUid
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Unsettled
+from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.runtime.graph.job_graph import JobGraph
+from tidegate.runtime.graph.stream_graph import StreamNode
+from tidegate.runtime.operators.environment import OperatorReport
+
+__all__ = ["assemble"]
+
+
+def assemble(
+    pipeline: Pipeline,
+    graph: JobGraph,
+    checkpoint: CheckpointId,
+    reports: Iterable[OperatorReport],
+    unsettled: tuple[Unsettled, ...],
+    *,
+    enumerators: Mapping[OperatorUid, bytes],
+    parent: CheckpointId | None,
+    created_ms: int,
+) -> Manifest:
+    """The manifest of a checkpoint all subtasks have acknowledged."""
+    by_uid: dict[OperatorUid, list[OperatorReport]] = {uid: [] for uid in graph.nodes}
+    for report in sorted(reports, key=lambda report: report.subtask):
+        by_uid[report.uid].append(report)
+    return Manifest(
+        pipeline=pipeline.id,
+        lineage=pipeline.record.lineage,
+        branch=pipeline.record.branch,
+        run=pipeline.run,
+        checkpoint=checkpoint,
+        parent=parent,
+        created_ms=created_ms,
+        operators=tuple(_state(node, by_uid[uid], enumerators.get(uid)) for uid, node in graph.nodes.items()),
+        unsettled=unsettled,
+    )
+
+
+def _state(node: StreamNode, reports: list[OperatorReport], enumerator: bytes | None) -> OperatorState:
+    return OperatorState(
+        uid=node.uid,
+        name=node.name,
+        parallelism=node.parallelism,
+        max_parallelism=node.max_parallelism,
+        keyed=tuple(report.keyed for report in reports if report.keyed is not None),
+        coordinator=enumerator,
+        splits=tuple(split for report in reports for split in report.splits),
+        writers=tuple(report.writer for report in reports if report.writer is not None),
+    )

@@ -1,0 +1,411 @@
+"""The life of every checkpoint, on every executor: triggered, acknowledged, durable, decided, settled.
+
+Pure: events in, actions out, no I/O, no clock, no threads. Whoever drives it performs the actions and reports back.
+Only one checkpoint is on the way to its decision at a time; earlier ones may still be settling.
+
+Example:
+    >>> coordinator = CheckpointCoordinator(Plan(("a[0]",), ("a[0]",), interval_ms=1000), next_id=1)
+    >>> coordinator.on(Tick(0))
+    []
+    >>> coordinator.on(Tick(1000))
+    [TriggerSources(checkpoint=1, confirmed=None)]
+    >>> coordinator.on(Ack("a[0]", 1, ()))
+    [WriteMetadata(checkpoint=1, reports=(), unsettled=())]
+    >>> coordinator.on(MetadataDurable(1, frozenset()))
+    [SwapLatest(checkpoint=1)]
+    >>> coordinator.on(Swapped(1))
+    [WriteSettled(checkpoint=1)]
+    >>> coordinator.on(SettledDurable(1))
+    [Settled(checkpoint=1, release=Release(checkpoints=(), files=frozenset()))]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tidegate.errors import FencedError, TidegateError, UnavailableError
+from tidegate.ids import CheckpointId, Subtask
+from tidegate.runtime.checkpoint.manifest import Unsettled, stored
+from tidegate.runtime.checkpoint.retention import FileRegistry, Release
+from tidegate.runtime.operators.environment import OperatorReport
+from tidegate.twophase import ledger
+from tidegate.twophase.ledger import Ledger
+
+__all__ = [
+    "Abort",
+    "Ack",
+    "Action",
+    "CheckpointCoordinator",
+    "CommitWork",
+    "Decline",
+    "Ended",
+    "Event",
+    "FailJob",
+    "Finish",
+    "How",
+    "MetadataDurable",
+    "MetadataFailed",
+    "Plan",
+    "Settled",
+    "SettledDurable",
+    "SwapLatest",
+    "SwapLost",
+    "Swapped",
+    "Tick",
+    "TriggerSources",
+    "WriteMetadata",
+    "WriteSettled",
+]
+
+How = Literal["finish", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who takes part and when: all subtasks, those with a source, interval and time limit."""
+
+    subtasks: tuple[Subtask, ...]
+    sources: tuple[Subtask, ...]
+    interval_ms: int
+    timeout_ms: int = 600_000
+    retained: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time goes on."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Take a last checkpoint: the input is at its end (`finish`) or somebody asked to stop (`stop`)."""
+
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """A subtask's part is durable."""
+
+    subtask: Subtask
+    checkpoint: CheckpointId
+    reports: tuple[OperatorReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """A subtask's part could not be made durable."""
+
+    subtask: Subtask
+    checkpoint: CheckpointId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataDurable:
+    """The metadata is written; it refers to these files."""
+
+    checkpoint: CheckpointId
+    files: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFailed:
+    """The metadata could not be written."""
+
+    checkpoint: CheckpointId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """The checkpoint is decided."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class SwapLost:
+    """Somebody else owns the pipeline."""
+
+    checkpoint: CheckpointId
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettledDurable:
+    """The mark that all output is visible is written."""
+
+    checkpoint: CheckpointId
+
+
+Event = (
+    Tick
+    | Finish
+    | Ack
+    | Decline
+    | MetadataDurable
+    | MetadataFailed
+    | Swapped
+    | SwapLost
+    | ledger.Answered
+    | SettledDurable
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerSources:
+    """Send the barrier from every source; what `confirmed` refers to is pinned meanwhile."""
+
+    checkpoint: CheckpointId
+    confirmed: CheckpointId | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMetadata:
+    """Make the metadata durable."""
+
+    checkpoint: CheckpointId
+    reports: tuple[OperatorReport, ...]
+    unsettled: tuple[Unsettled, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SwapLatest:
+    """Decide: make this checkpoint the pipeline's newest."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class CommitWork:
+    """Make work visible; only ever asked for after the decision."""
+
+    checkpoint: CheckpointId
+    committables: tuple[ledger.Committable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSettled:
+    """Mark that all output of the checkpoint is visible."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Tell sources, drop what nobody needs."""
+
+    checkpoint: CheckpointId
+    release: Release
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """The checkpoint will not be decided; the job goes on."""
+
+    checkpoint: CheckpointId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last checkpoint is settled: nothing is left to do."""
+
+    how: How
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class FailJob:
+    """The job cannot go on as it is."""
+
+    error: TidegateError
+
+
+Action = (
+    TriggerSources
+    | WriteMetadata
+    | SwapLatest
+    | CommitWork
+    | WriteSettled
+    | Settled
+    | Abort
+    | Ended
+    | FailJob
+)
+
+
+@dataclass(slots=True)
+class _Pending:
+    checkpoint: CheckpointId
+    started_ms: int
+    last: How | None
+    missing: set[Subtask]
+    reports: list[OperatorReport] = field(default_factory=list)
+    deciding: bool = False
+    files: frozenset[str] = frozenset()
+
+
+class CheckpointCoordinator:
+    """Decides what happens next to the checkpoints of one job."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        next_id: CheckpointId,
+        *,
+        confirmed: CheckpointId | None = None,
+        registry: FileRegistry | None = None,
+    ) -> None:
+        self._plan = plan
+        self._next_id = next_id
+        self._confirmed = confirmed
+        self._registry = registry or FileRegistry(plan.retained)
+        self._ledger = Ledger(confirmed or ledger.NOTHING_SETTLED)
+        self._pending: _Pending | None = None
+        self._last: How | None = None
+        self._last_id: CheckpointId | None = None
+        self._due_ms: int | None = None
+        self._now_ms = 0
+
+    @property
+    def confirmed(self) -> CheckpointId | None:
+        """The newest decided checkpoint."""
+        return self._confirmed
+
+    def on(self, event: Event) -> list[Action]:
+        """Take an event, say what to do."""
+        match event:
+            case Tick():
+                return self._tick(event.now_ms)
+            case Finish():
+                return self._finish(event.how)
+            case Ack():
+                return self._ack(event)
+            case Decline() | MetadataFailed():
+                return self._give_up(event.checkpoint, event.reason)
+            case MetadataDurable():
+                return self._metadata(event)
+            case Swapped():
+                return self._decided(event.checkpoint)
+            case SwapLost():
+                return [
+                    FailJob(
+                        FencedError(
+                            f"checkpoint {event.checkpoint} cannot be decided: {event.owner}; this run stops"
+                        )
+                    )
+                ]
+            case ledger.Answered():
+                return self._settling(self._ledger.on(event))
+            case SettledDurable():
+                return self._settled(event.checkpoint)
+
+    def _tick(self, now_ms: int) -> list[Action]:
+        self._now_ms = now_ms
+        if self._due_ms is None:
+            self._due_ms = now_ms + self._plan.interval_ms
+        pending = self._pending
+        if pending is not None:
+            late = now_ms - pending.started_ms >= self._plan.timeout_ms
+            if not late or pending.deciding:
+                return []
+            waiting = ", ".join(sorted(map(str, pending.missing)))
+            return self._give_up(
+                pending.checkpoint, f"not acknowledged within {self._plan.timeout_ms} ms by {waiting}"
+            )
+        if now_ms < self._due_ms or self._last_id is not None:
+            return []
+        return self._trigger(self._last)
+
+    def _trigger(self, last: How | None) -> list[Action]:
+        checkpoint = self._next_id
+        self._next_id = CheckpointId(checkpoint + 1)
+        self._due_ms = self._now_ms + self._plan.interval_ms
+        self._pending = _Pending(checkpoint, self._now_ms, last, set(self._plan.subtasks))
+        if last is not None:
+            self._last_id = checkpoint
+        return [TriggerSources(checkpoint, self._confirmed)]
+
+    def _finish(self, how: How) -> list[Action]:
+        if self._last is not None:
+            return []
+        self._last = how
+        return self._trigger(how) if self._pending is None else []
+
+    def _ack(self, ack: Ack) -> list[Action]:
+        pending = self._pending
+        if pending is None or ack.checkpoint != pending.checkpoint or ack.subtask not in pending.missing:
+            self._registry.abandoned(ack.checkpoint, _files(ack.reports))
+            return []
+        pending.missing.discard(ack.subtask)
+        pending.reports.extend(ack.reports)
+        if pending.missing:
+            return []
+        pending.deciding = True
+        unsettled = [Unsettled(c, work) for c, work in self._ledger.unsettled.items()]
+        unsettled.append(Unsettled(pending.checkpoint, _work(pending.reports)))
+        return [WriteMetadata(pending.checkpoint, tuple(pending.reports), tuple(unsettled))]
+
+    def _metadata(self, event: MetadataDurable) -> list[Action]:
+        if self._pending is None or self._pending.checkpoint != event.checkpoint:
+            return []
+        self._pending.files = event.files
+        return [SwapLatest(event.checkpoint)]
+
+    def _decided(self, checkpoint: CheckpointId) -> list[Action]:
+        assert self._pending is not None
+        pending, self._pending = self._pending, None
+        self._confirmed = checkpoint
+        self._registry.decided(checkpoint, pending.files)
+        actions = self._settling(self._ledger.on(ledger.Decided(checkpoint, _work(pending.reports))))
+        if self._last is not None and pending.last is None:
+            actions += self._trigger(self._last)
+        return actions
+
+    def _settling(self, answers: Iterable[ledger.Action]) -> list[Action]:
+        actions: list[Action] = []
+        for answer in answers:
+            match answer:
+                case ledger.Commit():
+                    actions.append(CommitWork(answer.checkpoint, answer.committables))
+                case ledger.Settle():
+                    actions.append(WriteSettled(answer.checkpoint))
+                case ledger.Replay():
+                    lost = UnavailableError(
+                        f"all output of checkpoint {answer.checkpoint} was aborted; going back to the newest settled checkpoint"
+                    )
+                    actions.append(FailJob(lost))
+                case ledger.Fail():
+                    actions.append(FailJob(answer.error))
+        return actions
+
+    def _settled(self, checkpoint: CheckpointId) -> list[Action]:
+        actions: list[Action] = [Settled(checkpoint, self._registry.settled(checkpoint))]
+        if checkpoint == self._last_id and self._last is not None:
+            actions.append(Ended(self._last, checkpoint))
+        return actions
+
+    def _give_up(self, checkpoint: CheckpointId, reason: str) -> list[Action]:
+        pending = self._pending
+        if pending is None or pending.checkpoint != checkpoint:
+            return []
+        self._pending = None
+        self._registry.abandoned(checkpoint, _files(pending.reports))
+        actions: list[Action] = [Abort(checkpoint, reason)]
+        if pending.last is not None:
+            self._last_id = None
+        return actions
+
+
+def _work(reports: Iterable[OperatorReport]) -> tuple[ledger.Committable, ...]:
+    return tuple(committable for report in reports for committable in report.committables)
+
+
+def _files(reports: Iterable[OperatorReport]) -> frozenset[str]:
+    return frozenset(stored(report.keyed for report in reports if report.keyed is not None))

@@ -1,0 +1,252 @@
+"""A pipeline on its checkpoint storage: who owns it, where it is, how a start finds its place.
+
+`<pipeline-id>/latest` is the one record that changes atomically. Owning a pipeline means being the lease in that
+record; deciding a checkpoint means swapping it. Whoever loses a swap is fenced.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from tidegate import faults
+from tidegate.backends.spi import CheckpointStorage, Decisions
+from tidegate.clock import Clock
+from tidegate.errors import ConfigError, FencedError, InternalError, StateFormatError
+from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, PipelineId, RunId
+from tidegate.runtime.checkpoint.manifest import (
+    Manifest,
+    decode,
+    encode,
+    files_of,
+    metadata_name,
+    settled_name,
+)
+from tidegate.runtime.checkpoint.retention import FileRegistry, Release
+from tidegate.twophase.fencing import LEASE_MS, Lease, Take, Wait, judge
+from tidegate.twophase.process import alive, this_process
+
+__all__ = ["Pipeline", "Record", "Retained", "Status"]
+
+Status = Literal["running", "stopped", "finished", "failed"]
+
+VERSION = 1
+
+
+class Retained(msgspec.Struct, frozen=True):
+    """A checkpoint of the lineage that is still there."""
+
+    run: RunId
+    checkpoint: CheckpointId
+
+
+class Record(msgspec.Struct, frozen=True):
+    """The content of `latest`."""
+
+    version: int
+    lineage: LineageId
+    branch: Branch
+    status: Status
+    lease: Lease
+    newest_id: CheckpointId
+    """The highest checkpoint number ever used in this lineage."""
+    retained: tuple[Retained, ...] = ()
+    """Decided checkpoints, oldest first; the last one is the newest."""
+    renewals: int = 0
+
+
+class Pipeline:
+    """The owner's view of one pipeline. Methods may be called from any thread and may block on the storage."""
+
+    def __init__(self, storage: CheckpointStorage, pipeline: PipelineId, run: RunId, clock: Clock) -> None:
+        decisions = storage.decisions
+        if decisions is None:
+            raise ConfigError(
+                f"storage {storage.url} cannot decide atomically; a pipeline that must survive its process needs one that can"
+            )
+        self.id = pipeline
+        self.run = run
+        self._blobs = storage.blobs
+        self._decisions: Decisions = decisions
+        self._clock = clock
+        self._name = f"{pipeline}/latest"
+        self._tag: str | None = None
+        self._record: Record | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def record(self) -> Record:
+        """What the storage says, as far as this owner knows."""
+        if self._record is None:
+            raise InternalError(f"pipeline {self.id!r} is used before it was acquired")
+        return self._record
+
+    def acquire(
+        self, new_lineage: Callable[[], LineageId], *, fresh: bool, say: Callable[[str], None]
+    ) -> Record | None:
+        """Become the owner; returns the record of the run before, None if this is a new lineage.
+
+        Raises:
+            ConfigError: a live process owns it, or `fresh` would forget decided work.
+        """
+        me = this_process(FencingTerm(0), self.run)
+        term, current, self._tag = self._wait_for_turn(me, say)
+        me = msgspec.structs.replace(me, term=term)
+        if fresh and current is not None:
+            self._refuse_to_forget(current)
+        if current is None or fresh or current.status == "finished":
+            self._swap(Record(VERSION, new_lineage(), Branch(0), "running", me, CheckpointId(0)))
+            return None
+        self._swap(msgspec.structs.replace(current, lease=me, status="running", renewals=0))
+        return current
+
+    def settled(self, retained: Retained) -> bool:
+        """Whether all output of a checkpoint is known to be visible."""
+        return self._decisions.read(settled_name(retained.run, retained.checkpoint)) is not None
+
+    def newest_settled(self) -> Retained | None:
+        """The newest checkpoint that needs no commit any more."""
+        return next((known for known in reversed(self.record.retained) if self.settled(known)), None)
+
+    def load(self, retained: Retained) -> Manifest:
+        """Read the metadata of a checkpoint."""
+        name = metadata_name(retained.run, retained.checkpoint)
+        with self._blobs.open(name) as file:
+            return decode(file.read(), name)
+
+    def registry(self, keep: int) -> FileRegistry:
+        """The files of all retained checkpoints, for the coordinator to go on counting."""
+        registry = FileRegistry(keep)
+        for retained in self.record.retained:
+            registry.decided(retained.checkpoint, files_of(self.load(retained)))
+        return registry
+
+    def write_metadata(self, manifest: Manifest) -> frozenset[str]:
+        """Make metadata durable; returns the files it refers to."""
+        faults.point("checkpoint.before-metadata")
+        self._blobs.put(metadata_name(self.run, manifest.checkpoint), encode(manifest))
+        faults.point("checkpoint.after-metadata")
+        return files_of(manifest)
+
+    def decide(self, checkpoint: CheckpointId) -> None:
+        """Make a checkpoint the newest.
+
+        Raises:
+            FencedError: somebody else owns the pipeline.
+        """
+        faults.point("checkpoint.before-swap")
+        with self._lock:
+            kept = (*self.record.retained, Retained(self.run, checkpoint))
+            self._swap(msgspec.structs.replace(self.record, retained=kept, newest_id=checkpoint))
+        faults.point("checkpoint.after-swap")
+
+    def mark_settled(self, retained: Retained) -> None:
+        """Write down that all output of a checkpoint is visible; a repeat is no error."""
+        faults.point("checkpoint.before-settled")
+        self._decisions.create(settled_name(retained.run, retained.checkpoint), b"")
+        faults.point("checkpoint.after-settled")
+
+    def release(self, release: Release) -> None:
+        """Delete checkpoints and files nobody needs; first the record forgets them."""
+        if not release.checkpoints and not release.files:
+            return
+        with self._lock:
+            dropped = [known for known in self.record.retained if known.checkpoint in release.checkpoints]
+            kept = tuple(known for known in self.record.retained if known not in dropped)
+            if dropped:
+                self._swap(msgspec.structs.replace(self.record, retained=kept))
+        self._blobs.delete([*release.files, *(metadata_name(old.run, old.checkpoint) for old in dropped)])
+
+    def go_back(self, to: Retained | None) -> None:
+        """Forget the decided checkpoints after `to`: nothing of them is visible nor ever will be."""
+        with self._lock:
+            kept = self.record.retained[: self.record.retained.index(to) + 1] if to is not None else ()
+            self._swap(msgspec.structs.replace(self.record, retained=kept))
+
+    def open_branch(self, at: Retained) -> None:
+        """Go on from an older checkpoint; what came after it stays committed but is no longer this history."""
+        with self._lock:
+            kept = self.record.retained[: self.record.retained.index(at) + 1]
+            branch = Branch(self.record.branch + 1)
+            self._swap(msgspec.structs.replace(self.record, retained=kept, branch=branch))
+
+    def renew(self) -> None:
+        """Show that the owner lives.
+
+        Raises:
+            FencedError: somebody else owns the pipeline.
+        """
+        with self._lock:
+            self._swap(msgspec.structs.replace(self.record, renewals=self.record.renewals + 1))
+
+    def leave(self, status: Status) -> None:
+        """Give the pipeline up; the next start goes on from here or, after `finished`, begins anew."""
+        with self._lock:
+            self._swap(msgspec.structs.replace(self.record, status=status))
+
+    def _wait_for_turn(
+        self, me: Lease, say: Callable[[str], None]
+    ) -> tuple[FencingTerm, Record | None, str | None]:
+        (current, tag), since = self._read(), self._clock.monotonic()
+        said = False
+        while True:
+            lease = current.lease if current is not None else None
+            left = current is None or current.status != "running"
+            living = alive(lease) if lease is not None and not left else False
+            unchanged_ms = int((self._clock.monotonic() - since) * 1000)
+            verdict = judge(lease, me, holder_alive=living, unchanged_ms=unchanged_ms)
+            if isinstance(verdict, Take):
+                return verdict.term, current, tag
+            if not isinstance(verdict, Wait):
+                raise ConfigError(f"pipeline {self.id!r}: {verdict.reason}")
+            if not said and lease is not None:
+                said = True
+                say(
+                    f"pipeline {self.id!r} was owned by pid {lease.pid} on {lease.host}; "
+                    f"waiting {LEASE_MS // 1000} s to see whether it lives"
+                )
+            self._clock.sleep(min(0.5, verdict.remaining_ms / 1000))
+            seen = self._read()
+            if seen[1] != tag:
+                (current, tag), since = seen, self._clock.monotonic()
+
+    def _refuse_to_forget(self, current: Record) -> None:
+        open_work = [
+            r
+            for r in current.retained
+            if not self.settled(r) and any(u.committables for u in self.load(r).unsettled)
+        ]
+        if open_work:
+            raise ConfigError(
+                f"pipeline {self.id!r}: checkpoint {open_work[-1].checkpoint} is decided but its output is not known to be visible, "
+                "so --fresh could lose it; start once without --fresh to settle it"
+            )
+
+    def _read(self) -> tuple[Record | None, str | None]:
+        decision = self._decisions.read(self._name)
+        if decision is None:
+            return None, None
+        try:
+            record = msgspec.msgpack.decode(decision.data, type=Record)
+        except msgspec.DecodeError as error:
+            raise StateFormatError(
+                f"{self._name} was not written by this version of tidegate: {error}"
+            ) from error
+        return record, decision.tag
+
+    def _swap(self, record: Record) -> None:
+        data = msgspec.msgpack.encode(record)
+        self._decisions.swap(self._name, self._tag, data)
+        # What counts is what is there now, whether the swap said so or its answer was lost.
+        decision = self._decisions.read(self._name)
+        if decision is None:
+            raise InternalError(f"{self._name} vanished after it was swapped")
+        if decision.data != data:
+            owner = msgspec.msgpack.decode(decision.data, type=Record).lease
+            raise FencedError(
+                f"pipeline {self.id!r} is now owned by run {owner.run} (pid {owner.pid} on {owner.host}); run {self.run} stops"
+            )
+        self._tag, self._record = decision.tag, record

@@ -1,0 +1,52 @@
+"""Deals the state of a checkpoint to the subtasks of a job graph: pure, for any parallelism."""
+
+from __future__ import annotations
+
+from tidegate.backends.spi import KeyedHandle
+from tidegate.errors import ConfigError
+from tidegate.ids import OperatorUid, Subtask
+from tidegate.keys import KeyGroupRange, ranges
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
+from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
+from tidegate.runtime.operators.environment import RestoredOperator
+
+__all__ = ["Restored", "adopt_max_parallelism", "redistribute"]
+
+Restored = dict[Subtask, dict[OperatorUid, RestoredOperator]]
+
+
+def redistribute(graph: JobGraph, manifest: Manifest) -> Restored:
+    """What every operator of every subtask starts from.
+
+    Raises:
+        ConfigError: the checkpoint holds state that the program has no operator for.
+    """
+    nodes = graph.nodes
+    for operator in manifest.operators:
+        if operator.uid not in nodes and (operator.keyed or operator.splits or operator.writers):
+            raise ConfigError(
+                f"checkpoint {manifest.checkpoint} holds state of operator {operator.uid!r}, which this program does not have; "
+                f"known are {', '.join(sorted(nodes))}; give the operator its uid back or start with --fresh"
+            )
+    return {
+        subtask: {uid: _share(vertex, subtask, manifest.operator(uid)) for uid in vertex.nodes}
+        for vertex in graph.vertices.values()
+        for subtask in vertex.subtasks
+    }
+
+
+def adopt_max_parallelism(manifest: Manifest) -> dict[OperatorUid, int]:
+    """The numbers of key groups that state was written with; they win over defaults."""
+    return {operator.uid: operator.max_parallelism for operator in manifest.operators if operator.keyed}
+
+
+def _share(vertex: JobVertex, subtask: Subtask, state: OperatorState | None) -> RestoredOperator:
+    if state is None:
+        return RestoredOperator()
+    mine = ranges(vertex.parallelism, vertex.max_parallelism)[subtask.index]
+    keyed = tuple(handle for handle in state.keyed if _overlap(handle, mine))
+    return RestoredOperator(keyed, state.writers[subtask.index :: vertex.parallelism])
+
+
+def _overlap(handle: KeyedHandle, mine: KeyGroupRange) -> bool:
+    return handle.key_groups.first < mine.last and mine.first < handle.key_groups.last

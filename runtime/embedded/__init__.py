@@ -1,0 +1,1 @@
+"""The embedded executor: JobManager, workers, and the connections between them."""

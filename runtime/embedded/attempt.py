@@ -1,0 +1,299 @@
+"""One attempt to run a job on a cluster of workers: performs what the checkpoint coordinator decides."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tidegate.clock import Clock, new_id
+from tidegate.errors import FencedError, InternalError, TidegateError, UnavailableError
+from tidegate.ids import CheckpointId, OperatorUid, Subtask
+from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint.assemble import assemble
+from tidegate.runtime.checkpoint.coordinator import How
+from tidegate.runtime.checkpoint.pipeline import Retained
+from tidegate.runtime.embedded.cluster import Cluster, WorkerLost
+from tidegate.runtime.embedded.deploy import Deployment, pack_vertices, place
+from tidegate.runtime.embedded.handshake import Ended
+from tidegate.runtime.embedded.inbox import Post
+from tidegate.runtime.enumerators import Enumerators
+from tidegate.runtime.graph.job_graph import JobVertex
+from tidegate.runtime.job import StartPoint, Startup
+from tidegate.runtime.schedule.restart import FixedDelay
+from tidegate.runtime.status import RunStatus
+from tidegate.runtime.task import messages
+from tidegate.twophase import ledger
+
+__all__ = ["Attempt", "How", "StopRequested"]
+
+_TICK_S = 0.05
+_RENEW_S = 3.0
+_RETRY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """Somebody wants the job to take a last checkpoint and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    """Something done in the background failed for good."""
+
+    error: TidegateError
+
+
+class Attempt:
+    """Deploys, coordinates, ends. Everything but storage access happens in the thread that calls `run`."""
+
+    def __init__(
+        self,
+        startup: Startup,
+        start: StartPoint,
+        cluster: Cluster,
+        workers: int,
+        clock: Clock,
+        status: RunStatus,
+        restart: FixedDelay,
+        observe: Callable[[RunStatus], None],
+    ) -> None:
+        self._startup = startup
+        self._start = start
+        self._graph = start.graph
+        self._cluster = cluster
+        self._clock = clock
+        self._status = status
+        self._restart = restart
+        self._observe = observe
+        self._places = place(start.graph, workers)
+        self._vertex_of = {uid: v.id for v in start.graph.vertices.values() for uid in v.nodes}
+        self._coordinator = startup.coordinator(start.graph, start)
+        self._storage = ThreadPoolExecutor(1, thread_name_prefix="tidegate-storage")
+        self._enumerated: dict[CheckpointId, dict[OperatorUid, bytes]] = {}
+        self._undrained = {s for v in start.graph.vertices.values() if v.is_source for s in v.subtasks}
+        self._commits: Counter[CheckpointId] = Counter()
+        self._later: list[tuple[float, cp.CommitWork]] = []
+        self._renew_at = 0.0
+        self._ended: How | None = None
+
+    def run(self) -> How:
+        """Run until the last checkpoint is settled.
+
+        Raises:
+            TidegateError: the attempt failed; nothing of it is left running.
+        """
+        self._deploy()
+        self._status.become("running")
+        enumerators = Enumerators(self._graph, self._start.manifest, self._assign)
+        self._enumerators = enumerators
+        try:
+            while self._ended is None:
+                self._tick()
+                try:
+                    self._hear(self._cluster.heard.get(timeout=_TICK_S))
+                    while self._ended is None:
+                        self._hear(self._cluster.heard.get_nowait())
+                except queue.Empty:
+                    pass
+            return self._ended
+        finally:
+            enumerators.close()
+            self._cluster.close(gracefully=self._ended is not None)
+            self._count_last_records()
+            self._storage.shutdown(wait=True)
+            self._status.attempt_over()
+
+    def _deploy(self) -> None:
+        startup, program = self._startup, self._startup.program
+        vertices = pack_vertices(self._graph)
+        attempt = new_id(8)
+        self._cluster.deploy(
+            [
+                Deployment(
+                    worker=worker,
+                    places=self._places,
+                    vertices=vertices,
+                    restored={s: r for s, r in self._start.restored.items() if self._places[s] == worker},
+                    checkpoint=self._start.checkpoint,
+                    pipeline=startup.pipeline.id,
+                    lineage=startup.pipeline.record.lineage,
+                    branch=startup.pipeline.record.branch,
+                    run=startup.run,
+                    attempt=attempt,
+                    storage=startup.storage,
+                    backend=startup.backend,
+                    options=program.options,
+                )
+                for worker in sorted(set(self._places.values()))
+            ]
+        )
+
+    def _tick(self) -> None:
+        now = self._clock.monotonic()
+        self._observe(self._status)
+        self._perform(self._coordinator.on(cp.Tick(int(now * 1000))))
+        due = [work for at, work in self._later if at <= now]
+        self._later = [(at, work) for at, work in self._later if at > now]
+        for work in due:
+            self._commit(work)
+        if now >= self._renew_at:
+            self._renew_at = now + _RENEW_S
+            self._in_background(self._startup.pipeline.renew)
+
+    def _hear(self, message: object) -> None:
+        match message:
+            case messages.Acked():
+                self._perform(
+                    self._coordinator.on(cp.Ack(message.subtask, message.checkpoint, message.reports))
+                )
+            case messages.Declined():
+                self._perform(
+                    self._coordinator.on(cp.Decline(message.subtask, message.checkpoint, message.reason))
+                )
+            case messages.Answered():
+                answered = ledger.Answered(message.checkpoint, message.answers)
+                self._perform(self._coordinator.on(answered))
+            case messages.SplitsWanted():
+                self._enumerators.request(message.uid, message.reader)
+            case messages.Drained():
+                self._undrained.discard(message.subtask)
+                if not self._undrained:
+                    self._perform(self._coordinator.on(cp.Finish("finish")))
+            case messages.Progress():
+                self._status.read(message.worker, message.read)
+            case StopRequested():
+                self._status.become("stopping")
+                self._perform(self._coordinator.on(cp.Finish("stop")))
+            case messages.Failed():
+                raise message.error
+            case WorkerLost():
+                raise UnavailableError(
+                    f"worker {message.worker} is gone ({message.how}); it ran {self._residents(message.worker)}"
+                )
+            case _Broken():
+                raise message.error
+            case Ended():
+                raise InternalError(f"worker {message.worker} ended before the job did")
+            case cp.Swapped():
+                self._restart.progressed()
+                self._status.note("decided", f"checkpoint {message.checkpoint}")
+                self._perform(self._coordinator.on(message))
+            case cp.MetadataDurable() | cp.MetadataFailed() | cp.SwapLost() | cp.SettledDurable():
+                self._perform(self._coordinator.on(message))
+            case _:
+                raise InternalError(f"the coordinator was sent {type(message).__name__}")
+
+    def _perform(self, actions: list[cp.Action]) -> None:
+        for action in actions:
+            match action:
+                case cp.TriggerSources():
+                    self._trigger(action)
+                case cp.WriteMetadata():
+                    self._in_background(lambda action=action: self._write(action))  # type: ignore[misc] # bound per action
+                case cp.SwapLatest():
+                    self._in_background(lambda action=action: self._decide(action.checkpoint))  # type: ignore[misc]
+                case cp.CommitWork():
+                    self._commit_soon(action)
+                case cp.WriteSettled():
+                    self._in_background(lambda action=action: self._mark(action.checkpoint))  # type: ignore[misc]
+                case cp.Settled():
+                    self._settled(action)
+                case cp.Abort():
+                    self._status.note("aborted", f"checkpoint {action.checkpoint}: {action.reason}")
+                case cp.Ended():
+                    self._ended = action.how
+                case cp.FailJob():
+                    raise action.error
+
+    def _count_last_records(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                message = self._cluster.heard.get_nowait()
+                if isinstance(message, messages.Progress):
+                    self._status.read(message.worker, message.read)
+
+    def _trigger(self, action: cp.TriggerSources) -> None:
+        self._status.note("triggered", f"checkpoint {action.checkpoint}")
+        self._enumerated = {action.checkpoint: self._enumerators.snapshot(action.checkpoint)}
+        for vertex in self._graph.vertices.values():
+            if vertex.is_source:
+                for subtask in vertex.subtasks:
+                    self._post(subtask, messages.Trigger(action.checkpoint, action.confirmed))
+
+    def _write(self, action: cp.WriteMetadata) -> None:
+        manifest = assemble(
+            self._startup.pipeline,
+            self._graph,
+            action.checkpoint,
+            action.reports,
+            action.unsettled,
+            enumerators=self._enumerated[action.checkpoint],
+            parent=self._start.checkpoint,
+            created_ms=self._clock.now_ms(),
+        )
+        try:
+            files = self._startup.pipeline.write_metadata(manifest)
+        except UnavailableError as error:
+            self._cluster.heard.put(cp.MetadataFailed(action.checkpoint, str(error)))
+        else:
+            self._cluster.heard.put(cp.MetadataDurable(action.checkpoint, files))
+
+    def _decide(self, checkpoint: CheckpointId) -> None:
+        try:
+            self._startup.pipeline.decide(checkpoint)
+        except FencedError as error:
+            self._cluster.heard.put(cp.SwapLost(checkpoint, str(error)))
+        else:
+            self._cluster.heard.put(cp.Swapped(checkpoint))
+
+    def _mark(self, checkpoint: CheckpointId) -> None:
+        self._startup.pipeline.mark_settled(Retained(self._startup.run, checkpoint))
+        self._cluster.heard.put(cp.SettledDurable(checkpoint))
+
+    def _settled(self, action: cp.Settled) -> None:
+        self._status.settled(action.checkpoint)
+        self._in_background(lambda: self._startup.pipeline.release(action.release))
+        for vertex in self._graph.vertices.values():
+            if vertex.is_source:
+                for subtask in vertex.subtasks:
+                    self._post(subtask, messages.Settled(action.checkpoint))
+
+    def _commit_soon(self, action: cp.CommitWork) -> None:
+        self._commits[action.checkpoint] += 1
+        if self._commits[action.checkpoint] > 1:
+            self._later.append((self._clock.monotonic() + _RETRY_S, action))
+        else:
+            self._commit(action)
+
+    def _commit(self, action: cp.CommitWork) -> None:
+        owners = {Subtask(self._vertex_of[c.uid], c.subtask) for c in action.committables}
+        for owner in sorted(owners):
+            mine = tuple(
+                c for c in action.committables if Subtask(self._vertex_of[c.uid], c.subtask) == owner
+            )
+            self._post(owner, messages.Commit(action.checkpoint, mine))
+
+    def _assign(self, vertex: JobVertex, reader: int, splits: tuple[bytes, ...] | None) -> None:
+        message = messages.NoMoreSplits() if splits is None else messages.AssignSplits(splits)
+        self._post(Subtask(vertex.id, reader), message)
+
+    def _post(self, subtask: Subtask, message: messages.ToSubtask) -> None:
+        self._cluster.post(self._places[subtask], Post(subtask, message))
+
+    def _residents(self, worker: int) -> str:
+        return ", ".join(str(subtask) for subtask, place in self._places.items() if place == worker)
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except TidegateError as error:
+                self._cluster.heard.put(_Broken(error))
+            except Exception as error:
+                self._cluster.heard.put(_Broken(InternalError(f"{type(error).__name__}: {error}")))
+
+        self._storage.submit(guarded)

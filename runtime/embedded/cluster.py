@@ -1,0 +1,200 @@
+"""The workers of one attempt: threads of this process (inline) or processes of their own (embedded).
+
+Both look the same to the JobManager: post a message to a worker, take what workers say from one queue, close.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import IO, Any, TextIO, TypeAlias
+
+import cloudpickle
+
+from tidegate.clock import Clock, new_token
+from tidegate.errors import UnavailableError
+from tidegate.runtime.embedded.deploy import Deployment
+from tidegate.runtime.embedded.handshake import Ended, Invitation
+from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
+from tidegate.runtime.embedded.peers import Peers
+from tidegate.runtime.embedded.worker import Worker
+from tidegate.runtime.task.messages import FromSubtask
+
+__all__ = ["Cluster", "InlineCluster", "ProcessCluster", "WorkerLost"]
+
+_GRACE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """A worker process ended without being asked to."""
+
+    worker: int
+    how: str
+
+
+Heard: TypeAlias = FromSubtask | WorkerLost | Ended
+
+
+class Cluster(ABC):
+    """The workers of one attempt."""
+
+    def __init__(self) -> None:
+        self.heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+
+    @abstractmethod
+    def deploy(self, deployments: Sequence[Deployment]) -> None:
+        """Start one worker per deployment."""
+
+    @abstractmethod
+    def post(self, worker: int, message: Post | Shutdown) -> None:
+        """Send a message to a worker; lost if the worker is."""
+
+    @abstractmethod
+    def close(self, *, gracefully: bool) -> None:
+        """End all workers; gracefully means that they close their operators first. Nothing is left running."""
+
+
+class InlineCluster(Cluster):
+    """All subtasks in one worker, in a thread of this process."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._inbox = Inbox()
+        self._thread: threading.Thread | None = None
+
+    def deploy(self, deployments: Sequence[Deployment]) -> None:
+        """Start the thread."""
+        (deployment,) = deployments
+        worker = Worker(deployment, self._inbox, Peers(0, (), b"", self._inbox), self.heard.put, self._clock)
+        self._thread = threading.Thread(target=worker.run, daemon=True, name="tidegate-worker")
+        self._thread.start()
+
+    def post(self, worker: int, message: Post | Shutdown) -> None:
+        """Put a message into the worker's inbox."""
+        self._inbox.put(message)
+
+    def close(self, *, gracefully: bool) -> None:
+        """Ask the thread to end and wait for it; a thread cannot be ended otherwise."""
+        self._inbox.put(Shutdown())
+        if self._thread is not None:
+            self._thread.join()
+
+
+class ProcessCluster(Cluster):
+    """One process per worker. Control goes over inherited socket pairs, data over sockets in a private directory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._directory = tempfile.mkdtemp(prefix="tidegate-", dir=_short_directory())
+        self._token = new_token().encode()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._controls: list[Connection] = []
+
+    def deploy(self, deployments: Sequence[Deployment]) -> None:
+        """Start the processes, wait until all listen, send each its part.
+
+        Raises:
+            UnavailableError: a process ended before it was ready.
+        """
+        addresses = [str(Path(self._directory) / f"worker-{worker}") for worker in range(len(deployments))]
+        for worker, address in enumerate(addresses):
+            self._start(worker, address)
+        for worker, control in enumerate(self._controls):
+            try:
+                control.recv()
+            except (EOFError, OSError) as error:
+                raise UnavailableError(
+                    f"worker {worker} ended before it was ready: {self._fate(worker)}"
+                ) from error
+        for worker, control in enumerate(self._controls):
+            control.send_bytes(cloudpickle.dumps((deployments[worker], addresses)))
+            _thread(self._listen, worker, control)
+
+    def post(self, worker: int, message: Post | Shutdown) -> None:
+        """Send a message; a worker that is gone is heard of through its connection."""
+        with contextlib.suppress(OSError):
+            self._controls[worker].send(message)
+
+    def close(self, *, gracefully: bool) -> None:
+        """End every process, after a grace period at the latest; then remove the sockets."""
+        if gracefully:
+            for worker in range(len(self._controls)):
+                self.post(worker, Shutdown())
+            for process in self._processes:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_GRACE_S)
+        for process in self._processes:
+            process.kill()
+            process.wait()
+        for control in self._controls:
+            control.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _start(self, worker: int, address: str) -> None:
+        ours, theirs = Pipe()
+        forwarded = not _is_terminal_or_file(sys.stdout)
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tidegate.runtime.embedded.taskmanager", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if forwarded else None,
+            pass_fds=(theirs.fileno(),),
+        )
+        theirs.close()
+        self._processes.append(process)
+        self._controls.append(ours)
+        if process.stdout is not None:
+            _thread(_forward, process.stdout)
+        ours.send(Invitation(worker, address, self._token, [entry or str(Path.cwd()) for entry in sys.path]))
+
+    def _listen(self, worker: int, control: Connection) -> None:
+        try:
+            while True:
+                message = control.recv()
+                self.heard.put(message)
+                if isinstance(message, Ended):
+                    return
+        except (EOFError, OSError):
+            self.heard.put(WorkerLost(worker, self._fate(worker)))
+
+    def _fate(self, worker: int) -> str:
+        process = self._processes[worker]
+        code = process.wait()
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return f"pid {process.pid}, {how}"
+
+
+def _thread(target: Callable[..., None], *arguments: Any) -> None:
+    threading.Thread(target=target, args=arguments, daemon=True, name="tidegate-control").start()
+
+
+def _is_terminal_or_file(stream: TextIO) -> bool:
+    """Whether what a child writes to its inherited standard output arrives where this process writes."""
+    try:
+        return stream.fileno() == 1
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _forward(pipe: IO[bytes]) -> None:
+    """Carry what a worker prints to wherever this process prints, such as the cell of a notebook."""
+    for line in pipe:
+        sys.stdout.write(line.decode(errors="replace"))
+    pipe.close()
+
+
+def _short_directory() -> str | None:
+    """The address of a Unix socket has room for about 100 characters; a long TMPDIR leaves too few."""
+    return None if len(tempfile.gettempdir()) < 60 else "/tmp"

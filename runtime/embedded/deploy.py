@@ -1,0 +1,93 @@
+"""How a job graph travels to the workers: who runs what, and everything a worker needs to start it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+from tidegate.errors import ConfigError
+from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId, Subtask
+from tidegate.runtime.checkpoint.restore import Restored
+from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
+from tidegate.runtime.graph.transformations import Forward, Hash
+from tidegate.runtime.options import JobOptions
+from tidegate.runtime.task.exchange import ChannelId
+
+__all__ = ["Deployment", "channels_into", "channels_out_of", "pack_vertices", "place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Sent to every worker at the start of an attempt."""
+
+    worker: int
+    places: Mapping[Subtask, int]
+    vertices: Mapping[str, bytes]
+    restored: Restored
+    checkpoint: CheckpointId | None
+    pipeline: PipelineId
+    lineage: LineageId
+    branch: Branch
+    run: RunId
+    attempt: str
+    storage: Any
+    backend: Any
+    options: JobOptions
+
+    @property
+    def mine(self) -> list[Subtask]:
+        """What this worker runs."""
+        return [subtask for subtask, worker in self.places.items() if worker == self.worker]
+
+
+def place(graph: JobGraph, workers: int) -> dict[Subtask, int]:
+    """Subtasks with the same index share a worker, so a forward exchange never leaves it."""
+    return {subtask: subtask.index % workers for subtask in graph.subtasks}
+
+
+def pack_vertices(graph: JobGraph) -> dict[str, bytes]:
+    """Every vertex as bytes, from which each subtask gets objects of its own.
+
+    Raises:
+        ConfigError: something the user wrote cannot be sent; names the operator.
+    """
+    for uid, node in graph.nodes.items():
+        _packable(f"operator {node.name!r} (uid {uid!r})", node.payload)
+    for vertex in graph.vertices.values():
+        for edge in vertex.outputs:
+            if isinstance(edge.partition, Hash):
+                _packable(f"the key selector behind operator {edge.node!r}", edge.partition.selector)
+    return {vertex.id: cloudpickle.dumps(vertex) for vertex in graph.vertices.values()}
+
+
+def channels_out_of(vertex: JobVertex, index: int) -> dict[str, list[ChannelId]]:
+    """The channels of each edge that leaves a subtask."""
+    return {
+        edge.name: [
+            ChannelId(edge.name, index, target)
+            for target in ([index] if isinstance(edge.partition, Forward) else range(edge.target_parallelism))
+        ]
+        for edge in vertex.outputs
+    }
+
+
+def channels_into(vertex: JobVertex, index: int, parallelism: Mapping[str, int]) -> list[ChannelId]:
+    """The channels that end at a subtask; `parallelism` is that of every vertex."""
+    return [
+        ChannelId(edge.name, source, index)
+        for edge in vertex.inputs
+        for source in ([index] if isinstance(edge.partition, Forward) else range(parallelism[edge.source]))
+    ]
+
+
+def _packable(what: str, thing: Any) -> None:
+    try:
+        cloudpickle.dumps(thing)
+    except Exception as error:
+        raise ConfigError(
+            f"{what} cannot be sent to another process: {type(error).__name__}: {error}; "
+            "make connections, locks and files in open() instead of capturing them"
+        ) from error

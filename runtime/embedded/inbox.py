@@ -1,0 +1,29 @@
+"""What can arrive at a worker: everything goes through one inbox, in order."""
+
+from __future__ import annotations
+
+import queue
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tidegate.ids import Subtask
+from tidegate.runtime.embedded.wire import Frame, Granted
+from tidegate.runtime.task.messages import ToSubtask
+
+__all__ = ["Inbox", "Post", "Shutdown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A message of the coordinator to one subtask."""
+
+    subtask: Subtask
+    message: ToSubtask
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """Close everything and end."""
+
+
+Inbox: TypeAlias = queue.SimpleQueue[Post | Shutdown | Frame | Granted]

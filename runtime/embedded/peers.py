@@ -1,0 +1,145 @@
+"""The data plane between the workers of a job: one connection per pair, batches one way, credit the other.
+
+Threads only move bytes: each connection has one that reads and puts what it read into the worker's inbox. Writing is
+done by the worker's own thread; credit bounds what can be on the way, and since every worker always reads, a write
+never waits for good.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener
+
+import msgspec
+
+from tidegate.elements import Batch, Element
+from tidegate.errors import UnavailableError
+from tidegate.runtime.embedded.inbox import Inbox
+from tidegate.runtime.embedded.wire import EdgeWire, Frame, Granted, Hello, decode
+from tidegate.runtime.graph.job_graph import JobEdge
+from tidegate.runtime.task.exchange import CREDIT, ChannelId
+
+__all__ = ["LocalChannel", "Peers", "RemoteChannel"]
+
+
+class LocalChannel:
+    """A channel between two subtasks of one worker: the receiver's queue."""
+
+    def __init__(self, channel: ChannelId, deliver: Callable[[ChannelId, Element], None]) -> None:
+        self.credit = CREDIT
+        self._channel = channel
+        self._deliver = deliver
+
+    def send(self, element: Element) -> None:
+        """Put an element into the receiver's queue."""
+        if isinstance(element, Batch):
+            self.credit -= 1
+        self._deliver(self._channel, element)
+
+
+class RemoteChannel:
+    """A channel to a subtask of another worker."""
+
+    def __init__(self, channel: ChannelId, wire: EdgeWire, connection: Connection, place: int) -> None:
+        self.credit = CREDIT
+        self._channel = channel
+        self._wire = wire
+        self._connection = connection
+        self._place = place
+
+    def send(self, element: Element) -> None:
+        """Write an element to the connection.
+
+        Raises:
+            UnavailableError: the other worker is gone.
+        """
+        data = self._wire.encode(self._channel, element)
+        try:
+            self._connection.send_bytes(data)
+        except OSError as error:
+            raise UnavailableError(f"worker {self._place} cannot be reached: {error}") from error
+        if isinstance(element, Batch):
+            self.credit -= 1
+
+
+class Peers:
+    """The other workers, as seen by one."""
+
+    def __init__(self, me: int, addresses: Sequence[str], token: bytes, inbox: Inbox) -> None:
+        self._me = me
+        self._addresses = addresses
+        self._token = token
+        self._inbox = inbox
+        self._to: dict[int, Connection] = {}
+        self._from: dict[int, Connection] = {}
+        self._senders: dict[ChannelId, RemoteChannel] = {}
+        self._wires: dict[str, EdgeWire] = {}
+        self._places: dict[ChannelId, int] = {}
+
+    def listen(self, listener: Listener) -> None:
+        """Accept the connections of the others for as long as the listener lives."""
+        _thread(lambda: self._accept(listener))
+
+    def sender(self, channel: ChannelId, edge: JobEdge, place: int) -> RemoteChannel:
+        """The sending end of a channel to another worker; connects to it on first use."""
+        if place not in self._to:
+            connection = Client(self._addresses[place], "AF_UNIX", authkey=self._token)
+            connection.send_bytes(msgspec.msgpack.encode(Hello(self._me)))
+            self._to[place] = connection
+            _thread(lambda: self._read(connection))
+        sender = RemoteChannel(channel, self._wire(edge), self._to[place], place)
+        self._senders[channel] = sender
+        return sender
+
+    def receive(self, channel: ChannelId, edge: JobEdge, place: int) -> None:
+        """Expect elements of a channel from another worker."""
+        self._wire(edge)
+        self._places[channel] = place
+
+    def element(self, frame: Frame) -> Element:
+        """What a frame holds."""
+        return self._wires[frame.channel.edge].element(frame)
+
+    def grant(self, channel: ChannelId) -> None:
+        """Let the sender of a channel send one more batch."""
+        with suppress(OSError):  # the sender is gone; the coordinator sees that for itself
+            self._from[self._places[channel]].send_bytes(msgspec.msgpack.encode(Granted(channel)))
+
+    def granted(self, channel: ChannelId) -> None:
+        """One of our batches is worked off."""
+        self._senders[channel].credit += 1
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in (*self._to.values(), *self._from.values()):
+            connection.close()
+
+    def _wire(self, edge: JobEdge) -> EdgeWire:
+        return self._wires.setdefault(edge.name, EdgeWire(edge))
+
+    def _accept(self, listener: Listener) -> None:
+        while True:
+            try:
+                connection = listener.accept()
+            except AuthenticationError:
+                continue
+            except OSError:
+                return
+            hello = decode(connection.recv_bytes())
+            if isinstance(hello, Hello):
+                self._from[hello.worker] = connection
+                _thread(lambda connection=connection: self._read(connection))  # type: ignore[misc] # bound per connection
+
+    def _read(self, connection: Connection) -> None:
+        with suppress(OSError, EOFError):  # the other end is gone; the coordinator sees that for itself
+            while True:
+                message = decode(connection.recv_bytes())
+                if not isinstance(message, Hello):
+                    self._inbox.put(message)
+
+
+def _thread(target: Callable[[], None]) -> None:
+    threading.Thread(target=target, daemon=True, name="tidegate-data").start()

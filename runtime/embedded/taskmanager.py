@@ -1,0 +1,73 @@
+"""The process of one worker: `python -P -m tidegate.runtime.embedded.taskmanager <file descriptor>`.
+
+It inherits one end of a socket pair from its JobManager and lives only as long as the other end is open: if the
+JobManager dies, so do its workers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+
+import cloudpickle
+
+from tidegate import faults
+from tidegate.clock import SYSTEM_CLOCK
+from tidegate.runtime.embedded.deploy import Deployment
+from tidegate.runtime.embedded.handshake import Ended, Invitation, Ready
+from tidegate.runtime.embedded.inbox import Inbox
+from tidegate.runtime.embedded.peers import Peers
+from tidegate.runtime.embedded.worker import Worker
+from tidegate.runtime.task.messages import FromSubtask
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Serve one attempt of one job, then end."""
+    # The terminal sends Ctrl-C to the whole group; stopping is the JobManager's decision.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = Connection(int(sys.argv[1]))
+    invitation: Invitation = control.recv()
+    sys.path[:] = invitation.path
+    with Listener(invitation.address, "AF_UNIX", authkey=invitation.token) as listener:
+        control.send(Ready(invitation.worker))
+        deployment, addresses = cloudpickle.loads(control.recv_bytes())
+        _serve(deployment, addresses, invitation.token, control, listener)
+    control.send(Ended(invitation.worker))
+
+
+def _serve(
+    deployment: Deployment, addresses: list[str], token: bytes, control: Connection, listener: Listener
+) -> None:
+    options = deployment.options
+    if options.faults and options.faults_dir:
+        faults.arm(faults.parse(options.faults), f"taskmanager-{deployment.worker}", Path(options.faults_dir))
+    inbox = Inbox()
+    peers = Peers(deployment.worker, addresses, token, inbox)
+    peers.listen(listener)
+    lock = threading.Lock()
+
+    def report(message: FromSubtask) -> None:
+        with lock:
+            control.send(message)
+
+    threading.Thread(target=_listen, args=(control, inbox), daemon=True, name="tidegate-control").start()
+    Worker(deployment, inbox, peers, report, SYSTEM_CLOCK).run()
+    peers.close()
+
+
+def _listen(control: Connection, inbox: Inbox) -> None:
+    try:
+        while True:
+            inbox.put(control.recv())
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

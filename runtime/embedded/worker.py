@@ -1,0 +1,210 @@
+"""A worker: one thread that runs the subtasks of one slot in turn, fed by one inbox.
+
+The same class runs in a TaskManager process and, for the inline executor, in a thread of the program itself.
+"""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import cloudpickle
+
+from tidegate.backends.spi import BackendContext
+from tidegate.backends.storage.files import StorageFiles
+from tidegate.clock import Clock
+from tidegate.elements import Element
+from tidegate.errors import InternalError, TidegateError
+from tidegate.ids import Subtask
+from tidegate.keys import ranges
+from tidegate.runtime.embedded.deploy import Deployment, channels_into, channels_out_of
+from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
+from tidegate.runtime.embedded.peers import LocalChannel, Peers
+from tidegate.runtime.embedded.wire import Frame, Granted
+from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
+from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.task.exchange import Channel, ChannelId, Gate
+from tidegate.runtime.task.gate import GateRunner
+from tidegate.runtime.task.messages import Failed, FromSubtask, Progress
+from tidegate.runtime.task.runner import SubtaskRunner
+from tidegate.runtime.task.source import SourceRunner
+
+__all__ = ["Worker"]
+
+
+_PROGRESS_S = 0.25
+
+
+class Worker:
+    """Builds the subtasks of a deployment and runs them until told to shut down or one fails."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        inbox: Inbox,
+        peers: Peers,
+        report: Callable[[FromSubtask], None],
+        clock: Clock,
+    ) -> None:
+        self._deployment = deployment
+        self._inbox = inbox
+        self._peers = peers
+        self._report = report
+        self._clock = clock
+        self._directory = Path(tempfile.mkdtemp(prefix="tidegate-state-"))
+        self._background = ThreadPoolExecutor(1, thread_name_prefix="tidegate-background")
+        self._runners: dict[Subtask, SubtaskRunner] = {}
+        self._receivers: dict[ChannelId, GateRunner] = {}
+        self._local: dict[ChannelId, LocalChannel] = {}
+        self._current: Subtask = deployment.mine[0]
+        self._reported = clock.monotonic()
+
+    def run(self) -> None:
+        """Work until shut down; a failure is reported, never raised."""
+        try:
+            for subtask in self._deployment.mine:
+                self._current = subtask
+                self._build(subtask)
+            for subtask, runner in self._runners.items():
+                self._current = subtask
+                runner.open()
+            while self._take_messages(self._work()):
+                pass
+        except TidegateError as error:
+            self._report(Failed(self._current, error))
+        except Exception as error:
+            self._report(Failed(self._current, _internal(self._current, error)))
+        finally:
+            self._close()
+
+    def _work(self) -> bool:
+        busy = False
+        for subtask, runner in self._runners.items():
+            self._current = subtask
+            busy = runner.step() or busy
+        now = self._clock.monotonic()
+        if now - self._reported >= _PROGRESS_S:
+            self._reported = now
+            self._report(self._progress())
+        return busy
+
+    def _take_messages(self, busy: bool) -> bool:
+        """Empty the inbox; without work wait for the first message or the next timer. False at shutdown."""
+        try:
+            message = self._inbox.get_nowait() if busy else self._inbox.get(timeout=self._patience())
+            while True:
+                if isinstance(message, Shutdown):
+                    return False
+                self._take(message)
+                message = self._inbox.get_nowait()
+        except queue.Empty:
+            return True
+
+    def _take(self, message: Post | Frame | Granted) -> None:
+        match message:
+            case Post():
+                self._runners[message.subtask].post(message.message)
+            case Frame():
+                self._deliver(message.channel, self._peers.element(message))
+            case Granted():
+                self._peers.granted(message.channel)
+
+    def _patience(self) -> float:
+        times = [time for runner in self._runners.values() if (time := runner.wake_at()) is not None]
+        if not times:
+            return _PROGRESS_S
+        return min(_PROGRESS_S, max(0.0, (min(times) - self._clock.now_ms()) / 1000))
+
+    def _build(self, subtask: Subtask) -> None:
+        vertex: JobVertex = cloudpickle.loads(self._deployment.vertices[subtask.vertex])
+        gates = {
+            edge.name: Gate(edge, subtask.index, {c.target: self._sender(c, edge) for c in channels})
+            for edge, channels in zip(
+                vertex.outputs, channels_out_of(vertex, subtask.index).values(), strict=True
+            )
+        }
+        env = self._environment(vertex, subtask)
+        if vertex.is_source:
+            self._runners[subtask] = SourceRunner(vertex, env, gates, self._report, self._background)
+            return
+        parallelism = Counter(subtask.vertex for subtask in self._deployment.places)
+        channels = channels_into(vertex, subtask.index, parallelism)
+        self._expect(vertex, channels)
+        runner = GateRunner(
+            vertex, env, gates, self._report, self._background, channels=channels, grant=self._grant
+        )
+        self._runners[subtask] = runner
+        self._receivers.update(dict.fromkeys(channels, runner))
+
+    def _sender(self, channel: ChannelId, edge: JobEdge) -> Channel:
+        place = self._deployment.places[Subtask(edge.target, channel.target)]
+        if place != self._deployment.worker:
+            return self._peers.sender(channel, edge, place)
+        local = self._local[channel] = LocalChannel(channel, self._deliver)
+        return local
+
+    def _deliver(self, channel: ChannelId, element: Element) -> None:
+        self._receivers[channel].deliver(channel, element)
+
+    def _grant(self, channel: ChannelId) -> None:
+        if channel in self._local:
+            self._local[channel].credit += 1
+        else:
+            self._peers.grant(channel)
+
+    def _expect(self, vertex: JobVertex, channels: list[ChannelId]) -> None:
+        edges = {edge.name: edge for edge in vertex.inputs}
+        for channel in channels:
+            edge = edges[channel.edge]
+            place = self._deployment.places[Subtask(edge.source, channel.source)]
+            if place != self._deployment.worker:
+                self._peers.receive(channel, edge, place)
+
+    def _environment(self, vertex: JobVertex, subtask: Subtask) -> ChainEnvironment:
+        deployment = self._deployment
+        blobs = deployment.storage.blobs
+        files = StorageFiles(blobs, f"{deployment.run}/shared", deployment.options.inline_bytes)
+        return ChainEnvironment(
+            subtask=subtask,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            key_groups=ranges(vertex.parallelism, vertex.max_parallelism)[subtask.index],
+            pipeline=deployment.pipeline,
+            lineage=deployment.lineage,
+            branch=deployment.branch,
+            attempt=deployment.attempt,
+            clock=self._clock,
+            backend=deployment.backend,
+            state=BackendContext(self._directory, files, {}),
+            cache_entries=deployment.options.cache_entries,
+            checkpoint=deployment.checkpoint,
+            restored=deployment.restored.get(subtask, {}),
+        )
+
+    def _progress(self) -> Progress:
+        read = sum(r.records for r in self._runners.values() if isinstance(r, SourceRunner))
+        return Progress(self._deployment.worker, read)
+
+    def _close(self) -> None:
+        self._report(self._progress())
+        # Snapshots and commits that were promised finish first: they still use the state and the sinks.
+        self._background.shutdown(wait=True)
+        for subtask, runner in self._runners.items():
+            try:
+                runner.close()
+            except TidegateError as error:
+                self._report(Failed(subtask, error))
+            except Exception as error:
+                self._report(Failed(subtask, _internal(subtask, error)))
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _internal(subtask: Subtask, error: Exception) -> InternalError:
+    failure = InternalError(f"subtask {subtask}: {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure

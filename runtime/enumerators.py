@@ -1,0 +1,70 @@
+"""The enumerators of a job's sources, on the coordinator of any executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from tidegate.connectors.spi import Source, Split, SplitEnumerator
+from tidegate.ids import CheckpointId, OperatorUid
+from tidegate.runtime.checkpoint.manifest import Manifest
+from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
+
+__all__ = ["Assign", "Enumerators"]
+
+Assign = Callable[[JobVertex, int, tuple[bytes, ...] | None], None]
+"""Tells a reader of a source vertex its splits, or with None that there are no more."""
+
+
+class _Context:
+    def __init__(self, vertex: JobVertex, assign: Assign) -> None:
+        self._vertex = vertex
+        self._assign = assign
+
+    @property
+    def parallelism(self) -> int:
+        return self._vertex.parallelism
+
+    def assign(self, reader: int, splits: Sequence[Split]) -> None:
+        self._assign(self._vertex, reader, tuple(msgspec.msgpack.encode(split) for split in splits))
+
+    def no_more_splits(self, reader: int) -> None:
+        self._assign(self._vertex, reader, None)
+
+
+class Enumerators:
+    """Opens one enumerator per source, restored, with the readers' splits given back."""
+
+    def __init__(self, graph: JobGraph, manifest: Manifest | None, assign: Assign) -> None:
+        self._enumerators: dict[OperatorUid, SplitEnumerator[Any]] = {}
+        for vertex in graph.vertices.values():
+            if vertex.is_source:
+                self._enumerators[vertex.head.uid] = _open(vertex, manifest, assign)
+
+    def request(self, uid: OperatorUid, reader: int) -> None:
+        """A reader has run dry."""
+        self._enumerators[uid].request(reader)
+
+    def snapshot(self, checkpoint: CheckpointId) -> dict[OperatorUid, bytes]:
+        """What the readers' snapshots do not hold."""
+        return {uid: enumerator.snapshot(checkpoint) for uid, enumerator in self._enumerators.items()}
+
+    def close(self) -> None:
+        """Close all."""
+        for enumerator in self._enumerators.values():
+            enumerator.close()
+
+
+def _open(vertex: JobVertex, manifest: Manifest | None, assign: Assign) -> SplitEnumerator[Any]:
+    source: Source[Any] = vertex.head.payload
+    state = manifest.operator(vertex.head.uid) if manifest is not None else None
+    enumerator = source.open_enumerator(
+        _Context(vertex, assign), state.coordinator if state is not None else None
+    )
+    enumerator.start()
+    if state is not None:
+        splits = [msgspec.msgpack.decode(split, type=source.split_type) for split in state.splits]
+        enumerator.give_back(splits)
+    return enumerator

@@ -1,0 +1,143 @@
+"""What is scheduled: steps that can share a thread are chained into one vertex.
+
+A chain is a tree that starts at a source or behind an exchange; its inner edges are function calls, the edges
+between vertices are exchanges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.ids import OperatorUid, Subtask
+from tidegate.runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from tidegate.runtime.graph.transformations import Forward, Hash, Partition
+from tidegate.types import TypeInformation
+
+__all__ = ["JobEdge", "JobGraph", "JobVertex", "build_job_graph"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdge:
+    """An exchange: what leaves `node` of vertex `source` is dealt to the subtasks of vertex `target`."""
+
+    source: str
+    node: OperatorUid
+    target: str
+    partition: Partition
+    value_type: TypeInformation | None
+    target_parallelism: int
+    target_max_parallelism: int
+
+    @property
+    def name(self) -> str:
+        """Unique within the job graph."""
+        return f"{self.node}->{self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobVertex:
+    """A chain: its steps with the head first, and who follows whom within it."""
+
+    id: str
+    name: str
+    nodes: dict[OperatorUid, StreamNode]
+    follows: dict[OperatorUid, tuple[OperatorUid, ...]]
+    parallelism: int
+    max_parallelism: int
+    inputs: tuple[JobEdge, ...]
+    outputs: tuple[JobEdge, ...]
+
+    @property
+    def head(self) -> StreamNode:
+        """The first step."""
+        return next(iter(self.nodes.values()))
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it reads from outside instead of from another vertex."""
+        return self.head.kind == "source"
+
+    @property
+    def keyed(self) -> Hash | None:
+        """How its input is keyed, if it is."""
+        partitions = [edge.partition for edge in self.inputs]
+        return next((partition for partition in partitions if isinstance(partition, Hash)), None)
+
+    @property
+    def subtasks(self) -> list[Subtask]:
+        """Its parallel instances."""
+        return [Subtask(self.id, index) for index in range(self.parallelism)]
+
+
+@dataclass(frozen=True, slots=True)
+class JobGraph:
+    """All vertices by id, upstream before downstream."""
+
+    vertices: dict[str, JobVertex]
+
+    @property
+    def subtasks(self) -> list[Subtask]:
+        """Every subtask of the job."""
+        return [subtask for vertex in self.vertices.values() for subtask in vertex.subtasks]
+
+    @property
+    def slots(self) -> int:
+        """How many slots the job needs: subtasks of different vertices share one."""
+        return max(vertex.parallelism for vertex in self.vertices.values())
+
+    @property
+    def nodes(self) -> dict[OperatorUid, StreamNode]:
+        """Every step of every vertex."""
+        return {uid: node for vertex in self.vertices.values() for uid, node in vertex.nodes.items()}
+
+
+def build_job_graph(graph: StreamGraph) -> JobGraph:
+    """Chain what can be chained."""
+    heads: dict[OperatorUid, OperatorUid] = {}
+    for uid in graph.nodes:
+        edges = graph.inputs(uid)
+        heads[uid] = heads[edges[0].source] if len(edges) == 1 and _chainable(graph, edges[0]) else uid
+    members: dict[OperatorUid, list[StreamNode]] = {}
+    for uid, head in heads.items():
+        members.setdefault(head, []).append(graph.nodes[uid])
+    exchanges = [_exchange(graph, edge, heads) for edge in graph.edges if heads[edge.target] == edge.target]
+    return JobGraph({str(head): _vertex(graph, head, nodes, exchanges) for head, nodes in members.items()})
+
+
+def _chainable(graph: StreamGraph, edge: StreamEdge) -> bool:
+    source, target = graph.nodes[edge.source], graph.nodes[edge.target]
+    return isinstance(edge.partition, Forward) and source.parallelism == target.parallelism
+
+
+def _exchange(graph: StreamGraph, edge: StreamEdge, heads: dict[OperatorUid, OperatorUid]) -> JobEdge:
+    source, target = graph.nodes[edge.source], graph.nodes[edge.target]
+    return JobEdge(
+        source=str(heads[edge.source]),
+        node=edge.source,
+        target=str(edge.target),
+        partition=edge.partition,
+        value_type=source.output_type,
+        target_parallelism=target.parallelism,
+        target_max_parallelism=target.max_parallelism,
+    )
+
+
+def _vertex(
+    graph: StreamGraph, head: OperatorUid, nodes: list[StreamNode], exchanges: list[JobEdge]
+) -> JobVertex:
+    inside = {node.uid for node in nodes}
+    return JobVertex(
+        id=str(head),
+        name=" -> ".join(node.name for node in nodes),
+        nodes={node.uid: node for node in nodes},
+        follows={
+            node.uid: tuple(
+                e.target for e in graph.outputs(node.uid) if e.target in inside and e.target != head
+            )
+            for node in nodes
+        },
+        parallelism=nodes[0].parallelism,
+        max_parallelism=nodes[0].max_parallelism,
+        inputs=tuple(edge for edge in exchanges if edge.target == head),
+        outputs=tuple(edge for edge in exchanges if edge.source == head),
+    )

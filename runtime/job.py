@@ -1,0 +1,234 @@
+"""A program on its way to running: what every executor is given, and how it finds its place.
+
+`Startup` owns the pipeline from the first moment: lease, restore point, settlement of what was decided, removal of
+what was not, redistribution of state. Executors differ only in what they do afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidegate import faults, registry
+from tidegate.backends.spi import Backend, CheckpointStorage, SnapshotFiles
+from tidegate.backends.storage.files import StorageFiles
+from tidegate.clock import Clock, new_id
+from tidegate.connectors.spi import SupportsBranch, SupportsCommit
+from tidegate.errors import CommitFailedError, ConfigError, UnavailableError
+from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
+from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, Plan
+from tidegate.runtime.checkpoint.manifest import Manifest
+from tidegate.runtime.checkpoint.pipeline import Pipeline, Retained
+from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
+from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
+from tidegate.runtime.graph.stream_graph import build_stream_graph
+from tidegate.runtime.graph.transformations import Transformation
+from tidegate.runtime.options import JobOptions
+from tidegate.twophase import ledger
+from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
+
+__all__ = ["Program", "StartPoint", "Startup"]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the user wrote: the steps that end in sinks, a name, the settings."""
+
+    name: str
+    pipeline: PipelineId
+    sinks: tuple[Transformation, ...]
+    options: JobOptions
+    parallelism: int
+
+    def graph(self, manifest: Manifest | None) -> JobGraph:
+        """The job graph; key groups follow the state it goes on from."""
+        restored = adopt_max_parallelism(manifest) if manifest is not None else {}
+        steps = build_stream_graph(
+            self.sinks,
+            parallelism=self.parallelism,
+            max_parallelism=self.options.max_parallelism,
+            restored=restored,
+        )
+        return build_job_graph(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class StartPoint:
+    """Where a run or a restarted attempt begins."""
+
+    graph: JobGraph
+    manifest: Manifest | None
+    restored: Restored
+
+    @property
+    def checkpoint(self) -> CheckpointId | None:
+        """The checkpoint it goes on from."""
+        return self.manifest.checkpoint if self.manifest is not None else None
+
+
+class Startup:
+    """Acquires a pipeline and finds, for each attempt, the state to start from."""
+
+    def __init__(
+        self, program: Program, storage: CheckpointStorage, clock: Clock, say: Callable[[str], None]
+    ) -> None:
+        self.program = program
+        self.run = RunId(new_id())
+        self.pipeline = Pipeline(storage, program.pipeline, self.run, clock)
+        self.backend: Backend = registry.load("tidegate.backends", program.options.backend)()
+        self.storage = storage
+        self.resumed_from: CheckpointId | None = None
+        self._clock = clock
+        self._say = say
+
+    def files(self) -> SnapshotFiles:
+        """Where this run's snapshots go."""
+        return StorageFiles(self.storage.blobs, f"{self.run}/shared", self.program.options.inline_bytes)
+
+    def acquire(self) -> None:
+        """Become the owner of the pipeline; checks the program before anything is touched."""
+        options = self.program.options
+        self.program.graph(None)
+        if options.fresh and options.savepoint:
+            raise ConfigError("--fresh begins anew and -s goes on from a checkpoint; give one of them")
+        self.pipeline.acquire(lambda: LineageId(new_id(8)), fresh=options.fresh, say=self._say)
+        if options.savepoint:
+            self._go_to(options.savepoint)
+        retained = self.pipeline.record.retained
+        self.resumed_from = retained[-1].checkpoint if retained else None
+
+    def start_point(self) -> StartPoint:
+        """Settle what is decided, remove what is not, and say where to go on.
+
+        Raises:
+            CommitFailedError: output of a decided checkpoint is partly lost.
+            CommitUnknownError: it cannot be told what became of it.
+        """
+        retained = self.pipeline.record.retained
+        manifest = self.pipeline.load(retained[-1]) if retained else None
+        if manifest is not None and not self._settle(manifest, retained):
+            back = self.pipeline.newest_settled()
+            self._say(
+                f"output of checkpoint {manifest.checkpoint} was aborted; going back to {back.checkpoint if back else 'the start'}"
+            )
+            self.pipeline.go_back(back)
+            manifest = self.pipeline.load(back) if back else None
+        graph = self.program.graph(manifest)
+        for uid, committer in self._committers(graph).items():
+            removed = committer.abort_except(())
+            committer.close()
+            if removed:
+                self._say(f"sink {uid!r}: removed {removed} pieces of work that were never decided")
+        return StartPoint(graph, manifest, redistribute(graph, manifest) if manifest is not None else {})
+
+    def coordinator(self, graph: JobGraph, start: StartPoint) -> CheckpointCoordinator:
+        """The checkpoint coordinator of an attempt."""
+        options = self.program.options
+        plan = Plan(
+            subtasks=tuple(graph.subtasks),
+            sources=tuple(
+                subtask
+                for vertex in graph.vertices.values()
+                if vertex.is_source
+                for subtask in vertex.subtasks
+            ),
+            interval_ms=options.interval_ms,
+            timeout_ms=options.timeout_ms,
+            retained=options.retained,
+        )
+        return CheckpointCoordinator(
+            plan,
+            CheckpointId(self.pipeline.record.newest_id + 1),
+            confirmed=start.checkpoint,
+            registry=self.pipeline.registry(options.retained),
+        )
+
+    def _go_to(self, path: str) -> None:
+        record = self.pipeline.record
+        target = next((known for known in record.retained if path in _names(known, self.storage.url)), None)
+        if target is None:
+            known = ", ".join(f"{r.run}/chk-{r.checkpoint}" for r in record.retained) or "none"
+            raise ConfigError(
+                f"{path!r} is no retained checkpoint of pipeline {self.pipeline.id!r}; retained are {known}"
+            )
+        if target == record.retained[-1]:
+            return
+        self.start_point()
+        later = [known for known in record.retained if known.checkpoint > target.checkpoint]
+        self._ask_sinks(target, later)
+        self.pipeline.open_branch(target)
+
+    def _ask_sinks(self, target: Retained, later: list[Retained]) -> None:
+        work = [c for known in later for u in self.pipeline.load(known).unsettled for c in u.committables]
+        for uid, node in self.program.graph(None).nodes.items():
+            mine = {c for c in work if c.uid == uid}
+            if mine and isinstance(node.payload, SupportsBranch) and node.payload.on_branch == "refuse":
+                raise ConfigError(
+                    f"sink {uid!r} has committed {sum(c.records for c in mine)} records after checkpoint {target.checkpoint} "
+                    f"({', '.join(sorted(c.describe for c in mine))}); going back would write them again; "
+                    "give the sink on_branch='append' if that is wanted"
+                )
+
+    def _settle(self, manifest: Manifest, retained: tuple[Retained, ...]) -> bool:
+        """Commit what is unsettled; False if nothing of the oldest of it will ever be visible."""
+        unsettled = [u for u in manifest.unsettled if not self._is_settled(u.checkpoint, retained)]
+        book = ledger.Ledger()
+        faults.point("restore.before-settle")
+        committers: dict[OperatorUid, Committer] = {}
+        todo = [action for u in unsettled for action in book.on(ledger.Decided(u.checkpoint, u.committables))]
+        try:
+            while todo:
+                action = todo.pop(0)
+                match action:
+                    case ledger.Commit():
+                        committers = committers or self._committers(self.program.graph(manifest))
+                        answers = self._commit(action.committables, committers)
+                        todo += book.on(ledger.Answered(action.checkpoint, answers))
+                    case ledger.Settle():
+                        mine = next((r for r in retained if r.checkpoint == action.checkpoint), None)
+                        if mine is not None:
+                            self.pipeline.mark_settled(mine)
+                    case ledger.Replay():
+                        return False
+                    case ledger.Fail():
+                        raise action.error
+        finally:
+            for committer in committers.values():
+                committer.close()
+        faults.point("restore.after-settle")
+        return True
+
+    def _is_settled(self, checkpoint: CheckpointId, retained: tuple[Retained, ...]) -> bool:
+        return any(r.checkpoint == checkpoint and self.pipeline.settled(r) for r in retained)
+
+    def _commit(
+        self, work: tuple[Committable, ...], committers: dict[OperatorUid, Committer]
+    ) -> tuple[tuple[Committable, CommitAnswer], ...]:
+        lost = sorted({c.uid for c in work} - set(committers))
+        if lost:
+            raise CommitFailedError(
+                f"sink {lost[0]!r} holds decided work that is not visible yet, but this program has no such sink; give it its uid back"
+            )
+        answers: list[tuple[Committable, CommitAnswer]] = []
+        for uid in sorted({c.uid for c in work}):
+            mine = [c for c in work if c.uid == uid]
+            answers += zip(mine, committers[uid].commit(mine), strict=True)
+        if all(answer is CommitAnswer.RETRY for _, answer in answers):
+            raise UnavailableError("no sink could commit what is decided; try again when the systems answer")
+        return tuple(answers)
+
+    def _committers(self, graph: JobGraph) -> dict[OperatorUid, Committer]:
+        record = self.pipeline.record
+        return {
+            uid: node.payload.open_committer(
+                CommitterContext(self.pipeline.id, uid, record.lineage, self._clock)
+            )
+            for uid, node in graph.nodes.items()
+            if node.kind == "sink" and isinstance(node.payload, SupportsCommit)
+        }
+
+
+def _names(retained: Retained, root: str) -> set[str]:
+    place = f"{retained.run}/chk-{retained.checkpoint}"
+    base = root.removeprefix("file://").rstrip("/")
+    return {str(retained.checkpoint), place, f"{base}/{place}", f"{base}/{place}/_metadata"}

@@ -1,0 +1,132 @@
+"""From a finished program to a running one: names it, opens its storage, picks the executor, listens for signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from tidegate.backends.storage import open_storage
+from tidegate.clock import SYSTEM_CLOCK, new_id
+from tidegate.errors import ConfigError
+from tidegate.ids import PipelineId
+from tidegate.runtime.embedded.jobmanager import JobManager
+from tidegate.runtime.graph.transformations import Transformation
+from tidegate.runtime.job import Program, Startup
+from tidegate.runtime.options import JobOptions, default_root
+from tidegate.runtime.report import Reporter
+from tidegate.runtime.result import JobResult
+from tidegate.runtime.status import RunStatus
+
+__all__ = ["Executor", "Launch", "run_program"]
+
+_SPARK = ("local", "spark://", "yarn", "k8s://")
+
+
+class Executor(Protocol):
+    """Runs one program to its end."""
+
+    def run(self) -> JobResult:
+        """Run until finished, stopped or failed."""
+        ...
+
+    def stop(self) -> None:
+        """Take a last checkpoint and end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A program with its settings; `script` and `root` decide what it is called and where it remembers."""
+
+    steps: tuple[Transformation, ...]
+    job_name: str | None
+    options: JobOptions
+    script: Path | None
+    root: str | None = None
+
+
+def run_program(launch: Launch) -> JobResult:
+    """Run a program to its end."""
+    with _checkpoint_root(launch) as root:
+        options = launch.options
+        name = launch.job_name or (launch.script.stem if launch.script else "job")
+        cores = len(os.sched_getaffinity(0))
+        program = Program(
+            name, _pipeline_id(launch, root), launch.steps, options, options.parallelism or cores
+        )
+        status = RunStatus(SYSTEM_CLOCK)
+        reporter = Reporter(options.progress, name, sys.stderr, SYSTEM_CLOCK)
+        startup = Startup(program, open_storage(root), SYSTEM_CLOCK, reporter.say)
+        executor = _executor(startup, status, reporter.show)
+        if launch.root is None:
+            reporter.say(f"pipeline {program.pipeline!r}, checkpoints in {root}")
+        with _stopping_on_signals(executor.stop, reporter.say):
+            return executor.run()
+
+
+def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus], None]) -> Executor:
+    target = startup.program.options.target
+    if target in ("embedded", "inline"):
+        return JobManager(startup, SYSTEM_CLOCK, status, observe)
+    if target.startswith(_SPARK):
+        from tidegate.runtime.spark.driver import SparkDriver
+
+        return SparkDriver(startup, SYSTEM_CLOCK, status, observe)
+    raise ConfigError(
+        f"execution.target is {target!r}; expected embedded, inline or a Spark master URL such as local[2]"
+    )
+
+
+@contextlib.contextmanager
+def _checkpoint_root(launch: Launch) -> Iterator[str]:
+    """A program without a name remembers nothing beyond its own run."""
+    if launch.root is not None:
+        yield launch.root
+    elif launch.options.root is not None:
+        yield launch.options.root
+    elif _has_name(launch):
+        yield str(default_root(os.environ))
+    else:
+        with tempfile.TemporaryDirectory(prefix="tidegate-run-") as directory:
+            yield directory
+
+
+def _has_name(launch: Launch) -> bool:
+    return bool(launch.options.pipeline_id or launch.job_name or launch.script)
+
+
+def _pipeline_id(launch: Launch, root: str) -> PipelineId:
+    if launch.root is not None or not _has_name(launch):
+        return PipelineId(f"unnamed-{new_id(8)}")
+    name = launch.options.pipeline_id or launch.job_name or str(launch.script)
+    return PipelineId(re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "job")
+
+
+@contextlib.contextmanager
+def _stopping_on_signals(stop: Callable[[], None], say: Callable[[str], None]) -> Iterator[None]:
+    """SIGTERM and the first Ctrl-C stop with a checkpoint; the second Ctrl-C ends at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        say(f"{signal.Signals(number).name}: taking a last checkpoint; press Ctrl-C again to end at once")
+        stop()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

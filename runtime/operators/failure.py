@@ -1,0 +1,53 @@
+"""Says which step failed on which record, from the line of the generated loop that raised."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from tidegate.elements import Batch
+from tidegate.errors import TidegateError, UserCodeError
+from tidegate.ids import Subtask
+from tidegate.runtime.graph.job_graph import JobVertex
+from tidegate.runtime.operators.codegen import Compiled
+
+__all__ = ["explain"]
+
+
+def explain(
+    error: Exception, loop: Compiled, batch: Batch, vertex: JobVertex, subtask: Subtask
+) -> TidegateError:
+    """The error to raise for a failure inside `loop`; the user's own error becomes its cause."""
+    where = f"subtask {subtask}"
+    record = ""
+    frame = _frame(error.__traceback__, loop.filename)
+    if frame is not None:
+        uid = loop.lines.get(frame.tb_lineno)
+        if uid is not None:
+            where = f"operator {vertex.nodes[uid].name!r} (uid {uid!r}, {where})"
+        value = frame.tb_frame.f_locals.get("v")
+        record = f" on record {_short(value)}{_origin(batch, value)}"
+    message = f"{where} failed{record}: {type(error).__name__}: {error}"
+    kind = type(error) if isinstance(error, TidegateError) else UserCodeError
+    return kind(message)
+
+
+def _frame(trace: TracebackType | None, filename: str) -> TracebackType | None:
+    while trace is not None and trace.tb_frame.f_code.co_filename != filename:
+        trace = trace.tb_next
+    return trace
+
+
+def _origin(batch: Batch, value: object) -> str:
+    if batch.origin is None:
+        return ""
+    index = next((i for i, candidate in enumerate(batch.values) if candidate is value), None)
+    return (
+        ""
+        if index is None
+        else f" at position {batch.origin.positions[index]} of split {batch.origin.split!r}"
+    )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}... ({len(text)} characters)"

@@ -1,0 +1,78 @@
+"""Every setting of a job, with Flink's key where Flink has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tidegate.options import Layer, from_environ, from_toml, option
+
+__all__ = ["JobOptions", "Progress", "client_layers", "command_line", "default_root"]
+
+Progress = Literal["auto", "plain", "json", "off"]
+
+command_line = Layer("command line", {})
+"""What `tidegate run -D` set for the program it runs; empty when the program is started by itself."""
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """How a program runs; the program's own code is stronger than the command line, that than the environment,
+    that than `tidegate.toml`."""
+
+    pipeline_id: str | None = option(
+        "pipeline.id", None, "name of the pipeline over restarts; default: the job's name"
+    )
+    target: str = option("execution.target", "embedded", "embedded, inline, or the URL of a Spark master")
+    parallelism: int | None = option(
+        "parallelism.default", None, "subtasks per operator; default: the cores of this machine"
+    )
+    max_parallelism: int | None = option("pipeline.max-parallelism", None, "key groups per operator")
+    backend: str = option("state.backend.type", "filesystem", "heap, filesystem, rocksdb or a registered one")
+    cache_entries: int = option(
+        "state.cache.entries", 100_000, "rows of keyed state held as objects per subtask"
+    )
+    root: str | None = option(
+        "state.checkpoints.dir", None, "where checkpoints live; default: $XDG_STATE_HOME/tidegate"
+    )
+    retained: int = option("state.checkpoints.num-retained", 10, "checkpoints kept for going back")
+    inline_bytes: int = option(
+        "state.backend.fs.memory-threshold", 20 * 1024, "smaller pieces of state live in the metadata"
+    )
+    interval_ms: int = option("execution.checkpointing.interval", 10_000, "time between two checkpoints")
+    timeout_ms: int = option(
+        "execution.checkpointing.timeout", 600_000, "after this a checkpoint is given up"
+    )
+    savepoint: str | None = option(
+        "execution.savepoint.path", None, "checkpoint to start from instead of the newest"
+    )
+    fresh: bool = option("execution.fresh", False, "begin a new history instead of going on")
+    restart_attempts: int = option(
+        "restart-strategy.fixed-delay.attempts", 3, "failures in a row without a checkpoint in between"
+    )
+    restart_delay_ms: int = option("restart-strategy.fixed-delay.delay", 1_000, "pause before a restart")
+    epoch_records: int = option(
+        "execution.spark.epoch-records", 100_000, "records read per source subtask and epoch on Spark"
+    )
+    progress: Progress = option(
+        "pipeline.progress", "auto", "how a running job shows itself on standard error"
+    )
+    faults: str = option("testing.faults", "", "crash points, for tests of recovery")
+    faults_dir: str | None = option("testing.faults-dir", None, "where crash points leave their witness")
+
+
+def client_layers(environ: Mapping[str, str], directory: Path) -> tuple[Layer, ...]:
+    """Command line, environment, and `tidegate.toml` of a directory, strongest first."""
+    layers = [command_line, from_environ(environ)]
+    file = directory / "tidegate.toml"
+    if file.exists():
+        layers.append(from_toml(file))
+    return tuple(layers)
+
+
+def default_root(environ: Mapping[str, str]) -> Path:
+    """Where checkpoints live unless told otherwise."""
+    home = environ.get("XDG_STATE_HOME")
+    return Path(home) / "tidegate" if home else Path.home() / ".local/state/tidegate"

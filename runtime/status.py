@@ -1,0 +1,107 @@
+"""What a run is doing: an append-only list of events, folded with the counters into one frozen snapshot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tidegate.clock import Clock
+from tidegate.ids import CheckpointId
+
+__all__ = ["JobEvent", "RunStatus", "Snapshot", "State"]
+
+State = Literal["starting", "running", "restarting", "stopping", "finished", "stopped", "failed"]
+Happening = Literal["state", "triggered", "decided", "settled", "aborted", "restart", "said"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """Something that happened."""
+
+    at_ms: int
+    what: Happening
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A run at one moment.
+
+    `records` counts what sources have read since the run started, replayed records included.
+    """
+
+    state: State
+    elapsed_s: float
+    records: int
+    per_second: float
+    decided: int
+    settled: int
+    newest_settled: CheckpointId | None
+    settled_age_s: float | None
+    restarts: int
+
+
+@dataclass(slots=True)
+class RunStatus:
+    """Collects events and counters of one run; owned by the thread that coordinates it."""
+
+    clock: Clock
+    events: list[JobEvent] = field(default_factory=list)
+    state: State = "starting"
+    _counts: Counter[str] = field(default_factory=Counter)
+    _newest_settled: CheckpointId | None = None
+    _settled_at: float | None = None
+    _started: float = 0.0
+    _earlier: int = 0
+    _records: dict[int, int] = field(default_factory=dict)
+    _last: tuple[float, int, float] = (0.0, 0, 0.0)
+
+    def __post_init__(self) -> None:
+        self._started = self.clock.monotonic()
+
+    def note(self, what: Happening, text: str) -> None:
+        """Something happened."""
+        self.events.append(JobEvent(self.clock.now_ms(), what, text))
+        self._counts[what] += 1
+
+    def become(self, state: State) -> None:
+        """The run is in another state now."""
+        self.state = state
+        self.note("state", state)
+
+    def settled(self, checkpoint: CheckpointId) -> None:
+        """All output up to a checkpoint is visible."""
+        self._newest_settled = checkpoint
+        self._settled_at = self.clock.monotonic()
+        self.note("settled", f"checkpoint {checkpoint}")
+
+    def read(self, worker: int, records: int) -> None:
+        """A worker's sources have read this many records in this attempt."""
+        self._records[worker] = records
+
+    def attempt_over(self) -> None:
+        """The counters of the workers start again."""
+        self._earlier += sum(self._records.values())
+        self._records.clear()
+
+    def snapshot(self) -> Snapshot:
+        """The run as it is now."""
+        now = self.clock.monotonic()
+        elapsed = now - self._started
+        records = self._earlier + sum(self._records.values())
+        then, before, rate = self._last
+        if elapsed - then >= 0.5:
+            rate = (records - before) / (elapsed - then)
+            self._last = (elapsed, records, rate)
+        return Snapshot(
+            state=self.state,
+            elapsed_s=elapsed,
+            records=records,
+            per_second=rate,
+            decided=self._counts["decided"],
+            settled=self._counts["settled"],
+            newest_settled=self._newest_settled,
+            settled_age_s=now - self._settled_at if self._settled_at is not None else None,
+            restarts=self._counts["restart"],
+        )

@@ -1,0 +1,122 @@
+"""The place where a program starts: sources, settings, `execute`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tidegate import registry
+from tidegate.connectors.spi import Source
+from tidegate.errors import ConfigError
+from tidegate.options import Layer, load
+from tidegate.runtime.graph.transformations import Transformation
+from tidegate.runtime.launch import Launch, run_program
+from tidegate.runtime.options import JobOptions, client_layers
+from tidegate.runtime.result import JobResult
+from tidegate.runtime.stream.datastream import DataStream, positive
+from tidegate.types import TypeInformation
+
+__all__ = ["StreamExecutionEnvironment"]
+
+
+class StreamExecutionEnvironment:
+    """Holds the steps of a program until `execute` runs them.
+
+    Example:
+        >>> env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
+        >>> sorted(env.from_collection(["a", "b"]).map(str.upper).execute_and_collect())
+        ['A', 'B']
+    """
+
+    def __init__(self, configuration: Mapping[str, Any] | None = None) -> None:
+        self._settings: dict[str, Any] = dict(configuration or {})
+        self._sinks: list[Transformation] = []
+
+    @classmethod
+    def get_execution_environment(
+        cls, configuration: Mapping[str, Any] | None = None
+    ) -> StreamExecutionEnvironment:
+        """An environment; `configuration` holds settings by key, stronger than those from outside."""
+        return cls(configuration)
+
+    @classmethod
+    def on_spark(
+        cls, master: str, configuration: Mapping[str, Any] | None = None
+    ) -> StreamExecutionEnvironment:
+        """An environment whose programs run on Spark, in epochs; `master` is a Spark master URL."""
+        return cls({**(configuration or {}), "execution.target": master})
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Subtasks per operator, unless an operator says otherwise."""
+        self._settings["parallelism.default"] = positive("parallelism", parallelism)
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Key groups per operator, unless an operator says otherwise."""
+        self._settings["pipeline.max-parallelism"] = positive("max parallelism", max_parallelism)
+        return self
+
+    def enable_checkpointing(self, interval_ms: int) -> StreamExecutionEnvironment:
+        """Take a checkpoint this often."""
+        self._settings["execution.checkpointing.interval"] = positive("checkpoint interval", interval_ms)
+        return self
+
+    def from_collection(
+        self, collection: Iterable[Any], type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """A bounded stream of the given records."""
+        source = registry.load("tidegate.connectors", "collection.source")
+        return self.from_source(source(tuple(collection), type_info), "collection", type_info)
+
+    def from_source(
+        self, source: Source[Any], source_name: str = "source", type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """A stream of what `source` reads."""
+        if not isinstance(source, Source):
+            raise ConfigError(f"from_source takes a Source; got {type(source).__name__}")
+        return DataStream(self, Transformation("source", source_name, source, (), type_info))
+
+    def add_sink(self, step: Transformation) -> None:
+        """Make a step part of the program; called by the methods that end a stream."""
+        self._sinks.append(step)
+
+    def execute(self, job_name: str | None = None) -> JobResult:
+        """Run the program to its end, or until it is stopped; it goes on where an earlier run ended early.
+
+        Raises:
+            ConfigError: the program or a setting is wrong, or the pipeline is already running.
+            JobFailedError: it failed too often.
+        """
+        steps, self._sinks = tuple(self._sinks), []
+        return run_program(self._launch(steps, job_name))
+
+    def collect(self, stream: DataStream, job_name: str | None = None) -> Iterator[Any]:
+        """Run the program and iterate over the records of one of its streams."""
+        sink, read = (
+            registry.load("tidegate.connectors", "collection.sink"),
+            registry.load("tidegate.connectors", "collection.read"),
+        )
+        with tempfile.TemporaryDirectory(prefix="tidegate-collect-") as directory:
+            results = Path(directory) / "results"
+            results.mkdir()
+            stream.sink_to(sink(str(results))).name("collect")
+            steps, self._sinks = tuple(self._sinks), []
+            run_program(self._launch(steps, job_name, root=f"{directory}/state"))
+            yield from read(str(results))
+
+    def _launch(
+        self, steps: tuple[Transformation, ...], job_name: str | None, root: str | None = None
+    ) -> Launch:
+        layers = (Layer("program", self._settings), *client_layers(os.environ, Path.cwd()))
+        options = load(JobOptions, *layers)
+        return Launch(steps, job_name, options, script=_script(), root=root)
+
+
+def _script() -> Path | None:
+    """The program's file; a notebook or an interactive session has none."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return Path(file).resolve() if file and Path(file).exists() and not hasattr(sys, "ps1") else None

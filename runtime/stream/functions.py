@@ -1,0 +1,176 @@
+"""What users implement: functions, and the contexts they are called with.
+
+Any callable serves where a function class is asked for; the classes add `open` and `close`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.backends.keyed.row import ValueState
+
+__all__ = [
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "KeySelector",
+    "KeyedProcessFunction",
+    "MapFunction",
+    "OnTimerContext",
+    "ProcessContext",
+    "RuntimeContext",
+    "TimerService",
+    "as_callable",
+]
+
+
+class RuntimeContext(Protocol):
+    """What a function knows about where it runs, and its state."""
+
+    def get_index_of_this_subtask(self) -> int:
+        """Which of the parallel instances this is, from 0."""
+        ...
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """How many parallel instances there are."""
+        ...
+
+    def get_task_name(self) -> str:
+        """The name of the operator."""
+        ...
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
+        """One value per key; only behind `key_by`, only in `open`."""
+        ...
+
+
+class Function:
+    """Base of all user functions with a life cycle."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Called once per subtask before the first record, also after a restore."""
+
+    def close(self) -> None:
+        """Called once per subtask at the end, also after an error."""
+
+
+class MapFunction(Function, ABC):
+    """One record in, one record out."""
+
+    @abstractmethod
+    def map(self, value: Any) -> Any:
+        """The record that replaces `value`."""
+
+
+class FilterFunction(Function, ABC):
+    """Keeps some records."""
+
+    @abstractmethod
+    def filter(self, value: Any) -> bool:
+        """Whether `value` stays."""
+
+
+class FlatMapFunction(Function, ABC):
+    """One record in, any number out."""
+
+    @abstractmethod
+    def flat_map(self, value: Any) -> Iterable[Any]:
+        """The records that replace `value`."""
+
+
+class KeySelector(Function, ABC):
+    """Says which key a record belongs to."""
+
+    @abstractmethod
+    def get_key(self, value: Any) -> Any:
+        """The key; must depend on `value` alone."""
+
+
+class TimerService(Protocol):
+    """Time, and calls at a later one for the current key."""
+
+    def current_processing_time(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+    def current_watermark(self) -> int:
+        """How far event time is."""
+        ...
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Call `on_timer` when the clock reaches `timestamp`; registering twice is once."""
+        ...
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Call `on_timer` when the watermark reaches `timestamp`; registering twice is once."""
+        ...
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Forget a processing-time timer of the current key."""
+        ...
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Forget an event-time timer of the current key."""
+        ...
+
+
+class ProcessContext(Protocol):
+    """The record's surroundings; valid during the call only."""
+
+    def get_current_key(self) -> Any:
+        """The canonical key of the record."""
+        ...
+
+    def timestamp(self) -> int | None:
+        """The record's event time, if it has one."""
+        ...
+
+    def timer_service(self) -> TimerService:
+        """Time and timers of the current key."""
+        ...
+
+
+class OnTimerContext(ProcessContext, Protocol):
+    """The surroundings of a timer."""
+
+
+class KeyedProcessFunction(Function, ABC):
+    """Any computation with state and timers per key.
+
+    Example:
+        >>> class Count(KeyedProcessFunction):
+        ...     def open(self, runtime_context):
+        ...         self.seen = runtime_context.get_state(ValueStateDescriptor("seen", default=0))
+        ...
+        ...     def process_element(self, value, ctx):
+        ...         self.seen.update(self.seen.value() + 1)
+        ...         yield ctx.get_current_key(), self.seen.value()
+    """
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+        """Handle a record; return or yield what goes on, or None."""
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """Handle a timer registered for the current key."""
+
+
+_METHODS: tuple[tuple[type[Function], str], ...] = (
+    (MapFunction, "map"),
+    (FilterFunction, "filter"),
+    (FlatMapFunction, "flat_map"),
+    (KeySelector, "get_key"),
+    (KeyedProcessFunction, "process_element"),
+)
+
+
+def as_callable(function: Any) -> Callable[..., Any]:
+    """The bound method of a function class, or the callable itself."""
+    for cls, method in _METHODS:
+        if isinstance(function, cls):
+            bound: Callable[..., Any] = getattr(function, method)
+            return bound
+    return function  # type: ignore[no-any-return] # a plain callable, checked when the step was built

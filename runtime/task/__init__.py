@@ -1,0 +1,1 @@
+"""What one subtask does: mailbox, input, alignment, exchange."""

@@ -1,0 +1,93 @@
+"""A subtask behind an exchange."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from tidegate.elements import Barrier, Batch, Element, EndOfInput, Idle, Watermark
+from tidegate.errors import InternalError
+from tidegate.runtime.graph.job_graph import JobVertex
+from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Block, Inputs, Snapshot, Unblock
+from tidegate.runtime.task.exchange import ChannelId, Gate
+from tidegate.runtime.task.messages import Settled, ToSubtask
+from tidegate.runtime.task.runner import Report, SubtaskRunner
+
+__all__ = ["GateRunner", "Grant"]
+
+Grant = Callable[[ChannelId], None]
+"""Tells the sender of a channel that one of its batches is worked off."""
+
+
+class GateRunner(SubtaskRunner):
+    """Takes elements from its channels in turn, holds the blocked ones, aligns barriers and watermarks."""
+
+    def __init__(
+        self,
+        vertex: JobVertex,
+        env: ChainEnvironment,
+        gates: dict[str, Gate],
+        report: Report,
+        background: Executor,
+        *,
+        channels: list[ChannelId],
+        grant: Grant,
+    ) -> None:
+        super().__init__(vertex, env, gates, report, background)
+        self._queues: dict[ChannelId, deque[Element]] = {channel: deque() for channel in channels}
+        self._turns = deque(channels)
+        self._blocked: set[ChannelId] = set()
+        self._alignment = Alignment(channels)
+        self._inputs = Inputs(channels)
+        self._grant = grant
+
+    def deliver(self, channel: ChannelId, element: Element) -> None:
+        """Take an element that arrived; called by the thread that calls `step`."""
+        self._queues[channel].append(element)
+
+    def _work(self) -> bool:
+        for _ in range(len(self._turns)):
+            channel = self._turns[0]
+            self._turns.rotate(-1)
+            if channel not in self._blocked and self._queues[channel]:
+                self._take(channel, self._queues[channel].popleft())
+                return True
+        return False
+
+    def _take(self, channel: ChannelId, element: Element) -> None:
+        match element:
+            case Batch():
+                self._chain.process(element)
+                self.records += len(element)
+                self._grant(channel)
+            case Watermark():
+                self._move_time(self._inputs.watermark(channel, element.timestamp))
+            case Barrier():
+                self._align(channel, element)
+            case Idle():
+                self._move_time(self._inputs.idle(channel, element.idle))
+                self._broadcast(Idle(self._inputs.all_idle))
+            case EndOfInput():
+                if self._inputs.end(channel):
+                    self._broadcast(element)
+
+    def _move_time(self, timestamp: int | None) -> None:
+        if timestamp is not None:
+            self._advance(timestamp)
+
+    def _align(self, channel: ChannelId, barrier: Barrier) -> None:
+        for action in self._alignment.on(BarrierArrived(channel, barrier.checkpoint)):
+            match action:
+                case Block():
+                    self._blocked.add(channel)
+                case Unblock():
+                    self._blocked.clear()
+                case Snapshot():
+                    self._snapshot(barrier, [])
+
+    def _handle_input(self, message: ToSubtask) -> None:
+        if isinstance(message, Settled):
+            return
+        raise InternalError(f"subtask {self.subtask} has no source but was sent {type(message).__name__}")

@@ -1,0 +1,126 @@
+"""What coordinator and subtasks say to each other, on every executor that keeps subtasks running."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.errors import TidegateError
+from tidegate.ids import CheckpointId, OperatorUid, Subtask
+from tidegate.runtime.operators.environment import OperatorReport
+from tidegate.twophase.spi import CommitAnswer, Committable
+
+__all__ = [
+    "Acked",
+    "Answered",
+    "AssignSplits",
+    "Commit",
+    "Declined",
+    "Drained",
+    "Failed",
+    "FromSubtask",
+    "NoMoreSplits",
+    "Progress",
+    "Settled",
+    "SplitsWanted",
+    "ToSubtask",
+    "Trigger",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignSplits:
+    """Read these splits, encoded as the source's split type."""
+
+    splits: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoMoreSplits:
+    """What was assigned is all there will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Start a checkpoint at the sources; `confirmed` is the newest decided one."""
+
+    checkpoint: CheckpointId
+    confirmed: CheckpointId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Make what this subtask prepared visible: the checkpoint is decided."""
+
+    checkpoint: CheckpointId
+    committables: tuple[Committable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """All output up to the checkpoint is visible."""
+
+    checkpoint: CheckpointId
+
+
+ToSubtask = AssignSplits | NoMoreSplits | Trigger | Commit | Settled
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsWanted:
+    """A reader has run dry."""
+
+    uid: OperatorUid
+    reader: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """The subtask's part of a checkpoint is durable."""
+
+    subtask: Subtask
+    checkpoint: CheckpointId
+    reports: tuple[OperatorReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The subtask's part could not be made durable; the job goes on."""
+
+    subtask: Subtask
+    checkpoint: CheckpointId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What became of committables."""
+
+    subtask: Subtask
+    checkpoint: CheckpointId
+    answers: tuple[tuple[Committable, CommitAnswer], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """A source has read everything it will ever read."""
+
+    subtask: Subtask
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The subtask cannot go on."""
+
+    subtask: Subtask
+    error: TidegateError
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Records that the sources of one worker have read since it started."""
+
+    worker: int
+    read: int
+
+
+FromSubtask = SplitsWanted | Acked | Declined | Answered | Drained | Failed | Progress

@@ -1,0 +1,142 @@
+"""One subtask at work: a mailbox of control messages, one input, one chain.
+
+A runner never waits. `step` does one piece of work and says whether there was any; whoever owns the runner decides
+when to call it. All calls come from one thread, except that snapshots finish and commits run in the background.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from tidegate import faults
+from tidegate.elements import Barrier, Batch, Control, Watermark
+from tidegate.errors import InternalError, TidegateError, UnavailableError
+from tidegate.ids import CheckpointId, Subtask
+from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
+from tidegate.runtime.operators.chain import OperatorChain, PendingReports
+from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.task.exchange import Gate
+from tidegate.runtime.task.messages import Acked, Answered, Commit, Declined, Failed, FromSubtask, ToSubtask
+from tidegate.twophase.spi import Committer, CommitterContext
+
+__all__ = ["Report", "SubtaskRunner"]
+
+Report = Callable[[FromSubtask], None]
+"""Sends a message to the coordinator; safe to call from any thread."""
+
+
+class SubtaskRunner(ABC):
+    """What source subtasks and subtasks behind an exchange have in common."""
+
+    def __init__(
+        self,
+        vertex: JobVertex,
+        env: ChainEnvironment,
+        gates: dict[str, Gate],
+        report: Report,
+        background: Executor,
+    ) -> None:
+        self.subtask: Subtask = env.subtask
+        self.records = 0
+        self._vertex = vertex
+        self._env = env
+        self._gates = gates
+        self._report = report
+        self._background = background
+        self._mailbox: deque[ToSubtask] = deque()
+        self._committers: dict[str, Committer] = {}
+        self._chain = OperatorChain(vertex, env, self._emit)
+
+    def open(self) -> None:
+        """Open the chain; called once before the first step."""
+        self._chain.open()
+
+    def post(self, message: ToSubtask) -> None:
+        """Put a message into the mailbox; it is handled by the next step."""
+        self._mailbox.append(message)
+
+    def step(self) -> bool:
+        """Handle the mailbox and due timers, then one piece of input if every receiver can take more."""
+        while self._mailbox:
+            self._handle(self._mailbox.popleft())
+        timer = self._chain.next_timer()
+        if timer is not None and timer <= self._env.clock.now_ms():
+            self._chain.advance_processing_time(self._env.clock.now_ms())
+        return self._work() if all(gate.open for gate in self._gates.values()) else False
+
+    def wake_at(self) -> int | None:
+        """Wall time at which there is something to do even if nothing arrives."""
+        return self._chain.next_timer()
+
+    def close(self) -> None:
+        """Release everything; called once, also after an error."""
+        for committer in self._committers.values():
+            committer.close()
+        self._chain.close()
+
+    @abstractmethod
+    def _work(self) -> bool:
+        """Take one piece of input."""
+
+    @abstractmethod
+    def _handle_input(self, message: ToSubtask) -> None:
+        """Handle a message that concerns the input."""
+
+    def _handle(self, message: ToSubtask) -> None:
+        match message:
+            case Commit():
+                self._background.submit(self._guarded, lambda: self._commit(message))
+            case _:
+                self._handle_input(message)
+
+    def _emit(self, edge: JobEdge, batch: Batch) -> None:
+        self._gates[edge.name].emit(batch)
+
+    def _broadcast(self, element: Control) -> None:
+        for gate in self._gates.values():
+            gate.broadcast(element)
+
+    def _advance(self, timestamp: int) -> None:
+        self._chain.advance_watermark(timestamp)
+        self._broadcast(Watermark(timestamp))
+
+    def _snapshot(self, barrier: Barrier, also: list[OperatorReport]) -> None:
+        self._broadcast(barrier)
+        pending = self._chain.snapshot(barrier.checkpoint, barrier.confirmed)
+        faults.point("task.after-snapshot")
+        self._background.submit(self._guarded, lambda: self._finish(barrier.checkpoint, pending, also))
+
+    def _finish(self, checkpoint: CheckpointId, pending: PendingReports, also: list[OperatorReport]) -> None:
+        try:
+            reports = [*also, *pending()]
+        except UnavailableError as error:
+            self._report(Declined(self.subtask, checkpoint, str(error)))
+            return
+        faults.point("task.before-ack")
+        self._report(Acked(self.subtask, checkpoint, tuple(reports)))
+
+    def _commit(self, message: Commit) -> None:
+        answers = []
+        for uid in sorted({committable.uid for committable in message.committables}):
+            mine = [committable for committable in message.committables if committable.uid == uid]
+            if uid not in self._committers:
+                env = self._env
+                context = CommitterContext(env.pipeline, uid, env.lineage, env.clock)
+                self._committers[uid] = self._vertex.nodes[uid].payload.open_committer(context)
+            answers += zip(mine, self._committers[uid].commit(mine), strict=True)
+        self._report(Answered(self.subtask, message.checkpoint, tuple(answers)))
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except TidegateError as error:
+            self._report(Failed(self.subtask, error))
+        except Exception as error:
+            self._report(
+                Failed(
+                    self.subtask, InternalError(f"subtask {self.subtask}: {type(error).__name__}: {error}")
+                )
+            )

@@ -1,0 +1,133 @@
+"""A subtask that reads a source."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+
+import msgspec
+
+from tidegate.connectors.spi import Finished, NotYet, ReaderContext, Source, SourceReader, SupportsSettled
+from tidegate.elements import MAX_WATERMARK, Barrier, Batch, EndOfInput
+from tidegate.ids import CheckpointId
+from tidegate.runtime.graph.job_graph import JobVertex
+from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.task.exchange import Gate
+from tidegate.runtime.task.messages import (
+    AssignSplits,
+    Drained,
+    NoMoreSplits,
+    Settled,
+    SplitsWanted,
+    ToSubtask,
+    Trigger,
+)
+from tidegate.runtime.task.runner import Report, SubtaskRunner
+
+__all__ = ["SourceRunner"]
+
+_SMALLEST, _LARGEST = 16, 16_384
+_SHORT_S, _LONG_S = 0.005, 0.02
+
+
+class SourceRunner(SubtaskRunner):
+    """Polls a reader; injects barriers; at the end of a bounded input closes time and stays for checkpoints.
+
+    The batch size follows the time a batch takes, so that control never waits long.
+    """
+
+    def __init__(
+        self,
+        vertex: JobVertex,
+        env: ChainEnvironment,
+        gates: dict[str, Gate],
+        report: Report,
+        background: Executor,
+    ) -> None:
+        super().__init__(vertex, env, gates, report, background)
+        self._source: Source = vertex.head.payload
+        self._reader: SourceReader | None = None
+        self._limit = 256
+        self._asked = False
+        self._drained = False
+        self._wake_at: int | None = None
+
+    def open(self) -> None:
+        """Open the chain, then the reader."""
+        super().open()
+        env = self._env
+        context = ReaderContext(self._vertex.head.uid, env.subtask, env.parallelism, env.clock)
+        self._reader = self._source.open_reader(context)
+
+    def wake_at(self) -> int | None:
+        """When the reader has something again, or a timer is due."""
+        times = [time for time in (super().wake_at(), self._wake_at) if time is not None]
+        return min(times, default=None)
+
+    def close(self) -> None:
+        """Close the reader and the chain."""
+        try:
+            super().close()
+        finally:
+            if self._reader is not None:
+                self._reader.close()
+
+    def _work(self) -> bool:
+        if self._drained or (self._wake_at is not None and self._env.clock.now_ms() < self._wake_at):
+            return False
+        self._wake_at = None
+        result = self._opened.poll(self._limit)
+        match result:
+            case Batch():
+                self._process(result)
+                return True
+            case NotYet():
+                self._wake_at = result.until_ms
+                if result.until_ms is None and not self._asked:
+                    self._asked = True
+                    self._report(SplitsWanted(self._vertex.head.uid, self.subtask.index))
+            case Finished():
+                self._finish_input()
+        return False
+
+    def _process(self, batch: Batch) -> None:
+        start = self._env.clock.monotonic()
+        self._chain.process(batch)
+        took = self._env.clock.monotonic() - start
+        self.records += len(batch)
+        if took > _LONG_S:
+            self._limit = max(_SMALLEST, self._limit // 2)
+        elif took < _SHORT_S and len(batch) == self._limit:
+            self._limit = min(_LARGEST, self._limit * 2)
+
+    def _finish_input(self) -> None:
+        self._drained = True
+        self._advance(MAX_WATERMARK)
+        self._broadcast(EndOfInput())
+        self._report(Drained(self.subtask))
+
+    def _handle_input(self, message: ToSubtask) -> None:
+        match message:
+            case AssignSplits():
+                self._asked = False
+                splits = [
+                    msgspec.msgpack.decode(split, type=self._source.split_type) for split in message.splits
+                ]
+                self._opened.add_splits(splits)
+            case NoMoreSplits():
+                self._opened.no_more_splits()
+            case Trigger():
+                self._snapshot(
+                    Barrier(message.checkpoint, message.confirmed), [self._splits(message.checkpoint)]
+                )
+            case Settled():
+                if isinstance(self._opened, SupportsSettled):
+                    self._opened.settled(message.checkpoint)
+
+    def _splits(self, checkpoint: CheckpointId) -> OperatorReport:
+        splits = tuple(msgspec.msgpack.encode(split) for split in self._opened.snapshot(checkpoint))
+        return OperatorReport(self._vertex.head.uid, self.subtask.index, splits=splits)
+
+    @property
+    def _opened(self) -> SourceReader:
+        assert self._reader is not None
+        return self._reader
