@@ -40,6 +40,8 @@ WIDE_CLASSES: dict[str, str] = {}
 # Classes whose width is given: they carry the API of the PyFlink class of the same name.
 PYFLINK_CLASSES = frozenset({"Types"})
 
+FRAMEWORK_DECORATORS = {"rule", "initialize", "invariant", "fixture"}
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -70,10 +72,20 @@ def function_lines(function: Function) -> int:
     return (function.end_lineno or function.lineno) - function.lineno + 1 - docstring_lines(function)
 
 
+def called_by_a_framework(function: Function) -> bool:
+    """Clauses of a conformance suite, steps of a Hypothesis machine and fixtures are run, never called by a reader."""
+    names = {
+        ast.unparse(decorator).partition("(")[0].rpartition(".")[2] for decorator in function.decorator_list
+    }
+    return function.name.startswith("test_") or not names.isdisjoint(FRAMEWORK_DECORATORS)
+
+
 def public_methods(node: ast.ClassDef) -> int:
-    """How many names a caller has to know; a clause of a conformance suite is run, never called."""
-    names = {child.name for child in node.body if isinstance(child, Function)}
-    return sum(not name.startswith(("_", "test_")) for name in names)
+    """How many names a caller has to know."""
+    functions = [child for child in node.body if isinstance(child, Function)]
+    return len(
+        {each.name for each in functions if not (each.name.startswith("_") or called_by_a_framework(each))}
+    )
 
 
 def measure(root: Path, folder: str) -> Measured:
@@ -187,3 +199,11 @@ def test_the_count_leaves_docstrings_out() -> None:
     assert module_lines(text, tree) == 4
     assert isinstance(function, ast.FunctionDef)
     assert function_lines(function) == 2
+
+
+def test_steps_of_a_machine_are_not_methods_to_know() -> None:
+    text = "class M:\n @rule(n=1)\n def step(self): ...\n def test_it(self): ...\n def known(self): ...\n def _own(self): ...\n"
+    (machine,) = ast.parse(text).body
+
+    assert isinstance(machine, ast.ClassDef)
+    assert public_methods(machine) == 1
