@@ -74,12 +74,13 @@ def key_bytes(key: Any) -> bytes:
     """
     try:
         if type(key) in _PLAIN or (type(key) is tuple and _PLAIN.issuperset(map(type, key))):
-            return _encode(key)
-    except OverflowError:
-        pass  # an int of more than 64 bits needs an extension
+            try:
+                return _encode(key)
+            except OverflowError:
+                pass  # an int of more than 64 bits needs an extension
+        return _encode(_pack(key))
     except UnicodeEncodeError as error:
         raise RecordError(f"key {key!r} is not valid Unicode; use bytes") from error
-    return _encode(_pack(key))
 
 
 def key_from_bytes(data: bytes) -> Any:
@@ -90,7 +91,7 @@ def key_from_bytes(data: bytes) -> Any:
     """
     try:
         return _tuples(_decode(data))
-    except (msgspec.DecodeError, ValueError, TypeError, LookupError) as error:
+    except (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
         raise StateFormatError(f"not the bytes of a key: {error}; got {data[:40]!r}") from error
 
 

@@ -92,13 +92,9 @@ class SelfDescribing:
         """
         try:
             return self._decode(data)
-        except (
-            msgspec.DecodeError,
-            pickle.UnpicklingError,
-            AttributeError,
-            ImportError,
-            ValueError,
-        ) as error:
+        except StateFormatError:
+            raise
+        except Exception as error:  # bytes that make no sense fail in whatever constructor they reach
             raise StateFormatError(
                 f"not a self-describing value: {error}; was it written by another codec?"
             ) from error
