@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
-from tidegate.twophase.spi import Committer, CommitterContext, SinkWriter, WriterContext
 
 from tidegate.clock import Clock
 from tidegate.elements import Batch
 from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
+from tidegate.twophase.spi import Committer, CommitterContext, SinkWriter, WriterContext
 
 __all__ = [
     "Delivery",

@@ -17,10 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tidegate.twophase.spi import CommitAnswer, Committable
-
 from tidegate.errors import CommitFailedError, CommitUnknownError, InternalError, TidegateError
 from tidegate.ids import CheckpointId
+from tidegate.twophase.spi import CommitAnswer, Committable
 
 __all__ = ["Action", "Answered", "Commit", "Decided", "Event", "Fail", "Ledger", "Replay", "Settle"]
 

@@ -6,9 +6,8 @@ import os
 import socket
 from pathlib import Path
 
-from tidegate.twophase.fencing import Lease
-
 from tidegate.ids import FencingTerm, RunId
+from tidegate.twophase.fencing import Lease
 
 __all__ = ["alive", "this_process"]
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from tidegate.connectors.spi import EnumeratorContext, Split, SplitEnumerator
 
+from tidegate.connectors.spi import EnumeratorContext, Split, SplitEnumerator
 from tidegate.errors import StateFormatError
 from tidegate.ids import CheckpointId, SplitId
 

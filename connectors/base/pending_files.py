@@ -25,15 +25,6 @@ from typing import IO, Any, Protocol
 
 import msgspec
 import xxhash
-from tidegate.twophase.naming import OutputName, WorkName, owner_name, parse_work, tag_of
-from tidegate.twophase.spi import (
-    CommitAnswer,
-    Committable,
-    Committer,
-    CommitterContext,
-    SinkWriter,
-    WriterContext,
-)
 
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import (
@@ -47,6 +38,15 @@ from tidegate.errors import (
 from tidegate.faults import point
 from tidegate.ids import CheckpointId, OperatorUid, PipelineId
 from tidegate.row import Row
+from tidegate.twophase.naming import OutputName, WorkName, owner_name, parse_work, tag_of
+from tidegate.twophase.spi import (
+    CommitAnswer,
+    Committable,
+    Committer,
+    CommitterContext,
+    SinkWriter,
+    WriterContext,
+)
 
 __all__ = ["HIDDEN", "FileCommitter", "FileEncoder", "FileWriter", "PendingFile"]
 

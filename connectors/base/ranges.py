@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any
 
-from tidegate.connectors.spi import Finished, NotYet, Poll, SourceReader, Split
-
 from tidegate.clock import Clock
+from tidegate.connectors.spi import Finished, NotYet, Poll, SourceReader, Split
 from tidegate.elements import Batch, Origin
 from tidegate.ids import CheckpointId, SplitId
 
 __all__ = ["Pace", "RangeReader", "RangeSplit"]
+
+_ROUNDING = 1e-6
+"""What floating point may add to a number of milliseconds."""
 
 
 class RangeSplit(Split, frozen=True, tag=1):
@@ -71,7 +73,7 @@ class Pace:
     def next_ms(self, splits: Sequence[SplitId]) -> int:
         """The wall time at which one of the splits may go on."""
         wait = min(self._due[split] for split in splits) - self._clock.monotonic()
-        return self._clock.now_ms() + ceil(wait * 1_000)
+        return self._clock.now_ms() + max(1, ceil(wait * 1_000 - _ROUNDING))
 
 
 class RangeReader(SourceReader[RangeSplit]):

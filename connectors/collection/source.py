@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]  # it has no stubs
+import cloudpickle
+
 from tidegate.connectors.base import ListEnumerator, RangeReader, RangeSplit
 from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
-
 from tidegate.errors import RecordError
 from tidegate.ids import SplitId
 from tidegate.serde import codec_for

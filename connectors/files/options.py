@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import get_args
 
 from tidegate.connectors.spi import OnBranch
-
 from tidegate.errors import ConfigError
 
 __all__ = ["FileSinkOptions"]

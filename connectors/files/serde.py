@@ -18,6 +18,7 @@ from tidegate.errors import RecordError
 __all__ = ["JsonLines", "TextLines"]
 
 _INT64 = range(-(2**63), 2**63)
+_HALF = ("holds half a surrogate pair, which UTF-8 does not have", "valid Unicode")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,9 @@ class TextLines:
                 raise _refusal(
                     value, "holds a line break and would come back as two", "one line; use JsonLines"
                 )
-        return _utf8(values, "".join(f"{value}\n" for value in values))
+            if not _encodes(value):
+                raise _refusal(value, *_HALF)
+        return "".join(f"{value}\n" for value in values).encode()
 
 
 @dataclass(frozen=True)
@@ -61,22 +64,23 @@ class JsonLines:
                 raise RecordError(
                     "a record nests too deeply for JSON; expected a flat one; map it first"
                 ) from error
-        try:
-            return msgspec.json.Encoder().encode_lines(values)
-        except UnicodeEncodeError:
-            return _utf8(values, str(values))
+        return msgspec.json.Encoder().encode_lines(values)
 
 
 def _check(value: Any, path: str, record: Any) -> None:
     kind = type(value)
-    if kind is str or kind is bool or value is None:
+    if kind is bool or value is None:
         return
-    if kind is dict:
+    if kind is str:
+        if not _encodes(value):
+            raise _refusal(record, *_HALF)
+    elif kind is dict:
         for key, inner in value.items():
             if type(key) is not str:
                 raise _refusal(
                     record, f"has at {path} the key {key!r}, which JSON makes a text", "keys of type str"
                 )
+            _check(key, path, record)
             _check(inner, f"{path}.{key}", record)
     elif kind is list:
         for index, inner in enumerate(value):
@@ -95,17 +99,9 @@ def _check(value: Any, path: str, record: Any) -> None:
         )
 
 
-def _utf8(values: list[Any], text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        bad = next((value for value in values if not _encodes(str(value))), text)
-        raise _refusal(
-            bad, "holds half a surrogate pair, which UTF-8 does not have", "valid Unicode"
-        ) from error
-
-
 def _encodes(text: str) -> bool:
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

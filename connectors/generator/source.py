@@ -15,7 +15,6 @@ from typing import Any, Generic, TypeVar
 
 from tidegate.connectors.base import ListEnumerator, Pace, RangeReader, RangeSplit
 from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
-
 from tidegate.errors import ConfigError, UserCodeError
 from tidegate.ids import SplitId
 

@@ -12,10 +12,9 @@ from itertools import repeat
 from typing import Any
 
 from tidegate.connectors.spi import Sink
-from tidegate.twophase.spi import SinkWriter, WriterContext
-
 from tidegate.elements import Batch, RowKind
 from tidegate.ids import CheckpointId
+from tidegate.twophase.spi import SinkWriter, WriterContext
 
 __all__ = ["PrintSink", "PrintWriter"]
 

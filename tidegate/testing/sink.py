@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import cloudpickle  # type: ignore[import-untyped]  # it has no stubs
+import cloudpickle
 import msgspec
 
 from tidegate.clock import SYSTEM_CLOCK

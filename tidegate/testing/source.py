@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]  # it has no stubs
+import cloudpickle
 import msgspec
 
 from tidegate.clock import ManualClock
@@ -85,6 +85,19 @@ class SourceRig:
         """Let a reader ask for work."""
         self._enumerator.request(reader)
 
+    def poll(self, reader: int, limit: int) -> Batch | NotYet | Finished:
+        """One poll of one reader; a reader that runs dry asks for work."""
+        found = self._readers[reader].poll(limit)
+        if isinstance(found, Batch):
+            assert 0 < len(found) <= limit, f"poll({limit}) returned {len(found)} records"
+            self.batches.append(found)
+        elif isinstance(found, NotYet):
+            if reader not in self._complete:
+                self.request(reader)
+            if found.until_ms is not None:
+                self._clock.advance(max(1, found.until_ms - self._clock.now_ms()))
+        return found
+
     def read(self, records: int | None = None, limit: int = 3) -> list[Any]:
         """Values read in turn by all readers: so many, or until nothing comes any more."""
         values: list[Any] = []
@@ -96,7 +109,7 @@ class SourceRig:
                 wanted = limit if records is None else min(limit, records - len(values))
                 if wanted == 0:
                     return values
-                found = self._poll(index, wanted)
+                found = self.poll(index, wanted)
                 if isinstance(found, Batch):
                     values.extend(found.values)
                     quiet = 0
@@ -128,18 +141,6 @@ class SourceRig:
         for reader in self._readers:
             reader.close()
         self._enumerator.close()
-
-    def _poll(self, index: int, limit: int) -> Batch | NotYet | Finished:
-        found = self._readers[index].poll(limit)
-        if isinstance(found, Batch):
-            assert 0 < len(found) <= limit, f"poll({limit}) returned {len(found)} records"
-            self.batches.append(found)
-        elif isinstance(found, NotYet):
-            if index not in self._complete:
-                self.request(index)
-            if found.until_ms is not None:
-                self._clock.advance(max(1, found.until_ms - self._clock.now_ms()))
-        return found
 
     def _context(self, index: int) -> ReaderContext:
         return ReaderContext(OperatorUid("source"), Subtask("source", index), self.parallelism, self._clock)

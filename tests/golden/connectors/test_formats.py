@@ -1,0 +1,73 @@
+"""What earlier versions wrote still loads, and what is written now is what is on record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tidegate.connectors.base import ListEnumerator, PendingFile, RangeSplit
+from tidegate.connectors.collection.serde import Frames, frames_in
+from tidegate.ids import CheckpointId, OperatorUid, SplitId
+from tidegate.twophase.spi import Committable
+
+HERE = Path(__file__).parent
+SPLITS = [RangeSplit(SplitId("0/2"), 4, 10), RangeSplit(SplitId("1/2"), 1, None, 2)]
+FILE = PendingFile("9f2c.0-1-7-a1.pending", "part-9f2c.0-0a1b2c3d-1-7.jsonl", 12, "00000000000000ff", 3)
+VALUES = [(1, "a"), None, 2.5, [True, b"\x00"]]
+
+
+class Deal:
+    parallelism = 1
+
+    def __init__(self) -> None:
+        self.assigned: list[Any] = []
+
+    def assign(self, reader: int, splits: Any) -> None:
+        self.assigned.extend(splits)
+
+    def no_more_splits(self, reader: int) -> None:
+        pass
+
+
+def test_a_split_of_version_1_loads() -> None:
+    data = (HERE / "range-split-1.msgpack").read_bytes()
+
+    assert msgspec.msgpack.decode(data, type=RangeSplit) == SPLITS[1]
+
+
+def test_the_splits_of_an_enumerator_of_version_1_load() -> None:
+    deal = Deal()
+    data = (HERE / "list-enumerator-1.msgpack").read_bytes()
+
+    ListEnumerator(deal, [], RangeSplit, data).request(0)
+
+    assert deal.assigned == SPLITS
+
+
+def test_a_pending_file_of_version_1_loads() -> None:
+    data = (HERE / "pending-file-1.msgpack").read_bytes()
+
+    assert PendingFile.of(Committable(OperatorUid("sink"), 1, CheckpointId(7), data, "", 3)) == FILE
+
+
+def test_collected_values_of_version_1_load() -> None:
+    values = list(frames_in((HERE / "collected-1.frames").read_bytes(), "collected-1.frames"))
+
+    assert repr(values) == repr(VALUES * 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("range-split-1.msgpack", msgspec.msgpack.encode(SPLITS[1])),
+        ("list-enumerator-1.msgpack", ListEnumerator(Deal(), SPLITS, RangeSplit).snapshot(CheckpointId(1))),
+        ("pending-file-1.msgpack", msgspec.msgpack.encode(FILE)),
+        ("collected-1.frames", Frames().encode(VALUES) * 2),
+    ],
+    ids=["split", "enumerator", "pending file", "collected"],
+)
+def test_what_is_written_now_is_on_record(name: str, data: bytes) -> None:
+    assert data == (HERE / name).read_bytes()
