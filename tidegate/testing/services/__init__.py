@@ -1,7 +1,8 @@
 """Real servers on loopback for tests and for trying things; nothing of them stays behind.
 
-with KafkaService() as kafka, PostgresService() as postgres:
-    ...
+Example:
+    with KafkaService() as kafka, PostgresService() as postgres:
+        print(kafka.address, postgres.dsn)
 """
 
 from __future__ import annotations
