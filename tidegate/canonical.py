@@ -74,6 +74,10 @@ def _canonical(key: Any) -> Any:
     return _rebuild(key, [_canonical(getattr(key, name)) for name in record_fields(kind) or ()])
 
 
+def _canonical_tuple(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    return key if _THEMSELVES.issuperset(map(type, key)) else tuple(map(_canonical, key))
+
+
 def _canonical_float(key: float) -> int | float:
     if key != key:
         raise _refusal(key, "is not equal to itself; replace it, for instance by None")
@@ -160,7 +164,7 @@ _FORMS: Final[dict[type[Any], Callable[[Any], Any]]] = {
     datetime.time: _canonical_time,
     bool: int,
     float: _canonical_float,
-    tuple: lambda key: tuple(map(_canonical, key)),
+    tuple: _canonical_tuple,
 }
 # the methods of the base class, because a subclass may override str() and friends
 _PLAIN_OF: Final[dict[type[Any], Callable[[Any], Any]]] = {

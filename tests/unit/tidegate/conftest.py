@@ -37,7 +37,7 @@ def _same(left: Any, right: Any) -> bool:
     if dataclasses.is_dataclass(left):
         names = [field.name for field in dataclasses.fields(left)]
         return all(_same(getattr(left, name), getattr(right, name)) for name in names)
-    return bool(left == right) or repr(left) == repr(right)
+    return repr(left) == repr(right) or bool(left == right)
 
 
 def _all_same(left: Any, right: Any) -> bool:

@@ -105,7 +105,7 @@ GOLDEN_DECLARED: dict[str, Any] = {
 
 
 def test_golden_keys_keep_their_bytes_and_groups_on_both_paths() -> None:
-    """The vectors are written by hand once: a changed byte moves every stored key to another group."""
+    """Add vectors, never rewrite one: a changed byte moves every stored key to another group."""
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     keys = {name: canonical(key) for name, key in GOLDEN_KEYS.items()} | GOLDEN_DECLARED
 
