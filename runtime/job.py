@@ -209,10 +209,12 @@ class Startup:
             raise CommitFailedError(
                 f"sink {lost[0]!r} holds decided work that is not visible yet, but this program has no such sink; give it its uid back"
             )
+        faults.point("commit.before")
         answers: list[tuple[Committable, CommitAnswer]] = []
         for uid in sorted({c.uid for c in work}):
             mine = [c for c in work if c.uid == uid]
             answers += zip(mine, committers[uid].commit(mine), strict=True)
+        faults.point("commit.after")
         if all(answer is CommitAnswer.RETRY for _, answer in answers):
             raise UnavailableError("no sink could commit what is decided; try again when the systems answer")
         return tuple(answers)

@@ -9,12 +9,11 @@ from typing import Literal
 
 from tidegate.options import Layer, from_environ, from_toml, option
 
-__all__ = ["JobOptions", "Progress", "client_layers", "command_line", "default_root"]
+__all__ = ["JobOptions", "Progress", "client_layers", "default_root", "set_command_line"]
 
 Progress = Literal["auto", "plain", "json", "off"]
 
-command_line = Layer("command line", {})
-"""What `tidegate run -D` set for the program it runs; empty when the program is started by itself."""
+_command_line = Layer("command line", {})
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,17 @@ class JobOptions:
 
 def client_layers(environ: Mapping[str, str], directory: Path) -> tuple[Layer, ...]:
     """Command line, environment, and `tidegate.toml` of a directory, strongest first."""
-    layers = [command_line, from_environ(environ)]
+    layers = [_command_line, from_environ(environ)]
     file = directory / "tidegate.toml"
     if file.exists():
         layers.append(from_toml(file))
     return tuple(layers)
+
+
+def set_command_line(layer: Layer) -> None:
+    """Settings of the command that runs the program in this process; a program started by itself has none."""
+    global _command_line
+    _command_line = layer
 
 
 def default_root(environ: Mapping[str, str]) -> Path:

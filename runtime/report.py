@@ -28,6 +28,7 @@ class Reporter:
         self._every_s = _JSON_S if form == "json" else _LIVE_S if self._live else _PLAIN_S
         self._next = clock.monotonic() + (0 if form == "json" or self._live else _PLAIN_S)
         self._state = ""
+        self._told = 0
 
     def say(self, text: str) -> None:
         """One line for people."""
@@ -38,6 +39,10 @@ class Reporter:
 
     def show(self, status: RunStatus) -> None:
         """Show the run if it is time to, or if its state changed."""
+        for event in status.events[self._told :]:
+            if event.what in ("restart", "aborted"):
+                self.say(f"{self._name}: {event.what}: {event.text}")
+        self._told = len(status.events)
         now = self._clock.monotonic()
         changed = status.state != self._state
         if self._form == "off" or (now < self._next and not changed):

@@ -32,6 +32,7 @@ from tidegate.runtime.checkpoint.retention import FileRegistry, Release
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.twophase import ledger
 from tidegate.twophase.ledger import Ledger
+from tidegate.twophase.spi import Committable
 
 __all__ = [
     "Abort",
@@ -186,7 +187,7 @@ class CommitWork:
     """Make work visible; only ever asked for after the decision."""
 
     checkpoint: CheckpointId
-    committables: tuple[ledger.Committable, ...]
+    committables: tuple[Committable, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +404,7 @@ class CheckpointCoordinator:
         return actions
 
 
-def _work(reports: Iterable[OperatorReport]) -> tuple[ledger.Committable, ...]:
+def _work(reports: Iterable[OperatorReport]) -> tuple[Committable, ...]:
     return tuple(committable for report in reports for committable in report.committables)
 
 

@@ -33,6 +33,7 @@ __all__ = ["Attempt", "How", "StopRequested"]
 _TICK_S = 0.05
 _RENEW_S = 3.0
 _RETRY_S = 0.5
+_HEARSAY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +170,9 @@ class Attempt:
                 self._status.become("stopping")
                 self._perform(self._coordinator.on(cp.Finish("stop")))
             case messages.Failed():
-                raise message.error
+                raise self._cause(message.error)
             case WorkerLost():
-                raise UnavailableError(
-                    f"worker {message.worker} is gone ({message.how}); it ran {self._residents(message.worker)}"
-                )
+                raise self._lost(message)
             case _Broken():
                 raise message.error
             case Ended():
@@ -284,8 +283,21 @@ class Attempt:
     def _post(self, subtask: Subtask, message: messages.ToSubtask) -> None:
         self._cluster.post(self._places[subtask], Post(subtask, message))
 
-    def _residents(self, worker: int) -> str:
-        return ", ".join(str(subtask) for subtask, place in self._places.items() if place == worker)
+    def _cause(self, error: TidegateError) -> TidegateError:
+        """A worker that cannot reach another one often says so before the loss of the other is heard of."""
+        if not isinstance(error, UnavailableError):
+            return error
+        until = self._clock.monotonic() + _HEARSAY_S
+        with contextlib.suppress(queue.Empty):
+            while (patience := until - self._clock.monotonic()) > 0:
+                message = self._cluster.heard.get(timeout=patience)
+                if isinstance(message, WorkerLost):
+                    return self._lost(message)
+        return error
+
+    def _lost(self, message: WorkerLost) -> UnavailableError:
+        ran = ", ".join(str(subtask) for subtask, place in self._places.items() if place == message.worker)
+        return UnavailableError(f"worker {message.worker} is gone ({message.how}); it ran {ran}")
 
     def _in_background(self, work: Callable[[], None]) -> None:
         def guarded() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import IO, Any, TextIO, TypeAlias
+from typing import IO, Any, TextIO
 
 import cloudpickle
 
@@ -29,7 +29,6 @@ from tidegate.runtime.embedded.handshake import Ended, Invitation
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
-from tidegate.runtime.task.messages import FromSubtask
 
 __all__ = ["Cluster", "InlineCluster", "ProcessCluster", "WorkerLost"]
 
@@ -44,14 +43,12 @@ class WorkerLost:
     how: str
 
 
-Heard: TypeAlias = FromSubtask | WorkerLost | Ended
-
-
 class Cluster(ABC):
     """The workers of one attempt."""
 
     def __init__(self) -> None:
-        self.heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+        self.heard: queue.SimpleQueue[object] = queue.SimpleQueue()
+        """What workers say, and whatever else the coordinator's thread shall hear in turn."""
 
     @abstractmethod
     def deploy(self, deployments: Sequence[Deployment]) -> None:

@@ -35,7 +35,7 @@ class Frame(msgspec.Struct, frozen=True, tag=True):
     keys: bytes | None = None
 
 
-_DECODER = msgspec.msgpack.Decoder(Hello | Granted | Frame)
+_DECODER: msgspec.msgpack.Decoder[Hello | Granted | Frame] = msgspec.msgpack.Decoder(Hello | Granted | Frame)
 
 
 def decode(data: bytes) -> Hello | Granted | Frame:

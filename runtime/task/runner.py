@@ -20,7 +20,7 @@ from tidegate.runtime.operators.chain import OperatorChain, PendingReports
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.task.exchange import Gate
 from tidegate.runtime.task.messages import Acked, Answered, Commit, Declined, Failed, FromSubtask, ToSubtask
-from tidegate.twophase.spi import Committer, CommitterContext
+from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
 
 __all__ = ["Report", "SubtaskRunner"]
 
@@ -119,7 +119,8 @@ class SubtaskRunner(ABC):
         self._report(Acked(self.subtask, checkpoint, tuple(reports)))
 
     def _commit(self, message: Commit) -> None:
-        answers = []
+        faults.point("commit.before")
+        answers: list[tuple[Committable, CommitAnswer]] = []
         for uid in sorted({committable.uid for committable in message.committables}):
             mine = [committable for committable in message.committables if committable.uid == uid]
             if uid not in self._committers:
@@ -127,6 +128,7 @@ class SubtaskRunner(ABC):
                 context = CommitterContext(env.pipeline, uid, env.lineage, env.clock)
                 self._committers[uid] = self._vertex.nodes[uid].payload.open_committer(context)
             answers += zip(mine, self._committers[uid].commit(mine), strict=True)
+        faults.point("commit.after")
         self._report(Answered(self.subtask, message.checkpoint, tuple(answers)))
 
     def _guarded(self, work: Callable[[], None]) -> None:

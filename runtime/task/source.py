@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from typing import Any
 
 import msgspec
 
@@ -44,8 +45,8 @@ class SourceRunner(SubtaskRunner):
         background: Executor,
     ) -> None:
         super().__init__(vertex, env, gates, report, background)
-        self._source: Source = vertex.head.payload
-        self._reader: SourceReader | None = None
+        self._source: Source[Any] = vertex.head.payload
+        self._reader: SourceReader[Any] | None = None
         self._limit = 256
         self._asked = False
         self._drained = False
@@ -128,6 +129,6 @@ class SourceRunner(SubtaskRunner):
         return OperatorReport(self._vertex.head.uid, self.subtask.index, splits=splits)
 
     @property
-    def _opened(self) -> SourceReader:
+    def _opened(self) -> SourceReader[Any]:
         assert self._reader is not None
         return self._reader

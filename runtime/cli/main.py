@@ -1,0 +1,65 @@
+"""`tidegate`: one command, one module per subcommand.
+
+Exit codes: 0 done, 1 failed, 2 bad use, 3 fenced by a newer owner, 4 a person must decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from tidegate.errors import (
+    CommitFailedError,
+    CommitUnknownError,
+    ConfigError,
+    FencedError,
+    MissingExtraError,
+    TidegateError,
+)
+
+__all__ = ["main"]
+
+_COMMANDS = ("run", "demo.command", "dev", "doctor")
+_EXIT_CODES: tuple[tuple[type[TidegateError], int], ...] = (
+    (FencedError, 3),
+    (CommitFailedError, 4),
+    (CommitUnknownError, 4),
+    (ConfigError, 2),
+    (MissingExtraError, 2),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the answer is the exit code."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        code: int = parsed.run(parsed)
+    except TidegateError as error:
+        print(f"tidegate: {error}", file=sys.stderr)
+        return exit_code(error)
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def exit_code(error: TidegateError) -> int:
+    """What a failure says to the shell."""
+    return next((code for cls, code in _EXIT_CODES if isinstance(error, cls)), 1)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tidegate", description="exactly-once dataflow on one machine or on Spark"
+    )
+    parser.add_argument("--version", action="version", version=f"tidegate {version('tidegate')}")
+    subparsers = parser.add_subparsers(title="commands", required=True, metavar="command")
+    for command in _COMMANDS:
+        importlib.import_module(f"tidegate.runtime.cli.{command}").register(subparsers)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""A job that can be killed at a named point, started again, and audited."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tidegate.backends.storage import open_storage
+from tidegate.connectors.base import RangeSplit
+from tidegate.runtime.checkpoint.manifest import Manifest, decode
+from tidegate.runtime.checkpoint.pipeline import Record
+
+PROGRAM = Path(__file__).parent / "programs" / "totals.py"
+COUNT, RATE = 3_000, 3_000.0
+
+
+@dataclass
+class Job:
+    """The running-totals program with its own checkpoint root and output directory."""
+
+    directory: Path
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def output(self) -> Path:
+        return self.directory / "output"
+
+    @property
+    def witnesses(self) -> Path:
+        return self.directory / "witnesses"
+
+    def run(self, **settings: Any) -> subprocess.CompletedProcess[str]:
+        """Start the program and wait for its end; keyword `a__b` sets `a.b`."""
+        given = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
+        merged = {
+            "state.checkpoints.dir": str(self.directory / "state"),
+            "execution.checkpointing.interval": "100 ms",
+            "parallelism.default": 2,
+            "restart-strategy.fixed-delay.delay": "10 ms",
+            **self.settings,
+            **given,
+        }
+        command = [
+            sys.executable,
+            "-P",
+            str(PROGRAM),
+            str(self.output),
+            str(COUNT),
+            str(RATE),
+            json.dumps(merged),
+        ]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    def run_into(self, faults: str, **settings: Any) -> subprocess.CompletedProcess[str]:
+        """Run with crash points armed."""
+        armed = {"testing.faults": faults, "testing.faults-dir": str(self.witnesses)}
+        return self.run(**armed, **settings)
+
+    def kill_at(self, point: str, **settings: Any) -> None:
+        """Run into a crash point of the JobManager and make sure that it died there."""
+        died = self.run_into(point, **settings)
+        assert died.returncode == -signal.SIGKILL, died.stderr
+        assert self.reached(point), f"{point} was never passed"
+
+    def reached(self, point: str) -> bool:
+        """Whether a process died at the point; its witness file says so."""
+        name = point.partition("/")[2] or point
+        return any(path.name.endswith(f"-{name.partition('@')[0]}") for path in self.witnesses.glob("*"))
+
+    def result(self, **settings: Any) -> dict[str, Any]:
+        """Run to the end and return what the program prints of its result."""
+        done = self.run(**settings)
+        assert done.returncode == 0, done.stderr
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+    def newest(self) -> Manifest | None:
+        """The newest decided checkpoint."""
+        storage = open_storage(str(self.directory / "state"))
+        assert storage.decisions is not None
+        decision = storage.decisions.read("totals/latest")
+        assert decision is not None
+        record = msgspec.msgpack.decode(decision.data, type=Record)
+        if not record.retained:
+            return None
+        name = f"{record.retained[-1].run}/chk-{record.retained[-1].checkpoint}/_metadata"
+        with storage.blobs.open(name) as file:
+            return decode(file.read(), name)
+
+    def unread(self) -> int:
+        """How many records lie behind the positions of the newest decided checkpoint."""
+        manifest = self.newest()
+        if manifest is None:
+            return COUNT
+        (source,) = [operator for operator in manifest.operators if operator.coordinator is not None]
+        with_enumerator = msgspec.msgpack.decode(source.coordinator)
+        splits = [msgspec.msgpack.decode(split, type=RangeSplit) for split in source.splits]
+        waiting = [msgspec.convert(split, RangeSplit) for split in with_enumerator["splits"]]
+        return sum(len(split.head(COUNT)) for split in (*splits, *waiting))
+
+    def written(self) -> Counter[str]:
+        """Every line of every visible file, with how often it is there."""
+        return Counter(line for path in self.output.glob("part-*") for line in path.read_text().splitlines())
+
+
+def expected() -> Counter[str]:
+    """What a run without failure writes for sure: each record once; totals depend on the order within an account."""
+    return Counter(number for number in range(COUNT) if number % 13 > 0)
+
+
+@pytest.fixture
+def audit() -> Callable[[Job], list[str]]:
+    """Compares the output with the input: every record once, and every account's totals a running sum."""
+    return _audit
+
+
+def _audit(job: Job) -> list[str]:
+    rows = [json.loads(line) for line in job.written().elements()]
+    seen = Counter(row["id"] for row in rows)
+    wanted = expected()
+    wrong = [f"record {n} is missing" for n in (wanted - seen)] + [
+        f"record {n} is there twice" for n in (seen - wanted)
+    ]
+    by_account: dict[str, list[tuple[int, int]]] = {}
+    for row in rows:
+        by_account.setdefault(row["account"], []).append((row["total"], row["id"] % 13))
+    for account, totals in by_account.items():
+        running = 0
+        for total, amount in sorted(totals):
+            running += amount
+            if total != running:
+                wrong.append(f"{account}: total {total} where {running} was due")
+                break
+    return wrong
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """A fresh job."""
+    return Job(tmp_path)

@@ -1,0 +1,90 @@
+"""`kill -9` of the process that runs a job, at every step of a checkpoint, with the output compared to the input."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+pytestmark = pytest.mark.crash
+
+# Each point is passed by the JobManager once per checkpoint; the third time there is output to lose and to repeat.
+POINTS = [
+    "jobmanager/checkpoint.before-metadata@3",
+    "jobmanager/checkpoint.after-metadata@3",
+    "jobmanager/checkpoint.before-swap@3",
+    "jobmanager/checkpoint.after-swap@3",
+    "jobmanager/checkpoint.before-settled@3",
+    "jobmanager/checkpoint.after-settled@3",
+]
+
+
+@pytest.mark.parametrize("backend", ["heap", "filesystem", "rocksdb"])
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_jobmanager_goes_on_from_its_newest_decided_checkpoint(job, audit, point, backend):
+    job.kill_at(point, state__backend__type=backend)
+    assert any("is missing" in wrong for wrong in audit(job)), "the killed run had finished"
+    newest, unread = job.newest(), job.unread()
+
+    result = job.result(state__backend__type=backend)
+
+    assert audit(job) == []
+    assert result["state"] == "finished"
+    assert result["resumed_from"] == newest.checkpoint
+    assert result["records"] == unread, "settled input was read again"
+    assert result["records"] < 3_000
+
+
+@pytest.mark.parametrize("point", ["jobmanager/checkpoint.after-swap@3"])
+def test_without_recovery_the_same_kill_writes_records_twice(job, audit, point):
+    job.kill_at(point)
+    shutil.rmtree(job.directory / "state")
+
+    job.result()
+
+    assert any("is there twice" in wrong for wrong in audit(job))
+
+
+@pytest.mark.parametrize("point", ["jobmanager/restore.before-settle", "jobmanager/restore.after-settle"])
+def test_killed_again_while_recovering_settles_on_the_third_start(job, audit, point):
+    job.kill_at("jobmanager/checkpoint.after-swap@3")
+    shutil.rmtree(job.witnesses)
+    job.kill_at(point)
+    unread = job.unread()
+
+    result = job.result()
+
+    assert audit(job) == []
+    assert result["records"] == unread
+
+
+def test_killed_between_two_commits_of_one_checkpoint_commits_the_other_on_the_next_start(job, audit):
+    job.kill_at("jobmanager/checkpoint.after-swap@3")
+    shutil.rmtree(job.witnesses)
+    job.kill_at("jobmanager/commit.between")
+    unread = job.unread()
+
+    result = job.result()
+
+    assert audit(job) == []
+    assert result["records"] == unread
+
+
+def test_workers_end_with_their_jobmanager(job):
+    job.kill_at("jobmanager/checkpoint.after-swap@3")
+
+    left = [path for path in _processes() if str(job.directory) in path]
+
+    assert left == []
+
+
+def _processes() -> list[str]:
+    from pathlib import Path
+
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(entry.read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
