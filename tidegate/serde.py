@@ -224,14 +224,21 @@ _CONTAINERS: Final[dict[Kind, Any]] = {
 
 def _is_direct(info: TypeInformation) -> bool:
     """Whether msgspec brings every checked value of this type back as it was."""
-    for part in info.walk():
-        if part.kind in _NOT_DIRECT:
-            return False
-        if part.cls is not None and not (
-            _is_plain_enum(part.cls) if part.kind is Kind.ENUM else _is_plain_record(part.cls)
-        ):
-            return False
+    if not all(map(_is_direct_part, info.walk())):
+        return False
+    try:
+        msgspec.msgpack.Decoder(_annotation(info))
+    except (TypeError, ValueError, NotImplementedError):
+        return False  # a class in a shape msgspec does not support
     return True
+
+
+def _is_direct_part(info: TypeInformation) -> bool:
+    if info.kind is Kind.ENUM and info.cls is not None:
+        return _is_plain_enum(info.cls)
+    if info.kind is Kind.RECORD and info.cls is not None:
+        return _is_plain_record(info.cls)
+    return info.kind not in _NOT_DIRECT
 
 
 def _is_plain_record(cls: type[Any]) -> bool:

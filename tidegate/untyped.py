@@ -119,6 +119,8 @@ class SelfDescribing:
             return value if _ATOMS.issuperset(map(type, value)) else list(map(self._pack, value))
         if kind is dict:
             return self._pack_dict(value)
+        if kind is tuple and _ATOMS.issuperset(map(type, value)):
+            return self._extension(_TUPLE, value)
         if packer := _PACKERS.get(kind):
             code, plain = packer(value)
             return self._extension(code, self._pack(plain) if code in _NESTED else plain)

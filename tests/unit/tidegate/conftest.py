@@ -22,7 +22,7 @@ def _same(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
     if isinstance(left, float):
-        return left.hex() == right.hex()
+        return repr(left) == repr(right)
     if isinstance(left, dict):
         return _all_same(list(left.items()), list(right.items()))
     if isinstance(left, set | frozenset):

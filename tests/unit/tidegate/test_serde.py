@@ -11,7 +11,7 @@ import pickle
 import uuid
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -84,6 +84,16 @@ class Counting:
         self.n += 1
 
 
+class Huge(enum.Enum):
+    GOOGOL = 10**100
+
+
+@dataclass
+class Seeded:
+    n: int
+    seed: InitVar[int] = 0
+
+
 def texts() -> st.SearchStrategy[str]:
     return st.text(max_size=5)
 
@@ -127,6 +137,8 @@ TYPED: list[tuple[Any, st.SearchStrategy[Any]]] = [
     ),
     (infer(Open), st.builds(Open, st.integers(0, 9), st.tuples(st.integers(), st.sets(texts())))),
     (infer(Positive), st.builds(Positive, st.integers(-9, 9), st.sampled_from(["a", "b", "c"]))),
+    (infer(Huge), st.sampled_from(Huge)),
+    (infer(Seeded), st.builds(Seeded, st.integers(0, 9))),
     (infer(Counting), st.builds(Counting, st.integers(-9, 9))),
     (infer(dict[tuple[int, str], set[int]]), st.dictionaries(st.tuples(st.integers(0, 9), texts()), st.sets(st.integers(0, 9)))),
     (infer(frozenset[Point]), st.frozensets(st.builds(Point, st.floats(allow_nan=False)), max_size=3)),
