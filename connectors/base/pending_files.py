@@ -55,7 +55,7 @@ HIDDEN = ".tidegate"
 
 _CHUNK = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class FileEncoder(Protocol):
@@ -302,6 +302,11 @@ def _holds(path: Path, file: PendingFile) -> bool:
 
 
 def _make(folder: Path) -> None:
+    path = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), None)
+    if path is not None:
+        raise ConfigError(
+            f"output directory: {str(path)!r} is a file; expected a directory; name another one"
+        )
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for path in reversed(missing):
@@ -321,18 +326,16 @@ def _sync(directory: Path) -> None:
 def _trouble(directory: Path, error: OSError) -> TidegateError:
     """What an error of the file system means to the person who named the directory."""
     where = f"output directory {str(directory)!r}"
-    if isinstance(error, NotADirectoryError | FileExistsError) and not directory.is_dir():
-        return ConfigError(f"{where} is or lies below a file; expected a directory; name another one")
     if isinstance(error, FileExistsError):
         return InternalError(
             f"{where}: two writers have the same attempt id ({error.filename}); please report this"
         )
-    if (isinstance(error, PermissionError) and error.errno == errno.EACCES) or error.errno == errno.EROFS:
-        return ConfigError(f"{where} is not writable ({error.strerror}); grant the right or name another one")
-    if error.errno in _NO_LINKS:
+    if error.errno in _NO_LINKS and error.filename2 is not None:
         return ConfigError(
             f"{where} is on a file system without hard links, which commits need; name another one"
         )
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return ConfigError(f"{where} is not writable ({error.strerror}); grant the right or name another one")
     if error.errno in _FULL:
         return UnavailableError(
             f"{where}: no space left ({error.strerror}); free some, the epoch is written again"

@@ -33,6 +33,10 @@ class CollectSink(Sink):
 
     delivery = "exactly-once"
 
+    def __post_init__(self) -> None:
+        # Subtasks and committers may run in processes with another working directory.
+        object.__setattr__(self, "directory", str(Path(self.directory).absolute()))
+
     @property
     def on_branch(self) -> OnBranch:
         """Results of two histories do not mix."""

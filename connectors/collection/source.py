@@ -87,7 +87,7 @@ def _pickle(values: list[Any]) -> bytes:
     except Exception as error:  # pickling runs the code of the values' classes
         at = next((index for index, value in enumerate(values) if not _pickles(value)), 0)
         raise RecordError(
-            f"item {at} ({type(values[at]).__name__}) cannot be sent to another process: {error}; use plain values"
+            f"item {at} ({type(values[at]).__name__}) cannot be sent to another process; use plain values"
         ) from error
     return data
 

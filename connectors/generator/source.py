@@ -84,7 +84,5 @@ class GeneratorSource(Source[RangeSplit], Generic[T]):
             for number in numbers:
                 values.append(function(number))  # its length tells which call failed
         except Exception as error:
-            raise UserCodeError(
-                f"the generator function failed for record {numbers[len(values)]}: {error}"
-            ) from error
+            raise UserCodeError(f"the generator function failed for record {numbers[len(values)]}") from error
         return values

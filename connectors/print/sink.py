@@ -14,6 +14,7 @@ from typing import Any
 from tidegate.connectors.spi import Sink
 from tidegate.elements import Batch, RowKind
 from tidegate.ids import CheckpointId
+from tidegate.row import Row
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
 __all__ = ["PrintSink", "PrintWriter"]
@@ -59,6 +60,10 @@ class PrintWriter(SinkWriter):
 
 def _shown(value: Any, kind: RowKind | None) -> str:
     text = str(value)
+    if isinstance(value, Row):
+        # A row's own text begins with its kind, unless that is an insert.
+        kind = value.get_row_kind() if kind is None and text.startswith(("-", "+")) else kind
+        text = text if kind is None else text[text.index("(") :]
     if kind is None:
         return text
     return kind.short + (text if text.startswith("(") else f"({text})")

@@ -70,7 +70,7 @@ def test_a_failing_function_is_named_with_its_record(reader_context: ReaderConte
     reader = source.open_reader(reader_context)
     reader.add_splits(dealt(source, deal))
 
-    with pytest.raises(UserCodeError, match=r"the generator function failed for record 2: .*zero") as caught:
+    with pytest.raises(UserCodeError, match=r"the generator function failed for record 2$") as caught:
         reader.poll(10)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 

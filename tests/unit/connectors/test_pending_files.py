@@ -207,16 +207,19 @@ def test_two_writers_of_one_attempt_are_a_mistake_of_the_framework(
     twin.close()
 
 
-@pytest.mark.parametrize("place", ["out", "out/below"], ids=["itself", "below"])
-def test_a_file_in_the_place_of_the_directory_is_refused(
-    tmp_path: Path, writer_context: Callable[..., WriterContext], place: str
+@pytest.mark.parametrize(
+    "file", ["out", "out/below", "out/below/.tidegate"], ids=["above", "itself", "within"]
+)
+def test_a_file_in_the_place_of_a_directory_is_refused(
+    tmp_path: Path, writer_context: Callable[..., WriterContext], file: str
 ) -> None:
-    (tmp_path / "out").touch()
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).touch()
 
     with pytest.raises(
-        ConfigError, match=r"output directory '.*out.*' is or lies below a file; expected a directory"
+        ConfigError, match=f"output directory: '{tmp_path / file}' is a file; expected a directory"
     ):
-        FileWriter(tmp_path / place, writer_context(), TextLines(), "part", ".txt")
+        FileWriter(tmp_path / "out" / "below", writer_context(), TextLines(), "part", ".txt")
 
 
 def in_another_process(body: str, directory: Path) -> str:
@@ -289,11 +292,16 @@ complaint(lambda: writer.write(Batch(["b"])))
         (
             OSError(1, "Operation not permitted"),
             ConfigError,
+            r"is not writable \(Operation not permitted\)",
+        ),
+        (
+            OSError(1, "Operation not permitted", "a", None, "b"),
+            ConfigError,
             "is on a file system without hard links, which commits need",
         ),
         (OSError(5, "Input/output error"), UnavailableError, r"did not take a file \(Input/output error\)"),
     ],
-    ids=["full", "read only", "no links", "other"],
+    ids=["full", "read only", "immutable", "no links", "other"],
 )
 def test_errors_of_the_file_system_say_what_to_do(
     tmp_path: Path, error: OSError, kind: type[Exception], message: str

@@ -9,6 +9,7 @@ import pytest
 from tidegate.connectors.print import PrintSink
 from tidegate.connectors.spi import SupportsCommit
 from tidegate.elements import Batch, RowKind
+from tidegate.row import Row
 from tidegate.twophase.spi import WriterContext
 
 Context = Callable[..., WriterContext]
@@ -40,9 +41,19 @@ def test_lines_say_who_printed_them(
 
 def test_changes_show_their_kind(writer_context: Context, capsys: pytest.CaptureFixture[str]) -> None:
     writer = PrintSink().open_writer(writer_context())
-    writer.write(Batch([(1, "a"), "b"], kinds=[RowKind.INSERT, RowKind.UPDATE_BEFORE]))
+    deleted = Row.of([7, "ada"], ["id", "name"], RowKind.DELETE)
+    writer.write(
+        Batch([(1, "a"), "b", deleted], kinds=[RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.DELETE])
+    )
+    writer.write(Batch([deleted, Row(id=7)]))
 
-    assert capsys.readouterr().out == "+I(1, 'a')\n-U(b)\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "+I(1, 'a')",
+        "-U(b)",
+        "-D(id=7, name='ada')",
+        "-D(id=7, name='ada')",
+        "Row(id=7)",
+    ]
 
 
 def test_printing_promises_at_least_once_and_commits_nothing() -> None:

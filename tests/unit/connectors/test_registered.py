@@ -1,0 +1,25 @@
+"""Connectors are found by the names they are registered under, as those of other distributions are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate import registry
+from tidegate.connectors.collection import CollectionSource, CollectSink
+from tidegate.connectors.files import FileSink
+from tidegate.connectors.generator import GeneratorSource
+from tidegate.connectors.print import PrintSink
+
+
+@pytest.mark.parametrize(
+    ("name", "connector"),
+    [
+        ("collection.source", CollectionSource),
+        ("collection.sink", CollectSink),
+        ("generator.source", GeneratorSource),
+        ("print.sink", PrintSink),
+        ("files.sink", FileSink),
+    ],
+)
+def test_a_connector_is_found_by_its_name(name: str, connector: type) -> None:
+    assert registry.load("tidegate.connectors", name) is connector
