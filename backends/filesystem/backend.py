@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from tidegate.backends.heap.materialisation import MemoryMaterialisation, open_in_memory, read_base
 from tidegate.backends.spi import Address, Backend, BackendContext, BaseHandle, Chunk, SnapshotFiles
-
 from tidegate.keys import KeyGroupRange
 
 __all__ = ["FilesystemBackend"]

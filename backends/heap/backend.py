@@ -19,7 +19,6 @@ from tidegate.backends.spi import (
     InlineChunk,
     SnapshotFiles,
 )
-
 from tidegate.errors import StateFormatError
 from tidegate.keys import KeyGroupRange
 from tidegate.options import Layer, load, option

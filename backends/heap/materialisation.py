@@ -22,7 +22,6 @@ from tidegate.backends.spi import (
     Materialisation,
     SnapshotFiles,
 )
-
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange

@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from tidegate.backends.spi import Address
-
 from tidegate.errors import StateCorruptError
 from tidegate.keys import KeyGroupRange
 

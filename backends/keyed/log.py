@@ -18,7 +18,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidegate.backends.spi import Address, Entry
-
 from tidegate.ids import CheckpointId
 
 __all__ = ["ChangeLog"]

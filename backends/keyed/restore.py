@@ -17,7 +17,6 @@ from tidegate.backends.keyed.row import pack_slots, unpack_slots
 from tidegate.backends.keyed.segment import Segment, read_segment
 from tidegate.backends.keyed.table import StateTable
 from tidegate.backends.spi import Backend, BackendContext, BaseHandle, Entry, KeyedHandle, Materialisation
-
 from tidegate.errors import StateCorruptError
 from tidegate.keys import KeyGroupRange
 from tidegate.registry import load

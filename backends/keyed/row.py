@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
+
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor
 from tidegate.backends.spi import Address
-
 from tidegate.errors import ConfigError, RecordError
 from tidegate.isolation import is_immutable, isolate
 from tidegate.serde import Codec, codec_for

@@ -18,9 +18,9 @@ from typing import Final
 
 import msgspec
 import xxhash
+
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.spi import Chunk, Entry, SnapshotFiles, StoredChunk
-
 from tidegate.errors import StateCorruptError, StateFormatError
 
 __all__ = ["FORMAT_VERSION", "Segment", "chunk_size", "decode_segment", "encode_segment", "read_segment"]

@@ -14,7 +14,6 @@ from tidegate.backends.keyed.log import ChangeLog
 from tidegate.backends.keyed.segment import Segment, chunk_size, encode_segment
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.spi import Address, BaseHandle, Cut, Entry, KeyedHandle, SnapshotFiles
-
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
 

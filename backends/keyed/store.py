@@ -25,7 +25,6 @@ from tidegate.backends.keyed.row import UNBOUND, Cursor, Row, RowCodec, ValueSta
 from tidegate.backends.keyed.snapshot import History, PendingSnapshot
 from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.backends.spi import Address, Backend, BackendContext, Entry, KeyedHandle
-
 from tidegate.errors import ConfigError, InternalError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange, key_bytes, key_group

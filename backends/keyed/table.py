@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
+
 from tidegate.backends.keyed.address import ROWS
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor
-
 from tidegate.errors import StateFormatError
 from tidegate.serde import codec_for
 

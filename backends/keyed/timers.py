@@ -11,7 +11,6 @@ from typing import Final
 
 from tidegate.backends.keyed.address import address, split
 from tidegate.backends.spi import Address, Entry, Timer, TimerQueue
-
 from tidegate.errors import RecordError
 from tidegate.keys import key_bytes, key_from_bytes
 

@@ -18,8 +18,8 @@ from rocksdict import (
     WriteBatch,
     WriteOptions,
 )
-from tidegate.backends.rocksdb.options import RocksDBOptions
 
+from tidegate.backends.rocksdb.options import RocksDBOptions
 from tidegate.errors import StateCorruptError, UnavailableError
 
 __all__ = ["RocksStore"]

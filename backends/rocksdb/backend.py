@@ -27,7 +27,6 @@ from tidegate.backends.spi import (
     Materialisation,
     SnapshotFiles,
 )
-
 from tidegate.errors import StateFormatError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 import xxhash
-from tidegate.backends.spi import Blobs, Chunk, InlineChunk, StoredChunk
 
+from tidegate.backends.spi import Blobs, Chunk, InlineChunk, StoredChunk
 from tidegate.clock import new_id
 from tidegate.errors import StateCorruptError
 

@@ -21,7 +21,6 @@ from typing import BinaryIO, Final
 from urllib.parse import quote
 
 from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
-
 from tidegate.clock import new_id
 from tidegate.errors import ConfigError, StateCorruptError, UnavailableError
 
@@ -107,7 +106,7 @@ class _LocalDecisions(Decisions):
         version = int(old_tag) + 1 if old_tag is not None else 0
         mine = _versioned(target, version)
         with _available(mine), _temporary(mine, data) as temporary:
-            if not _link(temporary, mine):
+            if _highest(target) != version - 1 or not _link(temporary, mine):
                 return False
             if _highest(target) > version:
                 # The number was free only because the version that had it is history.

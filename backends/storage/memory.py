@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
-
 from tidegate.clock import new_id
 from tidegate.errors import StateCorruptError
 
@@ -33,59 +32,63 @@ class MemoryStorage(CheckpointStorage):
     @property
     def blobs(self) -> Blobs:
         """The files."""
-        return _contents(self._name)[0]
+        return _contents(self._name)
 
     @property
     def decisions(self) -> Decisions:
         """The decisions."""
-        return _contents(self._name)[1]
+        return _contents(self._name)
 
 
-class _MemoryBlobs(Blobs):
-    def __init__(self) -> None:
-        self._files: dict[str, bytes] = {}
+class _Contents(Blobs, Decisions):
+    """Files and decisions under one lock; a decision is listed and deleted like a file."""
 
-    def put(self, name: str, source: bytes | Path) -> None:
-        self._files[name] = source.read_bytes() if isinstance(source, Path) else source
-
-    def open(self, name: str) -> BinaryIO:
-        if name not in self._files:
-            raise StateCorruptError(f"file {name} does not exist in memory; restore an older checkpoint")
-        return io.BytesIO(self._files[name])
-
-    def list(self, prefix: str) -> list[str]:
-        return sorted(name for name in tuple(self._files) if name.startswith(prefix))
-
-    def delete(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._files.pop(name, None)
-
-
-class _MemoryDecisions(Decisions):
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._current: dict[str, tuple[int, bytes]] = {}
+        self._files: dict[str, bytes] = {}
+        self._decided: dict[str, tuple[int, bytes]] = {}
+
+    def put(self, name: str, source: bytes | Path) -> None:
+        data = source.read_bytes() if isinstance(source, Path) else source
+        with self._lock:
+            self._files[name] = data
+
+    def open(self, name: str) -> BinaryIO:
+        data = self._files.get(name)
+        if data is None:
+            raise StateCorruptError(f"file {name} does not exist in memory; restore an older checkpoint")
+        return io.BytesIO(data)
+
+    def list(self, prefix: str) -> list[str]:
+        with self._lock:
+            return sorted(name for name in {*self._files, *self._decided} if name.startswith(prefix))
+
+    def delete(self, names: Iterable[str]) -> None:
+        with self._lock:
+            for name in names:
+                self._files.pop(name, None)
+                self._decided.pop(name, None)
 
     def create(self, name: str, data: bytes) -> bool:
         return self.swap(name, None, data)
 
     def swap(self, name: str, old_tag: str | None, data: bytes) -> bool:
         with self._lock:
-            version, _ = self._current.get(name, (0, b""))
+            version, _ = self._decided.get(name, (0, b""))
             if old_tag != (str(version) if version else None):
                 return False
-            self._current[name] = (version + 1, data)
+            self._decided[name] = (version + 1, data)
             return True
 
     def read(self, name: str) -> Decision | None:
-        current = self._current.get(name)
-        return Decision(str(current[0]), current[1]) if current is not None else None
+        decided = self._decided.get(name)
+        return Decision(str(decided[0]), decided[1]) if decided is not None else None
 
 
 _lock = threading.Lock()
-_by_name: dict[str, tuple[_MemoryBlobs, _MemoryDecisions]] = {}
+_by_name: dict[str, _Contents] = {}
 
 
-def _contents(name: str) -> tuple[_MemoryBlobs, _MemoryDecisions]:
+def _contents(name: str) -> _Contents:
     with _lock:
-        return _by_name.setdefault(name, (_MemoryBlobs(), _MemoryDecisions()))
+        return _by_name.setdefault(name, _Contents())

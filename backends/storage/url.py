@@ -8,7 +8,6 @@ from urllib.parse import unquote
 from tidegate.backends.spi import CheckpointStorage
 from tidegate.backends.storage.local import LocalStorage
 from tidegate.backends.storage.memory import MemoryStorage
-
 from tidegate.errors import ConfigError
 
 __all__ = ["open_storage"]

@@ -1,0 +1,314 @@
+"""The kits for checkpoint storages: `StorageSuite` for every one, `SharedStorageSuite` if processes share it.
+
+    class TestMyStorage(SharedStorageSuite):
+        @pytest.fixture
+        def storage(self, tmp_path: Path) -> CheckpointStorage:
+            return MyStorage(tmp_path)
+
+A description is opened again by unpickling it, which is how another process gets it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tidegate.backends.spi import Blobs, CheckpointStorage, Decisions, StoredChunk
+from tidegate.backends.storage.files import StorageFiles
+from tidegate.errors import StateCorruptError
+
+__all__ = ["SharedStorageSuite", "StorageSuite", "count_up"]
+
+THREADS = 4
+ROUNDS = 20
+
+
+class StorageSuite:
+    """What the framework relies on in a checkpoint storage; subclass it and give the fixture `storage`."""
+
+    @pytest.fixture
+    def storage(self) -> CheckpointStorage:
+        """The storage under test, empty."""
+        raise NotImplementedError("a storage suite needs a fixture named storage")
+
+    @pytest.fixture
+    def blobs(self, storage: CheckpointStorage) -> Blobs:
+        """Its files."""
+        return storage.blobs
+
+    @pytest.fixture
+    def decisions(self, storage: CheckpointStorage) -> Decisions:
+        """Its decisions."""
+        return decisions_of(storage)
+
+    def test_files_are_there_after_reopening(self, storage: CheckpointStorage) -> None:
+        """What `put` returned from is complete for whoever opens the storage next."""
+        storage.blobs.put("run/shared/one", b"1" * 100_000)
+        with again(storage).blobs.open("run/shared/one") as file:
+            assert file.read() == b"1" * 100_000
+
+    def test_local_files_are_copied(self, blobs: Blobs, tmp_path: Path) -> None:
+        """`put` takes a path too and does not depend on the file afterwards."""
+        source = tmp_path / "source"
+        source.write_bytes(b"content")
+        blobs.put("a/b/c", source)
+        source.write_bytes(b"changed")
+        with blobs.open("a/b/c") as file:
+            assert file.read() == b"content"
+
+    def test_putting_again_replaces(self, blobs: Blobs) -> None:
+        """A repeated `put`, as after a crash, is no error."""
+        blobs.put("name", b"first, longer")
+        blobs.put("name", b"second")
+        with blobs.open("name") as file:
+            assert file.read() == b"second"
+
+    def test_missing_file_is_corrupt_state(self, blobs: Blobs) -> None:
+        """Opening what is not there raises StateCorruptError naming it."""
+        with pytest.raises(StateCorruptError, match=r"nothing.*does not exist"):
+            blobs.open("nothing")
+
+    def test_list_is_sorted_and_by_prefix(self, blobs: Blobs) -> None:
+        """`list` gives the names that start with the prefix, whether it ends at a `/` or not."""
+        for name in ("run-2/a", "run-1/shared/b", "run-1/a", "run-10/a"):
+            blobs.put(name, b"")
+        assert blobs.list("run-1/") == ["run-1/a", "run-1/shared/b"]
+        assert blobs.list("run-1") == ["run-1/a", "run-1/shared/b", "run-10/a"]
+        assert blobs.list("") == ["run-1/a", "run-1/shared/b", "run-10/a", "run-2/a"]
+        assert blobs.list("other/") == []
+
+    def test_delete_is_idempotent(self, blobs: Blobs) -> None:
+        """Deleting removes, and a repeat or an unknown name is no error."""
+        blobs.put("run/a", b"")
+        blobs.put("run/b", b"")
+        for _ in range(2):
+            blobs.delete(["run/a", "run/unknown", "other/unknown"])
+        assert blobs.list("run/") == ["run/b"]
+        blobs.delete(["run/b"])
+        blobs.put("run/c", b"")
+        assert blobs.list("run/") == ["run/c"]
+
+    def test_files_are_written_by_many_threads(self, blobs: Blobs) -> None:
+        """Threads put, list and delete in the same folders at once."""
+
+        def work(thread: int) -> None:
+            for number in range(ROUNDS):
+                name = f"folder/{number}/{thread}"
+                blobs.put(name, b"x")
+                assert name in blobs.list(f"folder/{number}/")
+                blobs.delete([name])
+
+        in_threads(work)
+        assert blobs.list("folder/") == []
+
+    def test_checksum_protects_files(self, blobs: Blobs) -> None:
+        """A stored file that changed, was cut off or removed raises StateCorruptError when it is fetched."""
+        files = StorageFiles(blobs, "run/shared", inline_threshold=0)
+        chunk = files.store(b"precious content")
+        assert isinstance(chunk, StoredChunk)
+        assert files.fetch(chunk) == b"precious content"
+        for bad in (b"precious CONTENT", b"precious", b""):
+            blobs.put(chunk.name, bad)
+            with pytest.raises(StateCorruptError, match=f"{chunk.name} is damaged"):
+                files.fetch(chunk)
+        blobs.delete([chunk.name])
+        with pytest.raises(StateCorruptError, match="does not exist"):
+            files.fetch(chunk)
+
+    def test_create_happens_once(self, storage: CheckpointStorage) -> None:
+        """The first `create` wins, for this and every later opening; the content is the first one's."""
+        assert decisions_of(storage).create("chk-1/_settled", b"mine")
+        for decisions in (decisions_of(storage), decisions_of(again(storage))):
+            assert not decisions.create("chk-1/_settled", b"yours")
+            found = decisions.read("chk-1/_settled")
+            assert found is not None
+            assert found.data == b"mine"
+
+    def test_created_names_are_files(self, storage: CheckpointStorage) -> None:
+        """What was created is listed and deleted with the files of its folder: retention knows no difference."""
+        decisions_of(storage).create("run/chk-1/_settled", b"")
+        assert storage.blobs.list("run/chk-1/") == ["run/chk-1/_settled"]
+        storage.blobs.delete(["run/chk-1/_settled"])
+        assert decisions_of(storage).read("run/chk-1/_settled") is None
+
+    def test_swap_needs_the_current_tag(self, decisions: Decisions) -> None:
+        """`swap` replaces only what its caller has seen; None means that nothing was there."""
+        assert decisions.read("latest") is None
+        assert not decisions.swap("latest", "0", b"too early")
+        assert decisions.swap("latest", None, b"one")
+        assert not decisions.swap("latest", None, b"again")
+        seen = decisions.read("latest")
+        assert seen is not None
+        assert decisions.swap("latest", seen.tag, b"two")
+        assert not decisions.swap("latest", seen.tag, b"late")
+        newest = decisions.read("latest")
+        assert newest is not None
+        assert newest.data == b"two"
+        assert newest.tag != seen.tag
+
+    def test_create_and_swap_share_the_name(self, decisions: Decisions) -> None:
+        """What was created can be swapped, and what was swapped cannot be created."""
+        assert decisions.create("name", b"one")
+        seen = decisions.read("name")
+        assert seen is not None
+        assert decisions.swap("name", seen.tag, b"two")
+        assert not decisions.create("name", b"three")
+
+    def test_old_tags_stay_old(self, decisions: Decisions) -> None:
+        """However long ago a tag was read, it never becomes current again."""
+        tags: list[str | None] = [None]
+        for number in range(3 * ROUNDS):
+            assert decisions.swap("latest", tags[-1], b"%d" % number)
+            seen = decisions.read("latest")
+            assert seen is not None
+            assert seen.tag not in tags
+            tags.append(seen.tag)
+        assert not any(decisions.swap("latest", tag, b"late") for tag in tags[:-1])
+        newest = decisions.read("latest")
+        assert newest is not None
+        assert newest.data == b"%d" % (3 * ROUNDS - 1)
+
+    def test_names_are_independent(self, decisions: Decisions) -> None:
+        """Names that start alike do not disturb each other."""
+        for name in ("a/latest", "a/latest-2", "b/latest"):
+            assert decisions.swap(name, None, name.encode())
+        found = [decisions.read(name) for name in ("a/latest", "a/latest-2", "b/latest", "latest")]
+        assert [item.data if item else None for item in found] == [
+            b"a/latest", b"a/latest-2", b"b/latest", None,
+        ]  # fmt: skip
+
+    def test_one_thread_creates(self, storage: CheckpointStorage) -> None:
+        """Of many threads that create a name at the same time exactly one is told that it did."""
+        for number in range(ROUNDS):
+            start = threading.Barrier(THREADS)
+
+            def work(thread: int, name: str = f"chk-{number}", start: threading.Barrier = start) -> bool:
+                start.wait()
+                return decisions_of(again(storage)).create(name, b"%d" % thread)
+
+            wins = in_threads(work)
+            found = decisions_of(storage).read(f"chk-{number}")
+            assert found is not None
+            assert [thread for thread, won in enumerate(wins) if won] == [int(found.data)]
+
+    def test_one_thread_swaps(self, storage: CheckpointStorage) -> None:
+        """Of many threads that swap the same tag exactly one is told that it did, and readers see its content."""
+        tag = None
+        for number in range(ROUNDS):
+            start = threading.Barrier(THREADS)
+
+            def work(thread: int, tag: str | None = tag, start: threading.Barrier = start) -> bool:
+                start.wait()
+                return decisions_of(again(storage)).swap("latest", tag, b"%d" % thread)
+
+            wins = in_threads(work)
+            found = decisions_of(storage).read("latest")
+            assert found is not None
+            assert [thread for thread, won in enumerate(wins) if won] == [int(found.data)], f"round {number}"
+            tag = found.tag
+
+    def test_readers_see_whole_decisions(self, storage: CheckpointStorage) -> None:
+        """Whoever reads while others swap sees one decision or the next, complete, and never goes back."""
+        done = threading.Event()
+
+        def watch() -> list[int]:
+            decisions, seen = decisions_of(again(storage)), []
+            while not done.is_set():
+                found = decisions.read("latest")
+                if found is not None:
+                    number, _, rest = found.data.partition(b" ")
+                    assert rest == number * 500
+                    seen.append(int(number))
+            return seen
+
+        with ThreadPoolExecutor(1) as pool:
+            watcher = pool.submit(watch)
+            tag = None
+            for number in range(3 * ROUNDS):
+                assert decisions_of(storage).swap("latest", tag, b"%d " % number + b"%d" % number * 500)
+                found = decisions_of(storage).read("latest")
+                tag = found.tag if found else None
+            done.set()
+            seen = watcher.result()
+        assert seen == sorted(seen)
+
+
+class SharedStorageSuite(StorageSuite):
+    """A storage that several processes share; its description must be importable by another process."""
+
+    def test_files_are_there_for_another_process(self, storage: CheckpointStorage) -> None:
+        """What one process put and decided, another one reads, and the other way round."""
+        storage.blobs.put("run/a", b"from here")
+        with process(storage, "exchange") as child:
+            answer, _ = child.communicate(timeout=60)
+        assert answer == b"from here"
+        with storage.blobs.open("run/b") as file:
+            assert file.read() == b"from there"
+
+    def test_one_process_swaps(self, storage: CheckpointStorage) -> None:
+        """Processes that count up by `swap` at the same time lose no step and take none twice."""
+        with process(storage, "count") as one, process(storage, "count") as two:
+            wins = [child.communicate(timeout=60)[0].split() for child in (one, two)]
+        assert sorted(int(win) for won in wins for win in won) == list(range(2 * ROUNDS))
+        found = decisions_of(storage).read("counter")
+        assert found is not None
+        assert int(found.data) == 2 * ROUNDS
+
+
+def count_up(decisions: Decisions, steps: int, won: Callable[[int], object]) -> None:
+    """Swap a counter `steps` times from what is read to one more; `won` is told each number this caller left."""
+    while steps:
+        seen = decisions.read("counter")
+        number = int(seen.data) if seen is not None else 0
+        if decisions.swap("counter", seen.tag if seen is not None else None, b"%d" % (number + 1)):
+            won(number)
+            steps -= 1
+
+
+def again(storage: CheckpointStorage) -> CheckpointStorage:
+    """The storage opened anew from its description."""
+    opened: CheckpointStorage = pickle.loads(pickle.dumps(storage))  # noqa: S301  # our own bytes
+    return opened
+
+
+def decisions_of(storage: CheckpointStorage) -> Decisions:
+    """The decisions of a storage that has some."""
+    decisions = storage.decisions
+    assert decisions is not None, f"{storage.url} cannot decide; give it decisions or do not use this suite"
+    return decisions
+
+
+def in_threads(work: Callable[[int], object]) -> list[object]:
+    """Run `work` in several threads at once; their results in order."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(work, range(THREADS)))
+
+
+def process(storage: CheckpointStorage, task: str) -> subprocess.Popen[bytes]:
+    """Another process that works on the storage."""
+    command = [sys.executable, "-P", "-m", "tidegate.testing.storage", task, pickle.dumps(storage).hex()]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
+def main(task: str, description: str) -> Iterator[bytes]:
+    """What the other process does; yields what it prints."""
+    storage: CheckpointStorage = pickle.loads(bytes.fromhex(description))  # noqa: S301  # from our parent
+    if task == "exchange":
+        storage.blobs.put("run/b", b"from there")
+        with storage.blobs.open("run/a") as file:
+            yield file.read()
+    else:
+        won: list[int] = []
+        count_up(decisions_of(storage), ROUNDS, won.append)
+        yield b" ".join(b"%d" % number for number in won)
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.writelines(main(*sys.argv[1:]))
