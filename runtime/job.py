@@ -16,9 +16,10 @@ from tidegate.clock import Clock, new_id
 from tidegate.connectors.spi import SupportsBranch, SupportsCommit
 from tidegate.errors import CommitFailedError, ConfigError, UnavailableError
 from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
+from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, Plan
 from tidegate.runtime.checkpoint.manifest import Manifest
-from tidegate.runtime.checkpoint.pipeline import Pipeline, Retained
+from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
@@ -91,7 +92,9 @@ class Startup:
         self.program.graph(None)
         if options.fresh and options.savepoint:
             raise ConfigError("--fresh begins anew and -s goes on from a checkpoint; give one of them")
-        self.pipeline.acquire(lambda: LineageId(new_id(8)), fresh=options.fresh, say=self._say)
+        before = self.pipeline.acquire(lambda: LineageId(new_id(8)), fresh=options.fresh, say=self._say)
+        if before is not None:
+            self.pipeline.archive.sweep(before.lease.run, before.retained)
         if options.savepoint:
             self._go_to(options.savepoint)
         retained = self.pipeline.record.retained
@@ -105,14 +108,14 @@ class Startup:
             CommitUnknownError: it cannot be told what became of it.
         """
         retained = self.pipeline.record.retained
-        manifest = self.pipeline.load(retained[-1]) if retained else None
+        manifest = self.pipeline.archive.load(retained[-1]) if retained else None
         if manifest is not None and not self._settle(manifest, retained):
-            back = self.pipeline.newest_settled()
+            back = self.pipeline.archive.newest_settled(retained)
             self._say(
                 f"output of checkpoint {manifest.checkpoint} was aborted; going back to {back.checkpoint if back else 'the start'}"
             )
             self.pipeline.go_back(back)
-            manifest = self.pipeline.load(back) if back else None
+            manifest = self.pipeline.archive.load(back) if back else None
         graph = self.program.graph(manifest)
         for uid, committer in self._committers(graph).items():
             removed = committer.abort_except(())
@@ -140,7 +143,7 @@ class Startup:
             plan,
             CheckpointId(self.pipeline.record.newest_id + 1),
             confirmed=start.checkpoint,
-            registry=self.pipeline.registry(options.retained),
+            registry=self.pipeline.archive.registry(self.pipeline.record.retained, options.retained),
         )
 
     def _go_to(self, path: str) -> None:
@@ -159,7 +162,9 @@ class Startup:
         self.pipeline.open_branch(target)
 
     def _ask_sinks(self, target: Retained, later: list[Retained]) -> None:
-        work = [c for known in later for u in self.pipeline.load(known).unsettled for c in u.committables]
+        work = [
+            c for known in later for u in self.pipeline.archive.load(known).unsettled for c in u.committables
+        ]
         for uid, node in self.program.graph(None).nodes.items():
             mine = {c for c in work if c.uid == uid}
             if mine and isinstance(node.payload, SupportsBranch) and node.payload.on_branch == "refuse":
@@ -187,7 +192,7 @@ class Startup:
                     case ledger.Settle():
                         mine = next((r for r in retained if r.checkpoint == action.checkpoint), None)
                         if mine is not None:
-                            self.pipeline.mark_settled(mine)
+                            self.pipeline.archive.mark_settled(mine)
                     case ledger.Replay():
                         return False
                     case ledger.Fail():
@@ -199,7 +204,7 @@ class Startup:
         return True
 
     def _is_settled(self, checkpoint: CheckpointId, retained: tuple[Retained, ...]) -> bool:
-        return any(r.checkpoint == checkpoint and self.pipeline.settled(r) for r in retained)
+        return any(r.checkpoint == checkpoint and self.pipeline.archive.settled(r) for r in retained)
 
     def _commit(
         self, work: tuple[Committable, ...], committers: dict[OperatorUid, Committer]

@@ -13,34 +13,21 @@ from typing import Literal
 import msgspec
 
 from tidegate import faults
-from tidegate.backends.spi import CheckpointStorage, Decisions
+from tidegate.backends.spi import CheckpointStorage
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError, FencedError, InternalError, StateFormatError
 from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, PipelineId, RunId
-from tidegate.runtime.checkpoint.manifest import (
-    Manifest,
-    decode,
-    encode,
-    files_of,
-    metadata_name,
-    settled_name,
-)
-from tidegate.runtime.checkpoint.retention import FileRegistry, Release
+from tidegate.runtime.checkpoint.archive import Archive, Retained
+from tidegate.runtime.checkpoint.manifest import metadata_name
+from tidegate.runtime.checkpoint.retention import Release
 from tidegate.twophase.fencing import LEASE_MS, Lease, Take, Wait, judge
 from tidegate.twophase.process import alive, this_process
 
-__all__ = ["Pipeline", "Record", "Retained", "Status"]
+__all__ = ["Pipeline", "Record", "Status"]
 
 Status = Literal["running", "stopped", "finished", "failed"]
 
 VERSION = 1
-
-
-class Retained(msgspec.Struct, frozen=True):
-    """A checkpoint of the lineage that is still there."""
-
-    run: RunId
-    checkpoint: CheckpointId
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -69,8 +56,9 @@ class Pipeline:
             )
         self.id = pipeline
         self.run = run
+        self.archive = Archive(storage.blobs, decisions)
         self._blobs = storage.blobs
-        self._decisions: Decisions = decisions
+        self._decisions = decisions
         self._clock = clock
         self._name = f"{pipeline}/latest"
         self._tag: str | None = None
@@ -103,34 +91,6 @@ class Pipeline:
         self._swap(msgspec.structs.replace(current, lease=me, status="running", renewals=0))
         return current
 
-    def settled(self, retained: Retained) -> bool:
-        """Whether all output of a checkpoint is known to be visible."""
-        return self._decisions.read(settled_name(retained.run, retained.checkpoint)) is not None
-
-    def newest_settled(self) -> Retained | None:
-        """The newest checkpoint that needs no commit any more."""
-        return next((known for known in reversed(self.record.retained) if self.settled(known)), None)
-
-    def load(self, retained: Retained) -> Manifest:
-        """Read the metadata of a checkpoint."""
-        name = metadata_name(retained.run, retained.checkpoint)
-        with self._blobs.open(name) as file:
-            return decode(file.read(), name)
-
-    def registry(self, keep: int) -> FileRegistry:
-        """The files of all retained checkpoints, for the coordinator to go on counting."""
-        registry = FileRegistry(keep)
-        for retained in self.record.retained:
-            registry.decided(retained.checkpoint, files_of(self.load(retained)))
-        return registry
-
-    def write_metadata(self, manifest: Manifest) -> frozenset[str]:
-        """Make metadata durable; returns the files it refers to."""
-        faults.point("checkpoint.before-metadata")
-        self._blobs.put(metadata_name(self.run, manifest.checkpoint), encode(manifest))
-        faults.point("checkpoint.after-metadata")
-        return files_of(manifest)
-
     def decide(self, checkpoint: CheckpointId) -> None:
         """Make a checkpoint the newest.
 
@@ -142,12 +102,6 @@ class Pipeline:
             kept = (*self.record.retained, Retained(self.run, checkpoint))
             self._swap(msgspec.structs.replace(self.record, retained=kept, newest_id=checkpoint))
         faults.point("checkpoint.after-swap")
-
-    def mark_settled(self, retained: Retained) -> None:
-        """Write down that all output of a checkpoint is visible; a repeat is no error."""
-        faults.point("checkpoint.before-settled")
-        self._decisions.create(settled_name(retained.run, retained.checkpoint), b"")
-        faults.point("checkpoint.after-settled")
 
     def release(self, release: Release) -> None:
         """Delete checkpoints and files nobody needs; first the record forgets them."""
@@ -217,7 +171,7 @@ class Pipeline:
         open_work = [
             r
             for r in current.retained
-            if not self.settled(r) and any(u.committables for u in self.load(r).unsettled)
+            if not self.archive.settled(r) and any(u.committables for u in self.archive.load(r).unsettled)
         ]
         if open_work:
             raise ConfigError(
@@ -235,6 +189,10 @@ class Pipeline:
             raise StateFormatError(
                 f"{self._name} was not written by this version of tidegate: {error}"
             ) from error
+        if record.version > VERSION:
+            raise StateFormatError(
+                f"{self._name} is of version {record.version}, newer than supported {VERSION}; upgrade tidegate"
+            )
         return record, decision.tag
 
     def _swap(self, record: Record) -> None:

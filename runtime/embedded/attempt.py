@@ -13,9 +13,9 @@ from tidegate.clock import Clock, new_id
 from tidegate.errors import FencedError, InternalError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.assemble import assemble
 from tidegate.runtime.checkpoint.coordinator import How
-from tidegate.runtime.checkpoint.pipeline import Retained
 from tidegate.runtime.embedded.cluster import Cluster, WorkerLost
 from tidegate.runtime.embedded.deploy import Deployment, pack_vertices, place
 from tidegate.runtime.embedded.handshake import Ended
@@ -235,7 +235,7 @@ class Attempt:
             created_ms=self._clock.now_ms(),
         )
         try:
-            files = self._startup.pipeline.write_metadata(manifest)
+            files = self._startup.pipeline.archive.write(manifest)
         except UnavailableError as error:
             self._cluster.heard.put(cp.MetadataFailed(action.checkpoint, str(error)))
         else:
@@ -250,7 +250,7 @@ class Attempt:
             self._cluster.heard.put(cp.Swapped(checkpoint))
 
     def _mark(self, checkpoint: CheckpointId) -> None:
-        self._startup.pipeline.mark_settled(Retained(self._startup.run, checkpoint))
+        self._startup.pipeline.archive.mark_settled(Retained(self._startup.run, checkpoint))
         self._cluster.heard.put(cp.SettledDurable(checkpoint))
 
     def _settled(self, action: cp.Settled) -> None:

@@ -1,0 +1,85 @@
+"""The checkpoints of a pipeline on its storage, of whichever run: reading and writing their metadata and marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tidegate import faults
+from tidegate.backends.spi import Blobs, Decisions
+from tidegate.ids import CheckpointId, RunId
+from tidegate.runtime.checkpoint.manifest import (
+    Manifest,
+    decode,
+    encode,
+    files_of,
+    metadata_name,
+    settled_name,
+)
+from tidegate.runtime.checkpoint.retention import FileRegistry
+
+__all__ = ["Archive", "Retained"]
+
+
+class Retained(msgspec.Struct, frozen=True):
+    """A checkpoint that is still there, and the run that wrote it."""
+
+    run: RunId
+    checkpoint: CheckpointId
+
+
+class Archive:
+    """Metadata and settlement marks. Methods may be called from any thread and may block on the storage."""
+
+    def __init__(self, blobs: Blobs, decisions: Decisions) -> None:
+        self._blobs = blobs
+        self._decisions = decisions
+
+    def load(self, retained: Retained) -> Manifest:
+        """Read the metadata of a checkpoint.
+
+        Raises:
+            StateCorruptError: it is damaged or gone.
+            StateFormatError: it is of a newer version.
+        """
+        name = metadata_name(retained.run, retained.checkpoint)
+        with self._blobs.open(name) as file:
+            return decode(file.read(), name)
+
+    def write(self, manifest: Manifest) -> frozenset[str]:
+        """Make metadata durable; returns the files it refers to."""
+        faults.point("checkpoint.before-metadata")
+        self._blobs.put(metadata_name(manifest.run, manifest.checkpoint), encode(manifest))
+        faults.point("checkpoint.after-metadata")
+        return files_of(manifest)
+
+    def settled(self, retained: Retained) -> bool:
+        """Whether all output of a checkpoint is known to be visible."""
+        return self._decisions.read(settled_name(retained.run, retained.checkpoint)) is not None
+
+    def newest_settled(self, retained: Sequence[Retained]) -> Retained | None:
+        """The newest of these checkpoints that needs no commit any more."""
+        return next((known for known in reversed(retained) if self.settled(known)), None)
+
+    def mark_settled(self, retained: Retained) -> None:
+        """Write down that all output of a checkpoint is visible; a repeat is no error."""
+        faults.point("checkpoint.before-settled")
+        self._decisions.create(settled_name(retained.run, retained.checkpoint), b"")
+        faults.point("checkpoint.after-settled")
+
+    def sweep(self, run: RunId, retained: Sequence[Retained]) -> int:
+        """Delete what a run that is over left behind and no retained checkpoint refers to; returns how many files."""
+        kept = {metadata_name(known.run, known.checkpoint) for known in retained}
+        kept = kept.union(*(files_of(self.load(known)) for known in retained))
+        names = [*self._blobs.list(f"{run}/shared/"), *self._blobs.list(f"{run}/chk-")]
+        left = [name for name in names if name not in kept and not name.endswith("/_settled")]
+        self._blobs.delete(left)
+        return len(left)
+
+    def registry(self, retained: Sequence[Retained], keep: int) -> FileRegistry:
+        """The files of these checkpoints, for the coordinator to go on counting."""
+        registry = FileRegistry(keep)
+        for known in retained:
+            registry.decided(known.checkpoint, files_of(self.load(known)))
+        return registry
