@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate import registry
-from tidegate.connectors.collection import CollectionSource, CollectSink
+from tidegate.connectors.collection import CollectionSource, CollectSink, read_collected
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.connectors.print import PrintSink
@@ -16,10 +16,11 @@ from tidegate.connectors.print import PrintSink
     [
         ("collection.source", CollectionSource),
         ("collection.sink", CollectSink),
+        ("collection.read", read_collected),
         ("generator.source", GeneratorSource),
         ("print.sink", PrintSink),
         ("files.sink", FileSink),
     ],
 )
-def test_a_connector_is_found_by_its_name(name: str, connector: type) -> None:
+def test_a_connector_is_found_by_its_name(name: str, connector: object) -> None:
     assert registry.load("tidegate.connectors", name) is connector
