@@ -33,8 +33,8 @@ __all__ = [
     "unescape",
 ]
 
-MAX_BYTES = 200
-"""Longest escaped part; file systems allow 255 bytes for a whole name."""
+MAX_BYTES = 255
+"""The longest name file systems allow."""
 
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_]")
 _ESCAPED = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-F]{2})+", re.ASCII)
@@ -182,8 +182,8 @@ def unescape(text: str) -> str | None:
 def _short_enough(name: str, shown: str) -> str:
     if len(name) > MAX_BYTES:
         raise ConfigError(
-            f"the name {shown[:40]!r}... is too long for a file name; got {len(name)} bytes once escaped; "
-            f"expected at most {MAX_BYTES}; shorten the pipeline id or operator uid"
+            f"the name {shown[:40]!r}... is too long for a file name; got {len(name)} bytes once built; "
+            f"expected at most {MAX_BYTES}; shorten the pipeline id, operator uid or prefix"
         )
     return name
 

@@ -54,6 +54,7 @@ HIDDEN = ".tidegate"
 """The folder of unfinished work; listings and globs leave names with a leading dot out."""
 
 _CHUNK = 1 << 20
+_LAST = CheckpointId(2**63 - 1)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -126,7 +127,8 @@ class FileWriter(SinkWriter):
         self._suffix = suffix
         self._broken: TidegateError | None = None
         self._reset()
-        self._final_name(CheckpointId(0))
+        self._final_name(_LAST)
+        self._work_name(_LAST)
         try:
             _make(self._folder)
         except OSError as error:
@@ -307,9 +309,10 @@ def _make(folder: Path) -> None:
         raise ConfigError(
             f"output directory: {str(path)!r} is a file; expected a directory; name another one"
         )
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    # A crash may have come between making our own folders and their sync, so these are synced in any case.
+    new = [path for path in (folder, *folder.parents) if path in (folder, folder.parent) or not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    for path in reversed(missing):
+    for path in reversed(new):
         _sync(path.parent)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))

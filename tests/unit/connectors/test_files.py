@@ -160,3 +160,13 @@ def test_a_prefix_that_cannot_be_is_refused_before_anything_is_written(
     with pytest.raises(ConfigError, match=r"file prefix '\.\./up' cannot be part of a file name"):
         sink.open_writer(writer_context())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_would_grow_too_long_is_refused_before_anything_is_written(
+    tmp_path: Path, writer_context: Callable[..., WriterContext]
+) -> None:
+    sink = FileSink(tmp_path, options=FileSinkOptions(prefix="p" * 220))
+
+    with pytest.raises(ConfigError, match=r"is too long for a file name; got 2\d\d bytes"):
+        sink.open_writer(writer_context())
+    assert list(tmp_path.iterdir()) == []

@@ -124,9 +124,9 @@ def test_half_a_surrogate_pair_is_refused() -> None:
         escape("\ud800")
 
 
-@pytest.mark.parametrize("pipeline", ["p" * 201, "ü" * 34])
+@pytest.mark.parametrize("pipeline", ["p" * 256, "ü" * 43])
 def test_a_name_too_long_for_a_file_is_refused(pipeline: str) -> None:
-    with pytest.raises(ConfigError, match=r"is too long for a file name; .*; expected at most 200; shorten"):
+    with pytest.raises(ConfigError, match=r"is too long for a file name; .*; expected at most 255; shorten"):
         owner_name(PipelineId(pipeline), OperatorUid("uid"))
 
 
