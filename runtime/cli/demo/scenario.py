@@ -1,0 +1,164 @@
+"""The play: start the job, let it work, kill it, start it again; three times, then let it finish.
+
+Moments of the kills are random, by a seed: some checkpoints after a start, and then anywhere within an interval.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.clock import Clock
+from tidegate.errors import JobFailedError, UnavailableError
+from tidegate.runtime.cli.demo.process import JobProcess
+from tidegate.runtime.cli.demo.sabotage import Sabotage, sabotage
+from tidegate.runtime.cli.demo.screen import Screen
+from tidegate.runtime.cli.demo.timeline import Kill, Sample, Timeline
+from tidegate.runtime.cli.demo.workspace import Workspace
+
+__all__ = ["KILLS", "Plan", "Scenario"]
+
+KILLS: Final = 3
+
+_INTERVAL_MS: Final = 1_000
+_RATE: Final = 20_000.0
+_SHORTEST_S: Final = 8.0
+_SLACK_S: Final = 27.0
+_TICK_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much there is to do, at which speed, and what chance decides."""
+
+    records: int
+    seed: int
+    sabotaged: bool
+
+    @property
+    def rate(self) -> float:
+        """Records a second; few records are read slowly, so that there is time to be killed three times."""
+        return min(_RATE, self.records / _SHORTEST_S)
+
+    @property
+    def seconds(self) -> float:
+        """How long the job needs if nobody disturbs it."""
+        return self.records / self.rate
+
+    def patience(self, chance: random.Random) -> tuple[int, float]:
+        """How many checkpoints a run may settle before it is killed, and how many seconds more it has."""
+        interval_s = _INTERVAL_MS / 1_000
+        fair = self.seconds / (KILLS + 1) / interval_s - 1
+        return max(1, round(fair + chance.uniform(-1, 1))), chance.uniform(0, interval_s)
+
+
+class Scenario:
+    """Plays a plan in a workspace; `timeline` and `sabotage` tell afterwards what happened."""
+
+    def __init__(self, plan: Plan, workspace: Workspace, screen: Screen, clock: Clock) -> None:
+        self.timeline = Timeline()
+        self.sabotage: Sabotage | None = None
+        self._plan = plan
+        self._workspace = workspace
+        self._screen = screen
+        self._clock = clock
+        self._chance = random.Random(plan.seed)
+        self._began_s = clock.monotonic()
+
+    def play(self) -> None:
+        """Run the job to its end, through all kills.
+
+        Raises:
+            JobFailedError: it ended by itself and not well.
+            UnavailableError: the machine is too slow to finish in reasonable time.
+        """
+        for run in range(KILLS):
+            settled, more_s = self._plan.patience(self._chance)
+            if not self._run_until_killed(run, settled, more_s):
+                return
+            if run == 1 and self._plan.sabotaged:
+                self._do_damage()
+        self._run_to_the_end(KILLS)
+
+    def _run_until_killed(self, run: int, settled: int, more_s: float) -> bool:
+        """Whether it was still running when its time came."""
+        job = self._start(run)
+        try:
+            self._follow(job, run, lambda sample: sample.settled >= settled)
+            until_s = self._now_s() + more_s
+            self._follow(job, run, lambda sample: self._now_s() >= until_s)
+            if not job.running:
+                self._expect_success(job)
+                return False
+            at_s = self._now_s()
+            self.timeline.kills.append(Kill(at_s, job.pid, job.kill()))
+            self._screen.say(
+                f"{at_s:5.1f} s  kill -9 to job {job.pid} and all its children; it died "
+                f"by {signal.Signals(-self.timeline.kills[-1].code).name}, nothing of it is left"
+            )
+            return True
+        finally:
+            job.close()
+
+    def _run_to_the_end(self, run: int) -> None:
+        job = self._start(run)
+        try:
+            self._follow(job, run, lambda sample: False)
+            self._expect_success(job)
+        finally:
+            job.close()
+        self._screen.say(f"{self._now_s():5.1f} s  the job has finished")
+
+    def _start(self, run: int) -> JobProcess:
+        plan, root = self._plan, self._workspace.root.resolve()
+        options = [
+            "--records",
+            str(plan.records),
+            "--rate",
+            str(plan.rate),
+            "--interval-ms",
+            str(_INTERVAL_MS),
+        ]
+        module = "tidegate.runtime.cli.demo.job"
+        command = [sys.executable, "-P", "-m", module, *options, "--directory", str(root)]
+        job = JobProcess(command, root, self._workspace.log.resolve())
+        again = "the same command again: it goes on from its newest checkpoint" if run else "the job starts"
+        self._screen.say(f"{self._now_s():5.1f} s  {again} (pid {job.pid})")
+        return job
+
+    def _follow(self, job: JobProcess, run: int, enough: Callable[[Sample], bool]) -> None:
+        """Listen until it is enough or the job is gone."""
+        sample = Sample(self._now_s(), run, 0, 0)
+        if not self.timeline.samples or self.timeline.samples[-1].run != run:
+            self.timeline.add(sample)
+        while job.running and not enough(self.timeline.samples[-1]):
+            snapshot = job.hear(_TICK_S)
+            if snapshot is not None:
+                self.timeline.add(Sample(self._now_s(), run, snapshot.records, snapshot.settled))
+            self._screen.show(self.timeline, self._now_s())
+            if self._now_s() > self._plan.seconds + _SLACK_S:
+                raise UnavailableError(
+                    f"the demo is not done after {self._now_s():.0f} s, expected about {self._plan.seconds + 10:.0f} s; "
+                    f"this machine is busy: try again, or with --records {self._plan.records // 2}"
+                )
+
+    def _expect_success(self, job: JobProcess) -> None:
+        code = job.wait()
+        if code != 0:
+            raise JobFailedError(
+                f"the demo's job ended with code {code}; what it said is in {self._workspace.log}"
+            )
+
+    def _do_damage(self) -> None:
+        self.sabotage = sabotage(self._workspace.output, self._chance)
+        self._screen.say(
+            f"         SABOTAGE, on purpose: record {self.sabotage.dropped:,} is dropped from the output "
+            f"and record {self.sabotage.doubled:,} doubled"
+        )
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic() - self._began_s
