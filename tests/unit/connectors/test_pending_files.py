@@ -63,6 +63,44 @@ def test_a_commit_leaves_nothing_hidden(tmp_path: Path, committer: FileCommitter
     assert Path(work.describe).read_text() == "a\nb\n"
 
 
+def test_what_is_acknowledged_is_durable_first(
+    tmp_path: Path,
+    writer: FileWriter,
+    committer: FileCommitter,
+    committable: Callable[..., Committable],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[tuple[str, str]] = []
+    for name in ("fsync", "link", "unlink"):
+        monkeypatch.setattr(os, name, noting(calls, name, getattr(os, name)))
+
+    writer.write(Batch(["a"]))
+    work = committable(writer.prepare(ONE))
+    committer.commit([work])
+
+    open_file, pending_file = "1f.0-0-open-1.inprogress", "1f.0-0-1-1.pending"
+    assert calls == [
+        ("fsync", open_file),
+        ("link", open_file),
+        ("unlink", open_file),
+        ("fsync", "orders.sink"),
+        ("link", pending_file),
+        ("fsync", tmp_path.name),
+        ("unlink", pending_file),
+    ]
+
+
+def noting(calls: list[tuple[str, str]], name: str, real: Callable[..., None]) -> Callable[..., None]:
+    """The real call, noted with the name of the file it is about."""
+
+    def call(what: int | str, *others: str) -> None:
+        path = Path(f"/proc/self/fd/{what}").readlink() if isinstance(what, int) else Path(what)
+        calls.append((name, path.name))
+        real(what, *others)
+
+    return call
+
+
 def test_a_commit_interrupted_before_the_pending_file_went_is_finished(
     tmp_path: Path, committer: FileCommitter, work: Committable
 ) -> None:
