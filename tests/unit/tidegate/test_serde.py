@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import enum
+import gc
 import json
 import math
 import pickle
@@ -328,6 +330,20 @@ def test_bytes_written_by_version_1_are_still_read_and_written() -> None:
         assert (codec.id, codec.version) == ("msgspec", 1), name
         assert codec.decode(bytes.fromhex(golden[name])) == value, name
         assert codec.encode(value).hex() == golden[name], name
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+@pytest.mark.parametrize("data", [b"\x90", b"\xc1"], ids=["batch", "garbage"])
+def test_the_garbage_collector_is_left_as_it_was(collecting: bool, data: bytes) -> None:
+    codec = codec_for(infer(Person))
+    before = gc.isenabled()
+    (gc.enable if collecting else gc.disable)()
+    try:
+        with contextlib.suppress(StateFormatError):
+            codec.decode_batch(data)
+        assert gc.isenabled() is collecting
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 def test_a_codec_for_pickles_reads_what_pickle_wrote() -> None:

@@ -216,7 +216,9 @@ def test_a_member_of_an_enum_nobody_can_find_is_refused() -> None:
     class Local(enum.Enum):
         A = 1
 
-    with pytest.raises(RecordError, match=r"the value is of class .*Local, which is not registered and cannot be pickled"):
+    with pytest.raises(
+        RecordError, match=r"the value is of class .*Local, which is not registered and cannot be pickled"
+    ):
         SelfDescribing().encode(Local.A)
 
 
