@@ -6,6 +6,7 @@ what was not, redistribution of state. Executors differ only in what they do aft
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,10 +14,11 @@ from tidegate import faults, registry
 from tidegate.backends.spi import Backend, CheckpointStorage, SnapshotFiles
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import Clock, new_id
-from tidegate.connectors.spi import SupportsBranch, SupportsCommit
-from tidegate.errors import CommitFailedError, ConfigError, UnavailableError
-from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
+from tidegate.connectors.spi import SupportsBranch
+from tidegate.errors import ConfigError, UnavailableError
+from tidegate.ids import CheckpointId, LineageId, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
+from tidegate.runtime.checkpoint.committers import Committers
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, Plan
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.checkpoint.pipeline import Pipeline
@@ -26,7 +28,7 @@ from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.options import JobOptions
 from tidegate.twophase import ledger
-from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
+from tidegate.twophase.spi import CommitAnswer, Committable
 
 __all__ = ["Program", "StartPoint", "Startup"]
 
@@ -117,15 +119,19 @@ class Startup:
             self.pipeline.go_back(back)
             manifest = self.pipeline.archive.load(back) if back else None
         graph = self.program.graph(manifest)
-        for uid, committer in self._committers(graph).items():
-            removed = committer.abort_except(())
-            committer.close()
-            if removed:
+        with contextlib.closing(self.committers(graph)) as committers:
+            for uid, removed in committers.abort().items():
                 self._say(f"sink {uid!r}: removed {removed} pieces of work that were never decided")
         return StartPoint(graph, manifest, redistribute(graph, manifest) if manifest is not None else {})
 
-    def coordinator(self, graph: JobGraph, start: StartPoint) -> CheckpointCoordinator:
-        """The checkpoint coordinator of an attempt."""
+    def committers(self, graph: JobGraph) -> Committers:
+        """The committers of the sinks of a graph, for whoever coordinates; to be closed."""
+        return Committers(self.pipeline, graph, self._clock)
+
+    def coordinator(
+        self, graph: JobGraph, start: StartPoint, *, interval_ms: int | None = None
+    ) -> CheckpointCoordinator:
+        """The checkpoint coordinator of an attempt; `interval_ms` is for executors with a pace of their own."""
         options = self.program.options
         plan = Plan(
             subtasks=tuple(graph.subtasks),
@@ -135,7 +141,7 @@ class Startup:
                 if vertex.is_source
                 for subtask in vertex.subtasks
             ),
-            interval_ms=options.interval_ms,
+            interval_ms=options.interval_ms if interval_ms is None else interval_ms,
             timeout_ms=options.timeout_ms,
             retained=options.retained,
         )
@@ -179,14 +185,12 @@ class Startup:
         unsettled = [u for u in manifest.unsettled if not self._is_settled(u.checkpoint, retained)]
         book = ledger.Ledger()
         faults.point("restore.before-settle")
-        committers: dict[OperatorUid, Committer] = {}
         todo = [action for u in unsettled for action in book.on(ledger.Decided(u.checkpoint, u.committables))]
-        try:
+        with contextlib.closing(self.committers(self.program.graph(manifest))) as committers:
             while todo:
                 action = todo.pop(0)
                 match action:
                     case ledger.Commit():
-                        committers = committers or self._committers(self.program.graph(manifest))
                         answers = self._commit(action.committables, committers)
                         todo += book.on(ledger.Answered(action.checkpoint, answers))
                     case ledger.Settle():
@@ -197,9 +201,6 @@ class Startup:
                         return False
                     case ledger.Fail():
                         raise action.error
-        finally:
-            for committer in committers.values():
-                committer.close()
         faults.point("restore.after-settle")
         return True
 
@@ -207,32 +208,12 @@ class Startup:
         return any(r.checkpoint == checkpoint and self.pipeline.archive.settled(r) for r in retained)
 
     def _commit(
-        self, work: tuple[Committable, ...], committers: dict[OperatorUid, Committer]
+        self, work: tuple[Committable, ...], committers: Committers
     ) -> tuple[tuple[Committable, CommitAnswer], ...]:
-        lost = sorted({c.uid for c in work} - set(committers))
-        if lost:
-            raise CommitFailedError(
-                f"sink {lost[0]!r} holds decided work that is not visible yet, but this program has no such sink; give it its uid back"
-            )
-        faults.point("commit.before")
-        answers: list[tuple[Committable, CommitAnswer]] = []
-        for uid in sorted({c.uid for c in work}):
-            mine = [c for c in work if c.uid == uid]
-            answers += zip(mine, committers[uid].commit(mine), strict=True)
-        faults.point("commit.after")
+        answers = committers.commit(work)
         if all(answer is CommitAnswer.RETRY for _, answer in answers):
             raise UnavailableError("no sink could commit what is decided; try again when the systems answer")
-        return tuple(answers)
-
-    def _committers(self, graph: JobGraph) -> dict[OperatorUid, Committer]:
-        record = self.pipeline.record
-        return {
-            uid: node.payload.open_committer(
-                CommitterContext(self.pipeline.id, uid, record.lineage, self._clock)
-            )
-            for uid, node in graph.nodes.items()
-            if node.kind == "sink" and isinstance(node.payload, SupportsCommit)
-        }
+        return answers
 
 
 def _names(retained: Retained, root: str) -> set[str]:

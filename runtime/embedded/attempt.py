@@ -10,12 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tidegate.clock import Clock, new_id
-from tidegate.errors import FencedError, InternalError, TidegateError, UnavailableError
+from tidegate.errors import InternalError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint import coordinator as cp
-from tidegate.runtime.checkpoint.archive import Retained
-from tidegate.runtime.checkpoint.assemble import assemble
 from tidegate.runtime.checkpoint.coordinator import How
+from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.embedded.cluster import Cluster, WorkerLost
 from tidegate.runtime.embedded.deploy import Deployment, pack_vertices, place
 from tidegate.runtime.embedded.handshake import Ended
@@ -73,6 +72,7 @@ class Attempt:
         self._places = place(start.graph, workers)
         self._vertex_of = {uid: v.id for v in start.graph.vertices.values() for uid in v.nodes}
         self._coordinator = startup.coordinator(start.graph, start)
+        self._writer = CheckpointWriter(startup.pipeline, start.graph, start.checkpoint, clock)
         self._storage = ThreadPoolExecutor(1, thread_name_prefix="tidegate-storage")
         self._enumerated: dict[CheckpointId, dict[OperatorUid, bytes]] = {}
         self._undrained = {s for v in start.graph.vertices.values() if v.is_source for s in v.subtasks}
@@ -224,34 +224,13 @@ class Attempt:
                     self._post(subtask, messages.Trigger(action.checkpoint, action.confirmed))
 
     def _write(self, action: cp.WriteMetadata) -> None:
-        manifest = assemble(
-            self._startup.pipeline,
-            self._graph,
-            action.checkpoint,
-            action.reports,
-            action.unsettled,
-            enumerators=self._enumerated[action.checkpoint],
-            parent=self._start.checkpoint,
-            created_ms=self._clock.now_ms(),
-        )
-        try:
-            files = self._startup.pipeline.archive.write(manifest)
-        except UnavailableError as error:
-            self._cluster.heard.put(cp.MetadataFailed(action.checkpoint, str(error)))
-        else:
-            self._cluster.heard.put(cp.MetadataDurable(action.checkpoint, files))
+        self._cluster.heard.put(self._writer.write(action, self._enumerated[action.checkpoint]))
 
     def _decide(self, checkpoint: CheckpointId) -> None:
-        try:
-            self._startup.pipeline.decide(checkpoint)
-        except FencedError as error:
-            self._cluster.heard.put(cp.SwapLost(checkpoint, str(error)))
-        else:
-            self._cluster.heard.put(cp.Swapped(checkpoint))
+        self._cluster.heard.put(self._writer.decide(checkpoint))
 
     def _mark(self, checkpoint: CheckpointId) -> None:
-        self._startup.pipeline.archive.mark_settled(Retained(self._startup.run, checkpoint))
-        self._cluster.heard.put(cp.SettledDurable(checkpoint))
+        self._cluster.heard.put(self._writer.mark(checkpoint))
 
     def _settled(self, action: cp.Settled) -> None:
         self._status.settled(action.checkpoint)

@@ -1,0 +1,68 @@
+"""The committers of a job's sinks, wherever the coordinator of a run is: they commit or remove over the wire."""
+
+from __future__ import annotations
+
+from tidegate import faults
+from tidegate.clock import Clock
+from tidegate.connectors.spi import SupportsCommit
+from tidegate.errors import CommitFailedError
+from tidegate.ids import OperatorUid
+from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.runtime.graph.job_graph import JobGraph
+from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
+
+__all__ = ["Committers"]
+
+
+class Committers:
+    """One committer per sink that has any, opened when it is first needed; close them all in the end."""
+
+    def __init__(self, pipeline: Pipeline, graph: JobGraph, clock: Clock) -> None:
+        self._pipeline = pipeline
+        self._clock = clock
+        self._sinks: dict[OperatorUid, SupportsCommit] = {
+            uid: node.payload
+            for uid, node in graph.nodes.items()
+            if node.kind == "sink" and isinstance(node.payload, SupportsCommit)
+        }
+        self._opened: dict[OperatorUid, Committer] = {}
+
+    def commit(self, work: tuple[Committable, ...]) -> tuple[tuple[Committable, CommitAnswer], ...]:
+        """Have decided work made visible; an answer for each piece.
+
+        Raises:
+            CommitFailedError: the program has no sink of that name any more.
+        """
+        faults.point("commit.before")
+        answers: list[tuple[Committable, CommitAnswer]] = []
+        for uid in sorted({committable.uid for committable in work}):
+            mine = [committable for committable in work if committable.uid == uid]
+            answers += zip(mine, self._committer(uid).commit(mine), strict=True)
+        faults.point("commit.after")
+        return tuple(answers)
+
+    def abort(self) -> dict[OperatorUid, int]:
+        """Remove all work that is not visible; only called while nothing decided waits for its commit.
+
+        Returns:
+            How many pieces were removed, for each sink that had any.
+        """
+        removed = {uid: self._committer(uid).abort_except(()) for uid in self._sinks}
+        return {uid: pieces for uid, pieces in removed.items() if pieces}
+
+    def close(self) -> None:
+        """Close what was opened."""
+        for committer in self._opened.values():
+            committer.close()
+
+    def _committer(self, uid: OperatorUid) -> Committer:
+        if uid not in self._sinks:
+            raise CommitFailedError(
+                f"sink {uid!r} holds decided work that is not visible yet, but this program has no such sink; "
+                "give it its uid back"
+            )
+        if uid not in self._opened:
+            lineage = self._pipeline.record.lineage
+            context = CommitterContext(self._pipeline.id, uid, lineage, self._clock)
+            self._opened[uid] = self._sinks[uid].open_committer(context)
+        return self._opened[uid]

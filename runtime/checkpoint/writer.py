@@ -1,0 +1,65 @@
+"""Performs what the coordinator decides on the checkpoint storage: each action answers with the event it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegate.clock import Clock
+from tidegate.errors import FencedError, UnavailableError
+from tidegate.ids import CheckpointId, OperatorUid
+from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint.archive import Retained
+from tidegate.runtime.checkpoint.assemble import assemble
+from tidegate.runtime.checkpoint.manifest import Manifest
+from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.runtime.graph.job_graph import JobGraph
+
+__all__ = ["CheckpointWriter"]
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of one attempt. Methods may block on the storage; one thread at a time."""
+
+    def __init__(
+        self, pipeline: Pipeline, graph: JobGraph, parent: CheckpointId | None, clock: Clock
+    ) -> None:
+        self._pipeline = pipeline
+        self._graph = graph
+        self._parent = parent
+        self._clock = clock
+        self.written: Manifest | None = None
+        """What was made durable last; decided or not."""
+
+    def write(
+        self, action: cp.WriteMetadata, enumerators: Mapping[OperatorUid, bytes]
+    ) -> cp.MetadataDurable | cp.MetadataFailed:
+        """Make the metadata durable."""
+        manifest = assemble(
+            self._pipeline,
+            self._graph,
+            action.checkpoint,
+            action.reports,
+            action.unsettled,
+            enumerators=enumerators,
+            parent=self._parent,
+            created_ms=self._clock.now_ms(),
+        )
+        try:
+            files = self._pipeline.archive.write(manifest)
+        except UnavailableError as error:
+            return cp.MetadataFailed(action.checkpoint, str(error))
+        self.written = manifest
+        return cp.MetadataDurable(action.checkpoint, files)
+
+    def decide(self, checkpoint: CheckpointId) -> cp.Swapped | cp.SwapLost:
+        """Make the checkpoint the pipeline's newest."""
+        try:
+            self._pipeline.decide(checkpoint)
+        except FencedError as error:
+            return cp.SwapLost(checkpoint, str(error))
+        return cp.Swapped(checkpoint)
+
+    def mark(self, checkpoint: CheckpointId) -> cp.SettledDurable:
+        """Write down that all output of the checkpoint is visible."""
+        self._pipeline.archive.mark_settled(Retained(self._pipeline.run, checkpoint))
+        return cp.SettledDurable(checkpoint)

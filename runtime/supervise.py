@@ -1,0 +1,82 @@
+"""Attempt after attempt until a program is finished, stopped or beyond help; the same on every executor."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Protocol
+
+from tidegate.clock import Clock
+from tidegate.errors import FencedError, JobFailedError, TidegateError
+from tidegate.runtime.checkpoint.coordinator import How
+from tidegate.runtime.checkpoint.pipeline import Status
+from tidegate.runtime.job import Startup
+from tidegate.runtime.result import JobResult
+from tidegate.runtime.schedule.restart import FixedDelay, worth_restarting
+from tidegate.runtime.status import RunStatus
+
+__all__ = ["AttemptOnce", "Supervisor"]
+
+
+class AttemptOnce(Protocol):
+    """Runs a program from its start point until its last checkpoint is settled."""
+
+    def __call__(self, restart: FixedDelay) -> How:
+        """Run; `restart` is told of progress.
+
+        Raises:
+            TidegateError: the attempt failed and left nothing running.
+        """
+        ...
+
+
+class Supervisor:
+    """Restarts what may succeed the next time, and leaves the pipeline in the state that the outcome asks for."""
+
+    def __init__(
+        self, startup: Startup, clock: Clock, status: RunStatus, observe: Callable[[RunStatus], None]
+    ) -> None:
+        options = startup.program.options
+        self._startup = startup
+        self._clock = clock
+        self._status = status
+        self._observe = observe
+        self._restart = FixedDelay(options.restart_attempts, options.restart_delay_ms)
+
+    def run(self, attempt: AttemptOnce) -> JobResult:
+        """Run an acquired pipeline to its end.
+
+        Raises:
+            JobFailedError: it failed too often in a row.
+            TidegateError: it failed in a way that a restart cannot mend.
+        """
+        while True:
+            try:
+                how = attempt(self._restart)
+                break
+            except TidegateError as error:
+                self._after_failure(error)
+            except BaseException:
+                self._status.become("failed")
+                raise
+        ended: Status = "finished" if how == "finish" else "stopped"
+        self._startup.pipeline.leave(ended)
+        self._status.become(ended)
+        self._observe(self._status)
+        return JobResult.of(self._startup, self._status)
+
+    def _after_failure(self, error: TidegateError) -> None:
+        delay_ms = self._restart.failed() if worth_restarting(error) else None
+        if delay_ms is None:
+            self._status.become("failed")
+            self._observe(self._status)
+            with contextlib.suppress(FencedError):
+                self._startup.pipeline.leave("failed")
+            if not worth_restarting(error):
+                raise error
+            name = self._startup.program.name
+            raise JobFailedError(f"job {name!r} failed and its restarts are used up: {error}") from error
+        self._status.become("restarting")
+        self._status.note("restart", str(error))
+        self._observe(self._status)
+        self._clock.sleep(delay_ms / 1000)
