@@ -1,7 +1,7 @@
 """Inferred codecs with the round-trip law against plain typed msgspec without it: 1,000 five-field records.
 
-The check of five fields costs 60 to 150 ns a record, whatever msgspec needs for the rest. A Struct stays just about at
-the bar and a NamedTuple above it, because msgspec alone is quickest there; they are shown without a bar.
+The bar holds for every kind of record. The check of five fields costs 60 to 130 ns a record, so it is tightest where
+msgspec alone is quickest: Struct and NamedTuple.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Named(NamedTuple):
     country: str
 
 
-BARRED = (Dataclass, FrozenDataclass)
+KINDS = (Struct, Dataclass, FrozenDataclass, Named)
 
 
 def build(rounds: int) -> Report:
     cases: list[Case] = []
-    for cls in (Struct, Dataclass, FrozenDataclass, Named):
+    for cls in KINDS:
         cases += record_cases(cls)
     records = [fields(index) for index in range(COUNT)]
     untyped, pickled = codec_for(None), exchange_codec(None)
@@ -68,7 +68,7 @@ def build(rounds: int) -> Report:
         ),
         Case("pickle, tuples", lambda: pickled.decode_batch(pickled.encode_batch(records)), work=COUNT),
     ]
-    bars = [Bar(f"{cls.__name__}, tidegate", f"{cls.__name__}, msgspec", LIMIT) for cls in BARRED]
+    bars = [Bar(f"{cls.__name__}, tidegate", f"{cls.__name__}, msgspec", LIMIT) for cls in KINDS]
     return compare("codec", cases, bars, rounds=rounds, clock="cpu_s")
 
 
