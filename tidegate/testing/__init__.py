@@ -1,0 +1,35 @@
+"""Conformance kits for backends, storages, sources and sinks, and real servers to test against.
+
+A kit is a pytest class: subclass it, give it one fixture, and every clause of the contract is a test. The kits need
+the extra `testing` and load when they are first used; `tidegate.testing.services` works without it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidegate.testing.backend import BackendSuite as BackendSuite
+    from tidegate.testing.sink import CommittingSinkSuite as CommittingSinkSuite
+    from tidegate.testing.sink import SinkSuite as SinkSuite
+    from tidegate.testing.source import RangedSourceSuite as RangedSourceSuite
+    from tidegate.testing.source import SourceSuite as SourceSuite
+    from tidegate.testing.storage import StorageSuite as StorageSuite
+
+_HOMES = {
+    "BackendSuite": "backend",
+    "CommittingSinkSuite": "sink",
+    "RangedSourceSuite": "source",
+    "SinkSuite": "sink",
+    "SourceSuite": "source",
+    "StorageSuite": "storage",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tidegate.testing' has no attribute {name!r}")
+    return getattr(import_module(f"tidegate.testing.{_HOMES[name]}"), name)
