@@ -14,17 +14,16 @@ from html import escape
 from math import ceil, log10
 from typing import Final
 
-from tidegate.runtime.cli.demo.timeline import Timeline
+from tidegate.runtime.cli.demo.timeline import Stretch, Timeline
 
 __all__ = ["picture", "sparkline"]
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _KILL: Final = "✗"
 
-_WIDTH, _HEIGHT = 1_000, 470
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 970, 120, 350
-_LANE: Final = 382
-_BIN_S: Final = 0.5
+_WIDTH, _HEIGHT = 1_000, 490
+_LEFT, _RIGHT, _TOP, _BOTTOM = 86, 970, 140, 372
+_LANE: Final = 404
 
 _INK, _FAINT, _GRID = "#1f2933", "#7b8794", "#e4e7eb"
 _BLUE, _RED, _GREEN = "#2b6cb0", "#c53030", "#2f855a"
@@ -42,8 +41,9 @@ def sparkline(timeline: Timeline, width: int) -> str:
 
 def picture(timeline: Timeline, title: str, *, passed: bool) -> str:
     """A page-wide SVG; `title` is the verdict."""
-    rates = timeline.throughput(max(int(timeline.ended_s / _BIN_S), 1))
-    frame = _Frame(max(timeline.ended_s, 0.001), _round_up(max(rates, default=0.0)))
+    runs = [timeline.stretches(run) for run in range(len(timeline.kills) + 1)]
+    fastest = max((each.per_second for run in runs for each in run), default=0.0)
+    frame = _Frame(max(timeline.ended_s, 0.001), _round_up(fastest))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" '
         'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="13">',
@@ -53,8 +53,7 @@ def picture(timeline: Timeline, title: str, *, passed: bool) -> str:
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" rx="10" fill="white" stroke="{_GRID}"/>',
         *_heading(title, passed),
         *_axes(frame),
-        *_outages(timeline, frame),
-        *_curve(rates, frame),
+        *(part for run in runs for part in _curve(run, frame)),
         *_kills(timeline, frame),
         *_checkpoints(timeline, frame),
         "</svg>",
@@ -79,15 +78,12 @@ class _Frame:
 def _heading(title: str, passed: bool) -> list[str]:
     color = _GREEN if passed else _RED
     sign = "M26 38 l7 8 l14 -17" if passed else "M27 28 l18 18 M45 28 l-18 18"
+    claim, _, numbers = title.partition(": ")
     return [
         f'<path d="{sign}" fill="none" stroke="{color}" stroke-width="4" stroke-linecap="round"/>',
-        _text(60, 44, title, size=19, fill=color, weight=600),
-        _text(
-            60,
-            68,
-            "one pipeline, killed without warning and started again: records read per second",
-            fill=_FAINT,
-        ),
+        _text(60, 45, claim, size=24, fill=color, weight=600),
+        _text(60, 70, numbers, size=15),
+        _text(_LEFT - 10, _TOP - 14, "records/s", fill=_FAINT, anchor="end"),
     ]
 
 
@@ -105,38 +101,32 @@ def _axes(frame: _Frame) -> list[str]:
     ]
 
 
-def _outages(timeline: Timeline, frame: _Frame) -> list[str]:
-    parts = []
-    for kill in timeline.kills:
-        gap_s = timeline.recovery_s(kill)
-        if gap_s is not None:
-            x, width = frame.x(kill.at_s), frame.x(kill.at_s + gap_s) - frame.x(kill.at_s)
-            parts.append(
-                f'<rect x="{x}" y="{_TOP}" width="{width:.1f}" height="{_BOTTOM - _TOP}" fill="{_RED}" opacity="0.07"/>'
-            )
-            parts.append(_text(x + 6, _BOTTOM - 8, f"back in {gap_s:.1f} s", size=11, fill=_RED))
-    return parts
-
-
-def _curve(rates: list[float], frame: _Frame) -> list[str]:
-    width_s = frame.seconds / len(rates)
-    points = [(frame.x((index + 0.5) * width_s), frame.y(rate)) for index, rate in enumerate(rates)]
+def _curve(stretches: list[Stretch], frame: _Frame) -> list[str]:
+    if not stretches:
+        return []
+    first, last = stretches[0], stretches[-1]
+    middles = [(frame.x((each.from_s + each.to_s) / 2), frame.y(each.per_second)) for each in stretches]
+    points = [(frame.x(first.from_s), _BOTTOM), *middles, (frame.x(last.to_s), middles[-1][1])]
     line = "L".join(f"{x} {y}" for x, y in points)
-    area = f"M{points[0][0]} {_BOTTOM}L{line}L{points[-1][0]} {_BOTTOM}Z"
     return [
-        f'<path d="{area}" fill="url(#water)"/>',
-        f'<path d="M{line}" fill="none" stroke="{_BLUE}" stroke-width="2" stroke-linejoin="round"/>',
+        f'<path d="M{line}V{_BOTTOM}Z" fill="url(#water)"/>',
+        f'<path d="M{line}" fill="none" stroke="{_BLUE}" stroke-width="2.5" stroke-linejoin="round"/>',
     ]
 
 
 def _kills(timeline: Timeline, frame: _Frame) -> list[str]:
     parts = []
     for kill in timeline.kills:
-        x = frame.x(kill.at_s)
+        x, gap_s = frame.x(kill.at_s), timeline.recovery_s(kill)
+        parts.append(_text(x, _TOP - 30, "kill -9", fill=_RED, anchor="middle", weight=600))
+        if gap_s is not None:
+            back = frame.x(kill.at_s + gap_s)
+            band = f'<rect x="{x}" y="{_TOP}" width="{back - x:.1f}" height="{_BOTTOM - _TOP}"'
+            parts.append(f'{band} fill="{_RED}" opacity="0.08"/>')
+            parts.append(_text(x, _TOP - 14, f"back in {gap_s:.1f} s", size=12, fill=_RED, anchor="middle"))
         parts.append(
-            f'<path d="M{x} {_TOP - 10}V{_LANE}" stroke="{_RED}" stroke-width="1.5" stroke-dasharray="5 4"/>'
+            f'<path d="M{x} {_TOP - 8}V{_LANE}" stroke="{_RED}" stroke-width="1.5" stroke-dasharray="5 4"/>'
         )
-        parts.append(_text(x, _TOP - 16, "kill -9", fill=_RED, anchor="middle", weight=600))
     return parts
 
 

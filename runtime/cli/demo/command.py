@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _demo(plan: Plan, workspace: Workspace) -> int:
     print(
         f"{plan.records:,} payments -> running totals per account in RocksDB -> files, exactly once; "
-        f"checkpoint every second\nthree kills at random moments (seed {plan.seed}); about {plan.seconds + 10:.0f} s"
+        f"checkpoint every {plan.interval_ms / 1_000:g} s\nthree kills at random moments (seed {plan.seed}); about {plan.seconds + 10:.0f} s"
     )
     with open_screen(sys.stdout) as screen:
         scenario = Scenario(plan, workspace, screen, SYSTEM_CLOCK)
@@ -83,6 +83,7 @@ def _demo(plan: Plan, workspace: Workspace) -> int:
 
 def _verdict(found: Audit, scenario: Scenario) -> str:
     done = f"{len(scenario.timeline.kills)} kills, {len(scenario.timeline.checkpoints)} checkpoints"
+    done += ", sabotage on purpose" if scenario.sabotage is not None else ""
     if found.passed:
         return (
             f"nothing lost, nothing twice: {found.records_in:,} records in, {found.records_out:,} out, {done}"
@@ -99,7 +100,7 @@ def _tell(scenario: Scenario, found: Audit, verdict: str) -> None:
     print(f"\n{_colored(verdict, found.passed)}")
     print(f"({found.declined:,} payments were declined and filtered on the way, as they should be)")
     if scenario.sabotage is not None:
-        print("this is sabotage on purpose, to show that the audit sees it; it was not told which records:")
+        print("this was sabotage on purpose; nobody told the audit which records:")
     for finding in sorted(found.findings, key=lambda each: each.id)[:NAMED]:
         print(f"  {finding.text}")
 

@@ -26,7 +26,8 @@ KILLS: Final = 3
 
 _INTERVAL_MS: Final = 1_000
 _RATE: Final = 20_000.0
-_SHORTEST_S: Final = 8.0
+_SHORTEST_S: Final = 5.0
+_FEWEST_INTERVALS: Final = 10
 _SLACK_S: Final = 27.0
 _TICK_S: Final = 0.1
 
@@ -49,10 +50,18 @@ class Plan:
         """How long the job needs if nobody disturbs it."""
         return self.records / self.rate
 
+    @property
+    def interval_ms(self) -> int:
+        """Time between two checkpoints."""
+        return min(_INTERVAL_MS, int(self.seconds * 1_000 / _FEWEST_INTERVALS))
+
     def patience(self, chance: random.Random) -> tuple[int, float]:
-        """How many checkpoints a run may settle before it is killed, and how many seconds more it has."""
-        interval_s = _INTERVAL_MS / 1_000
-        fair = self.seconds / (KILLS + 1) / interval_s - 1
+        """How many checkpoints a run may settle before it is killed, and how many seconds more it has.
+
+        The runs that are killed need less than three quarters of the records.
+        """
+        interval_s = self.interval_ms / 1_000
+        fair = self.seconds / interval_s / (KILLS + 1) - 2
         return max(1, round(fair + chance.uniform(-1, 1))), chance.uniform(0, interval_s)
 
 
@@ -121,7 +130,7 @@ class Scenario:
             "--rate",
             str(plan.rate),
             "--interval-ms",
-            str(_INTERVAL_MS),
+            str(plan.interval_ms),
         ]
         module = "tidegate.runtime.cli.demo.job"
         command = [sys.executable, "-P", "-m", module, *options, "--directory", str(root)]

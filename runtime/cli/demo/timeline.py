@@ -10,10 +10,13 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Final
 
-__all__ = ["Kill", "Sample", "Timeline"]
+__all__ = ["Kill", "Sample", "Stretch", "Timeline"]
+
+_LEAST_S: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,15 @@ class Sample:
     run: int
     records: int
     settled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a run with its mean throughput."""
+
+    from_s: float
+    to_s: float
+    per_second: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +73,32 @@ class Timeline:
         moment = next(after, None)
         return None if moment is None else moment - kill.at_s
 
+    def stretches(self, run: int) -> list[Stretch]:
+        """A run cut into parts of at least so long that the rhythm of its reports does not show."""
+        heard = [sample for sample in self.samples if sample.run == run]
+        idle = sum(not sample.records for sample in heard)
+        working = heard[max(idle - 1, 0) :]
+        moved = [after for before, after in pairwise(working) if after.records > before.records]
+        found: list[Stretch] = []
+        begin = working[0] if working else None
+        for sample in moved:
+            if begin is not None and (
+                sample.at_s - begin.at_s >= _LEAST_S or (sample is moved[-1] and not found)
+            ):
+                per_second = (sample.records - begin.records) / (sample.at_s - begin.at_s)
+                found.append(Stretch(begin.at_s, sample.at_s, per_second))
+                begin = sample
+        if found:
+            found[-1] = replace(found[-1], to_s=heard[-1].at_s)
+        return found
+
     def throughput(self, bins: int) -> list[float]:
         """Records read per second in each of so many equal parts of the time."""
         width = self.ended_s / bins
-        read = [0.0] * bins
-        for before, after in pairwise(self.samples):
-            if width and before.run == after.run and after.at_s > before.at_s:
-                per_second = (after.records - before.records) / (after.at_s - before.at_s)
-                for index in range(int(before.at_s / width), min(int(after.at_s / width) + 1, bins)):
-                    shared = min(after.at_s, (index + 1) * width) - max(before.at_s, index * width)
-                    read[index] += per_second * max(shared, 0.0)
-        return [records / width if width else 0.0 for records in read]
+        rates = [0.0] * bins
+        for run in range(len(self.kills) + 1):
+            for stretch in self.stretches(run):
+                for index in range(int(stretch.from_s / width), min(int(stretch.to_s / width) + 1, bins)):
+                    shared = min(stretch.to_s, (index + 1) * width) - max(stretch.from_s, index * width)
+                    rates[index] += stretch.per_second * max(shared, 0.0) / width
+        return rates
