@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,22 +111,20 @@ class Job:
         """Every line of every visible file, with how often it is there."""
         return Counter(line for path in self.output.glob("part-*") for line in path.read_text().splitlines())
 
-
-def expected() -> Counter[str]:
-    """What a run without failure writes for sure: each record once; totals depend on the order within an account."""
-    return Counter(number for number in range(COUNT) if number % 13 > 0)
+    def audit(self) -> list[str]:
+        """What is wrong with the output: every record shall be there once, every total be a running sum."""
+        return _audit([json.loads(line) for line in self.written().elements()])
 
 
 @pytest.fixture
-def audit() -> Callable[[Job], list[str]]:
-    """Compares the output with the input: every record once, and every account's totals a running sum."""
-    return _audit
+def job(tmp_path: Path) -> Job:
+    """A fresh job."""
+    return Job(tmp_path)
 
 
-def _audit(job: Job) -> list[str]:
-    rows = [json.loads(line) for line in job.written().elements()]
+def _audit(rows: list[dict[str, Any]]) -> list[str]:
     seen = Counter(row["id"] for row in rows)
-    wanted = expected()
+    wanted = Counter(number for number in range(COUNT) if number % 13 > 0)
     wrong = [f"record {n} is missing" for n in (wanted - seen)] + [
         f"record {n} is there twice" for n in (seen - wanted)
     ]
@@ -142,9 +139,3 @@ def _audit(job: Job) -> list[str]:
                 wrong.append(f"{account}: total {total} where {running} was due")
                 break
     return wrong
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Job:
-    """A fresh job."""
-    return Job(tmp_path)

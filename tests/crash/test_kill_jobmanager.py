@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import pytest
 
@@ -21,14 +22,16 @@ POINTS = [
 
 @pytest.mark.parametrize("backend", ["heap", "filesystem", "rocksdb"])
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_jobmanager_goes_on_from_its_newest_decided_checkpoint(job, audit, point, backend):
+def test_killed_jobmanager_goes_on_from_its_newest_decided_checkpoint(
+    job: Any, point: str, backend: str
+) -> None:
     job.kill_at(point, state__backend__type=backend)
-    assert any("is missing" in wrong for wrong in audit(job)), "the killed run had finished"
+    assert any("is missing" in wrong for wrong in job.audit()), "the killed run had finished"
     newest, unread = job.newest(), job.unread()
 
     result = job.result(state__backend__type=backend)
 
-    assert audit(job) == []
+    assert job.audit() == []
     assert result["state"] == "finished"
     assert result["resumed_from"] == newest.checkpoint
     assert result["records"] == unread, "settled input was read again"
@@ -36,17 +39,17 @@ def test_killed_jobmanager_goes_on_from_its_newest_decided_checkpoint(job, audit
 
 
 @pytest.mark.parametrize("point", ["jobmanager/checkpoint.after-swap@3"])
-def test_without_recovery_the_same_kill_writes_records_twice(job, audit, point):
+def test_without_recovery_the_same_kill_writes_records_twice(job: Any, point: str) -> None:
     job.kill_at(point)
     shutil.rmtree(job.directory / "state")
 
     job.result()
 
-    assert any("is there twice" in wrong for wrong in audit(job))
+    assert any("is there twice" in wrong for wrong in job.audit())
 
 
 @pytest.mark.parametrize("point", ["jobmanager/restore.before-settle", "jobmanager/restore.after-settle"])
-def test_killed_again_while_recovering_settles_on_the_third_start(job, audit, point):
+def test_killed_again_while_recovering_settles_on_the_third_start(job: Any, point: str) -> None:
     job.kill_at("jobmanager/checkpoint.after-swap@3")
     shutil.rmtree(job.witnesses)
     job.kill_at(point)
@@ -54,11 +57,11 @@ def test_killed_again_while_recovering_settles_on_the_third_start(job, audit, po
 
     result = job.result()
 
-    assert audit(job) == []
+    assert job.audit() == []
     assert result["records"] == unread
 
 
-def test_killed_between_two_commits_of_one_checkpoint_commits_the_other_on_the_next_start(job, audit):
+def test_killed_between_two_commits_of_one_checkpoint_commits_the_other_on_the_next_start(job: Any) -> None:
     job.kill_at("jobmanager/checkpoint.after-swap@3")
     shutil.rmtree(job.witnesses)
     job.kill_at("jobmanager/commit.between")
@@ -66,11 +69,11 @@ def test_killed_between_two_commits_of_one_checkpoint_commits_the_other_on_the_n
 
     result = job.result()
 
-    assert audit(job) == []
+    assert job.audit() == []
     assert result["records"] == unread
 
 
-def test_workers_end_with_their_jobmanager(job):
+def test_workers_end_with_their_jobmanager(job: Any) -> None:
     job.kill_at("jobmanager/checkpoint.after-swap@3")
 
     left = [path for path in _processes() if str(job.directory) in path]
