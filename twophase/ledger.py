@@ -75,6 +75,7 @@ Action: TypeAlias = Commit | Settle | Replay | Fail
 NOTHING_SETTLED = CheckpointId(0)
 """Checkpoints count from 1."""
 
+_OLDER = "<an older checkpoint>"
 _VISIBLE = (CommitAnswer.COMMITTED, CommitAnswer.ALREADY_COMMITTED)
 
 
@@ -155,7 +156,7 @@ class Ledger:
             open_again = tuple(committable for committable in again if committable not in work.outcome)
             return [Commit(checkpoint, open_again)] if open_again else []
         if work.having(CommitAnswer.UNKNOWN):
-            return [Fail(_unknown(checkpoint, work))]
+            return [Fail(_unknown(checkpoint, work, self._settled))]
         if not work.having(CommitAnswer.ABORTED):
             return self._settle(checkpoint)
         if not work.having(*_VISIBLE):
@@ -199,16 +200,15 @@ def _contradiction(committable: Committable) -> list[Action]:
 
 
 def _partly(checkpoint: CheckpointId, work: _Open, settled: CheckpointId) -> CommitFailedError:
-    older = settled or "<an older checkpoint>"
     return CommitFailedError(
         f"checkpoint {checkpoint} is decided but only a part of its output is visible; "
         f"committed: {_list(work.having(*_VISIBLE))}; aborted and lost: {_list(work.having(CommitAnswer.ABORTED))}; "
         f"go on without the aborted records by --accept-loss {checkpoint}, or write everything since again, "
-        f"the committed records a second time, by --replay-from {older}"
+        f"the committed records a second time, by --replay-from {settled or _OLDER}"
     )
 
 
-def _unknown(checkpoint: CheckpointId, work: _Open) -> CommitUnknownError:
+def _unknown(checkpoint: CheckpointId, work: _Open, settled: CheckpointId) -> CommitUnknownError:
     rest = [
         f"{word}: {_list(found)}"
         for word, found in (
@@ -223,7 +223,8 @@ def _unknown(checkpoint: CheckpointId, work: _Open) -> CommitUnknownError:
                 f"checkpoint {checkpoint} is decided but it cannot be told whether all of its output is visible",
                 f"unknown: {_list(work.having(CommitAnswer.UNKNOWN))}",
                 *rest,
-                f"look there; if it is visible or may be missing go on by --accept-loss {checkpoint}",
+                f"look there; if it is visible or may be missing go on by --accept-loss {checkpoint}, "
+                f"otherwise write everything since again by --replay-from {settled or _OLDER}",
             ]
         )
     )

@@ -132,7 +132,7 @@ def test_unknown_fails_only_when_nothing_else_is_outstanding() -> None:
     with pytest.raises(
         CommitUnknownError,
         match=r"checkpoint 1 is decided but it cannot be told.*unknown: sink 'orders' file a \(3 records\); "
-        r"aborted: sink 'orders' file b \(3 records\); look there.*--accept-loss 1",
+        r"aborted: sink 'orders' file b \(3 records\); look there; .*--accept-loss 1, otherwise .* --replay-from <an older checkpoint>",
     ):
         raise error
 
