@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from rocksdict import (
     DBCompressionType,
     Options,
     Rdict,
-    ReadOptions,
     WriteBatch,
     WriteOptions,
 )
@@ -64,11 +64,10 @@ class RocksStore:
 
     def items(self, first: bytes, last: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Entries with first <= key < last of the moment of the call, ascending."""
-        bounds = ReadOptions()
-        bounds.set_iterate_upper_bound(last)
         with self._translated("read"):
-            found: Iterator[tuple[Any, Any]] = self._db.items(from_key=first, read_opt=bounds)
-            return found
+            found: Iterator[tuple[Any, Any]] = self._db.items(from_key=first)
+        # An upper bound in ReadOptions does not outlive them in rocksdict 0.3.29: iterators then end anywhere.
+        return takewhile(lambda item: item[0] < last, found)
 
     def delete_range(self, first: bytes, last: bytes) -> None:
         """Remove first <= key < last."""

@@ -161,6 +161,16 @@ class BackendSuite:
             opened.apply([(found, None), (at(7, b"new" + found), b"x")])
         assert seen == entries
 
+    def test_scan_keeps_its_bounds_while_the_caller_works(self, bench: BackendBench) -> None:
+        """What the caller does between two steps, such as using memory, does not end or extend an iteration."""
+        opened = bench.filled(content(400).items())
+        first, last = b"\x00\x01", b"\x00\x03"
+        seen, junk = [], []
+        for found, _ in opened.scan(first, last):
+            seen.append(found)
+            junk.append([bytes([number]) * len(last) for number in range(64)])
+        assert seen == sorted(found for found in content(400) if first <= found < last)
+
     def test_cut_does_not_see_later_writes(self, bench: BackendBench) -> None:
         """A cut is the content at its barrier, whatever is written, changed or removed before it is published."""
         entries = content(20)

@@ -1,0 +1,48 @@
+"""A keyed store over the memory of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tidegate.backends.filesystem import FilesystemBackend
+from tidegate.backends.keyed import KeyedStore
+from tidegate.backends.spi import Backend, BackendContext, KeyedHandle
+from tidegate.backends.storage import MemoryStorage, StorageFiles
+from tidegate.keys import KeyGroupRange
+
+Open = Callable[..., KeyedStore]
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage()
+
+
+@pytest.fixture
+def open_store(tmp_path: Path, storage: MemoryStorage) -> Iterator[Open]:
+    """Opens stores and closes them at the end."""
+    opened: list[KeyedStore] = []
+
+    def open_one(
+        *handles: KeyedHandle,
+        backend: Backend | None = None,
+        key_groups: KeyGroupRange = KeyGroupRange(0, 8),  # noqa: B008  # frozen
+        cache_entries: int = 100,
+    ) -> KeyedStore:
+        directory = tmp_path / str(len(opened))
+        directory.mkdir()
+        context = BackendContext(directory, StorageFiles(storage.blobs, "run", inline_threshold=0), {})
+        chosen: Sequence[KeyedHandle] = handles
+        opened.append(
+            KeyedStore(
+                backend or FilesystemBackend(), key_groups, 8, chosen, context, cache_entries=cache_entries
+            )
+        )
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        store.close()

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tidegate.backends.heap import HeapBackend
+from tidegate.backends.keyed import KeyedStore, ValueState, ValueStateDescriptor
+from tidegate.backends.keyed.segment import read_segment
+from tidegate.backends.rocksdb import RocksDBBackend
+from tidegate.backends.spi import BaseHandle, KeyedHandle
+from tidegate.backends.storage import MemoryStorage, StorageFiles
+from tidegate.errors import ConfigError, InternalError, RecordError, StateCorruptError, StateFormatError
+from tidegate.ids import CheckpointId
+from tidegate.keys import KeyGroupRange, key_bytes, key_group
+from tidegate.types import Types
+
+Open = Callable[..., KeyedStore]
+
+COUNT = ValueStateDescriptor("count", Types.LONG())
+ITEMS = ValueStateDescriptor("items", default=[])
+
+
+def saved(store: KeyedStore, number: int = 1, confirmed: int | None = None) -> KeyedHandle:
+    relied = CheckpointId(confirmed) if confirmed is not None else None
+    return store.snapshot(CheckpointId(number), relied).finish()
+
+
+def test_a_value_belongs_to_the_bound_key(open_store: Open) -> None:
+    store = open_store()
+    count = store.value_state(COUNT)
+    store.bind("a")
+    assert count.value() is None
+    count.update(1)
+    store.bind("b")
+    assert count.value() is None
+    store.bind("a")
+    assert (count.value(), store.current_key) == (1, "a")
+    count.clear()
+    assert count.value() is None
+
+
+def test_updating_with_none_clears(open_store: Open) -> None:
+    store = open_store()
+    count = store.value_state(ValueStateDescriptor("count", default=5))
+    store.bind("a")
+    count.update(1)
+    count.update(None)
+    assert count.value() == 5
+
+
+def test_a_state_outside_of_a_record_is_refused(open_store: Open) -> None:
+    store = open_store()
+    count = store.value_state(COUNT)
+    for use in (count.value, count.clear, lambda: count.update(1), lambda: store.current_key):
+        with pytest.raises(ConfigError, match="keyed state is used where no key is bound"):
+            use()
+
+
+def test_one_name_cannot_have_two_types(open_store: Open) -> None:
+    store = open_store()
+    assert store.value_state(COUNT) is store.value_state(COUNT)
+    with pytest.raises(ConfigError, match="state 'count' is declared twice"):
+        store.value_state(ValueStateDescriptor("count", Types.STRING()))
+
+
+def test_a_restored_state_of_another_type_is_refused(open_store: Open) -> None:
+    store = open_store()
+    store.bind("a")
+    store.value_state(COUNT).update(1)
+    again = open_store(saved(store))
+    with pytest.raises(
+        StateFormatError,
+        match=r"state 'count' was stored with another type; got value string .*; expected value long",
+    ):
+        again.value_state(ValueStateDescriptor("count", Types.STRING()))
+
+
+def test_a_value_of_the_wrong_type_is_refused_at_its_first_record(open_store: Open) -> None:
+    store = open_store()
+    count = store.value_state(COUNT)
+    store.bind("a")
+    with pytest.raises(RecordError, match="declared type") as caught:
+        count.update("one")
+    assert "while updating state 'count' of key 'a'" in caught.value.__notes__
+    assert count.value() is None
+
+
+def test_a_value_spoilt_in_place_fails_the_barrier_with_state_and_key(open_store: Open) -> None:
+    store = open_store()
+    items = store.value_state(ValueStateDescriptor("items", Types.LIST(Types.LONG())))
+    store.bind("a")
+    items.update([1])
+    items.value().append("two")
+    with pytest.raises(RecordError) as caught:
+        store.snapshot(CheckpointId(1), None)
+    assert "while storing state 'items' of key 'a'" in caught.value.__notes__
+
+
+def test_a_key_of_another_subtask_is_refused(open_store: Open) -> None:
+    group = key_group(key_bytes("a"), 8)
+    store = open_store(key_groups=KeyGroupRange(group + 1, group + 2))
+    with pytest.raises(InternalError, match=f"key group {group} is not here"):
+        store.bind("a")
+
+
+def test_in_place_changes_count_until_the_barrier_and_not_beyond(open_store: Open) -> None:
+    store = open_store()
+    items = store.value_state(ITEMS)
+    store.bind("a")
+    kept = items.value()
+    kept.append(1)
+    first = saved(store)
+    kept.append(2)
+    assert items.value() == [1]
+    again = open_store(first)
+    again.bind("a")
+    assert again.value_state(ITEMS).value() == [1]
+
+
+def test_two_keys_never_share_a_mutable_value(open_store: Open) -> None:
+    store = open_store()
+    items = store.value_state(ITEMS)
+    shared = [1]
+    for key in ("a", "b"):
+        store.bind(key)
+        items.update(shared)
+    items.value().append(2)
+    store.bind("a")
+    assert items.value() == [1]
+
+
+def test_reading_without_changing_logs_nothing(open_store: Open) -> None:
+    store = open_store()
+    items = store.value_state(ITEMS)
+    store.bind("a")
+    items.update([1])
+    first = saved(store)
+    assert items.value() == [1]
+    assert saved(store, 2, confirmed=1) == first
+
+
+def test_immutable_values_never_mark_a_row(open_store: Open) -> None:
+    store = open_store()
+    count = store.value_state(ValueStateDescriptor("pair"))
+    store.bind("a")
+    count.update((1, "x"))
+    saved(store)
+    for _ in range(2):
+        assert count.value() == (1, "x")
+    assert not store._cursor.changed
+
+
+def test_evicted_rows_are_logged_and_come_back(open_store: Open) -> None:
+    store = open_store(cache_entries=4)
+    count, items = store.value_state(COUNT), store.value_state(ITEMS)
+    for number in range(40):
+        store.bind(number)
+        count.update(number)
+        items.value().append(number)
+        store.end_batch()
+        assert len(store._rows) <= 4
+    again = open_store(saved(store))
+    for opened in (store, again):
+        opened.prefetch(range(40))
+        for number in range(40):
+            opened.bind(number)
+            assert opened.value_state(COUNT).value() == number
+            assert opened.value_state(ITEMS).value() == [number]
+
+
+def test_a_state_declared_late_finds_rows_that_are_cached(open_store: Open) -> None:
+    store = open_store()
+    store.bind("a")
+    store.value_state(COUNT).update(1)
+    late = store.value_state(ITEMS)
+    assert late.value() == []
+
+
+def test_a_state_the_program_no_longer_declares_is_kept(open_store: Open) -> None:
+    store = open_store()
+    store.bind("a")
+    store.value_state(COUNT).update(7)
+    store.value_state(ITEMS).update([1])
+    second = open_store(saved(store))
+    second.bind("a")
+    second.value_state(ITEMS).value().append(2)
+    third = open_store(saved(second, 2))
+    third.bind("a")
+    assert (third.value_state(COUNT).value(), third.value_state(ITEMS).value()) == (7, [1, 2])
+
+
+def test_handles_whose_tables_differ_are_merged_by_name(open_store: Open) -> None:
+    halves = [KeyGroupRange(0, 4), KeyGroupRange(4, 8)]
+    keys = {half: next(n for n in range(99) if key_group(key_bytes(n), 8) in half) for half in halves}
+    handles = []
+    for half, order in zip(halves, ([COUNT, ITEMS], [ITEMS, COUNT]), strict=True):
+        store = open_store(key_groups=half)
+        states: dict[str, ValueState] = {d.name: store.value_state(d) for d in order}
+        store.bind(keys[half])
+        states["count"].update(keys[half])
+        states["items"].update([keys[half]])
+        handles.append(saved(store))
+    whole = open_store(*handles)
+    for key in keys.values():
+        whole.bind(key)
+        assert (whole.value_state(COUNT).value(), whole.value_state(ITEMS).value()) == (key, [key])
+
+
+def test_handles_that_disagree_about_a_type_are_refused(open_store: Open) -> None:
+    handles = []
+    for half, kind in ((KeyGroupRange(0, 4), Types.LONG()), (KeyGroupRange(4, 8), Types.DOUBLE())):
+        store = open_store(key_groups=half)
+        state = store.value_state(ValueStateDescriptor("sum", kind))
+        store.bind(next(n for n in range(99) if key_group(key_bytes(n), 8) in half))
+        state.update(1 if kind == Types.LONG() else 1.0)
+        handles.append(saved(store))
+    with pytest.raises(StateFormatError, match="state 'sum' was stored with another type"):
+        open_store(*handles)
+
+
+def test_another_backend_takes_state_over(open_store: Open, storage: MemoryStorage) -> None:
+    handle: tuple[KeyedHandle, ...] = ()
+    for number, backend in enumerate((HeapBackend(), RocksDBBackend(), HeapBackend())):
+        store = open_store(*handle, backend=backend)
+        store.bind("a")
+        count = store.value_state(COUNT)
+        assert count.value() == (number or None)
+        count.update(number + 1)
+        saved(store, 1)
+        handle = (saved(store, 2, confirmed=None),)
+        assert handle[0].base is None or handle[0].base.backend == backend.name
+
+
+def test_a_base_without_a_table_is_refused(open_store: Open) -> None:
+    handle = KeyedHandle(KeyGroupRange(0, 8), BaseHandle("filesystem", 1, ()), ())
+    store = open_store()
+    store.bind("a")
+    store.value_state(COUNT).update(1)
+    saved(store, 1)
+    saved(store, 2, confirmed=1)
+    based = saved(store, 3)
+    assert handle.base is not None
+    assert based.base is not None
+    with pytest.raises(StateCorruptError, match="has a base but no segment that says which states it holds"):
+        open_store(KeyedHandle(based.key_groups, based.base, ()))
+
+
+def test_the_table_is_found_when_there_is_only_a_base(open_store: Open, storage: MemoryStorage) -> None:
+    store = open_store()
+    store.bind("a")
+    store.value_state(COUNT).update(1)
+    saved(store, 1)
+    saved(store, 2, confirmed=1)
+    based = saved(store, 3)
+    files = StorageFiles(storage.blobs, "run")
+    assert based.base is not None
+    assert [len(read_segment(files, chunk).entries) for chunk in based.segments] == [0]
+    again = open_store(based)
+    again.bind("a")
+    assert again.value_state(COUNT).value() == 1
