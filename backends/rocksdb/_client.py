@@ -71,9 +71,8 @@ class RocksStore:
 
     def delete_range(self, first: bytes, last: bytes) -> None:
         """Remove first <= key < last."""
-        if first < last:
-            with self._translated("write"):
-                self._db.delete_range(first, last, self._write_options)
+        with self._translated("write"):
+            self._db.delete_range(first, last, self._write_options)
 
     def checkpoint(self, directory: Path) -> None:
         """Hard-link a consistent copy of everything into `directory`, which must not exist."""

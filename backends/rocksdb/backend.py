@@ -85,8 +85,10 @@ class RocksDBMaterialisation(Materialisation):
     def restrict(self, key_groups: KeyGroupRange) -> None:
         """Delete what lies outside of a key-group range."""
         first, last = range_bounds(key_groups)
-        self._store.delete_range(b"", first)
-        self._store.delete_range(last, _ABOVE_ALL)
+        for start, end in ((b"", first), (last, _ABOVE_ALL)):
+            # A range deletion is a write of its own, so none where there is nothing to delete.
+            if next(self._store.items(start, end), None) is not None:
+                self._store.delete_range(start, end)
 
     def get_many(self, addresses: Sequence[Address]) -> list[bytes | None]:
         """The bytes of each address, from memory or the local disk."""

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tidegate.backends.keyed import KeyedStore, ValueStateDescriptor
+from tidegate.backends.keyed.snapshot import MAX_SEGMENTS, MIN_LOG_BYTES
+from tidegate.backends.spi import Chunk, KeyedHandle, StoredChunk
+from tidegate.backends.storage import MemoryStorage
+from tidegate.errors import UnavailableError
+from tidegate.ids import CheckpointId
+from tidegate.types import Types
+
+Open = Callable[..., KeyedStore]
+
+TEXT = ValueStateDescriptor("text", Types.STRING())
+
+
+def write(store: KeyedStore, key: str, text: str) -> None:
+    store.bind(key)
+    store.value_state(TEXT).update(text)
+
+
+def saved(store: KeyedStore, number: int, confirmed: int | None) -> KeyedHandle:
+    relied = CheckpointId(confirmed) if confirmed is not None else None
+    return store.snapshot(CheckpointId(number), relied).finish()
+
+
+def size(chunk: Chunk) -> int:
+    assert isinstance(chunk, StoredChunk)
+    return chunk.size
+
+
+def test_nothing_written_adds_nothing(open_store: Open) -> None:
+    store = open_store()
+    assert saved(store, 1, None).chunks == ()
+    write(store, "a", "x")
+    second = saved(store, 2, 1)
+    assert len(second.segments) == 1
+    assert saved(store, 3, 2) == second
+
+
+def test_each_epoch_adds_only_what_changed(open_store: Open) -> None:
+    store = open_store()
+    for number in range(500):
+        write(store, f"k{number}", "x" * 100)
+    first = saved(store, 1, None)
+    write(store, "k1", "y")
+    second = saved(store, 2, 1)
+    assert second.segments[:-1] == first.segments
+    assert size(second.segments[-1]) < 200 < size(first.segments[0])
+
+
+def test_an_undecided_checkpoint_is_not_built_on(open_store: Open, storage: MemoryStorage) -> None:
+    store = open_store()
+    write(store, "a", "1")
+    first = saved(store, 1, None)
+    write(store, "b", "2")
+    declined = saved(store, 2, 1)
+    write(store, "c", "3")
+    third = saved(store, 3, 1)
+    assert third.segments[0] == first.segments[0]
+    assert declined.segments[1] not in third.segments
+    storage.blobs.delete([chunk.name for chunk in declined.segments[1:] if isinstance(chunk, StoredChunk)])
+    again = open_store(third)
+    for key, text in zip("abc", "123", strict=True):
+        again.bind(key)
+        assert again.value_state(TEXT).value() == text
+
+
+def test_a_base_is_cut_at_the_limit_of_segments(open_store: Open) -> None:
+    store = open_store()
+    handle, confirmed = KeyedHandle(store._key_groups, None, ()), None
+    for number in range(1, MAX_SEGMENTS + 1):
+        write(store, "a", str(number))
+        handle = saved(store, number, confirmed)
+        confirmed = number
+    assert handle.base is None
+    assert len(handle.segments) == MAX_SEGMENTS
+    write(store, "a", "last")
+    based = saved(store, MAX_SEGMENTS + 1, confirmed)
+    assert based.base is not None
+    assert len(based.segments) == 1
+    again = open_store(based)
+    again.bind("a")
+    assert again.value_state(TEXT).value() == "last"
+
+
+def test_a_base_is_cut_when_the_log_outgrows_it(open_store: Open) -> None:
+    store = open_store()
+    write(store, "a", "x" * (MIN_LOG_BYTES // 2))
+    assert saved(store, 1, None).base is None
+    write(store, "b", "x" * (MIN_LOG_BYTES // 2 + 1))
+    based = saved(store, 2, 1)
+    assert based.base is not None
+    write(store, "c", "small")
+    assert saved(store, 3, 2).base == based.base
+
+
+def test_a_log_too_large_to_keep_is_replaced_by_a_base(open_store: Open) -> None:
+    store = open_store(cache_entries=1)
+    for number in range(6):
+        write(store, f"k{number}", "x" * (MIN_LOG_BYTES // 4))
+        store.end_batch()
+    assert store._history._log._open.entries is None
+    based = saved(store, 1, None)
+    assert based.base is not None
+    write(store, "small", "x")
+    unconfirmed = saved(store, 2, None)
+    assert unconfirmed.base is not None
+    again = open_store(unconfirmed)
+    again.bind("k3")
+    assert again.value_state(TEXT).value() == "x" * (MIN_LOG_BYTES // 4)
+
+
+def test_a_restored_handle_is_built_on_only_when_it_is_confirmed(open_store: Open) -> None:
+    store = open_store()
+    write(store, "a", "1")
+    first = saved(store, 1, None)
+    relying, alone = open_store(first), open_store(first)
+    write(relying, "b", "2")
+    write(alone, "b", "2")
+    assert saved(relying, 2, 1).segments[:1] == first.segments
+    full = saved(alone, 2, None)
+    assert full.base is not None
+    assert first.segments[0] not in full.chunks
+
+
+def test_a_snapshot_is_written_while_records_go_on(open_store: Open) -> None:
+    store = open_store()
+    write(store, "a", "then")
+    pending = store.snapshot(CheckpointId(1), None)
+    write(store, "a", "now")
+    store.bind("b")
+    again = open_store(pending.finish())
+    again.bind("a")
+    assert again.value_state(TEXT).value() == "then"
+    store.bind("a")
+    assert store.value_state(TEXT).value() == "now"
+
+
+def test_a_discarded_snapshot_leaves_the_next_one_whole(open_store: Open) -> None:
+    store = open_store()
+    write(store, "a", "1")
+    saved(store, 1, None)
+    write(store, "a", "2")
+    store.snapshot(CheckpointId(2), None).discard()
+    again = open_store(saved(store, 3, 1))
+    again.bind("a")
+    assert again.value_state(TEXT).value() == "2"
+
+
+def test_a_failed_upload_declines_only_its_checkpoint(
+    open_store: Open, storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store()
+    write(store, "a", "1")
+
+    def refuse(name: str, source: object) -> None:
+        raise UnavailableError("no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage.blobs, "put", refuse)
+        with pytest.raises(UnavailableError, match="no space"):
+            saved(store, 1, None)
+    again = open_store(saved(store, 2, None))
+    again.bind("a")
+    assert again.value_state(TEXT).value() == "1"

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidegate.backends.rocksdb import RocksDBBackend
+from tidegate.backends.spi import BackendContext, Chunk, StoredChunk
+from tidegate.backends.storage import MemoryStorage, StorageFiles
+from tidegate.errors import ConfigError, StateCorruptError, UnavailableError
+from tidegate.ids import CheckpointId
+from tidegate.keys import KeyGroupRange
+
+ALL = KeyGroupRange(0, 8)
+
+
+@pytest.fixture
+def files() -> StorageFiles:
+    return StorageFiles(MemoryStorage().blobs, "run", inline_threshold=0)
+
+
+def context(root: Path, name: str, files: StorageFiles, **options: object) -> BackendContext:
+    directory = root / name
+    directory.mkdir()
+    return BackendContext(
+        directory, files, {f"state.backend.rocksdb.{key}": value for key, value in options.items()}
+    )
+
+
+def data_files(files: tuple[tuple[str, Chunk], ...]) -> dict[str, Chunk]:
+    return {name: chunk for name, chunk in files if name.endswith(".sst")}
+
+
+def test_only_new_data_files_are_uploaded(tmp_path: Path, files: StorageFiles) -> None:
+    opened = RocksDBBackend().open(None, ALL, context(tmp_path, "one", files))
+    opened.apply([(b"\0\1a", b"x" * 1_000)])
+    first = opened.cut(CheckpointId(1)).publish(files, None)
+    opened.apply([(b"\0\1b", b"y")])
+    second = opened.cut(CheckpointId(2)).publish(files, first)
+    opened.close()
+
+    assert len(data_files(first.files)) == 1
+    assert len(data_files(second.files)) == 2
+    assert data_files(first.files).items() <= data_files(second.files).items()
+
+
+def test_a_restored_database_uploads_nothing_it_downloaded(tmp_path: Path, files: StorageFiles) -> None:
+    opened = RocksDBBackend().open(None, ALL, context(tmp_path, "one", files))
+    opened.apply([(b"\0\1a", b"x")])
+    first = opened.cut(CheckpointId(1)).publish(files, None)
+    opened.close()
+    again = RocksDBBackend().open(first, ALL, context(tmp_path, "two", files))
+    second = again.cut(CheckpointId(2)).publish(files, first)
+    again.close()
+
+    assert data_files(second.files) == data_files(first.files)
+
+
+def test_a_file_of_the_same_name_from_another_database_is_uploaded(
+    tmp_path: Path, files: StorageFiles
+) -> None:
+    bases = []
+    for name in ("one", "two"):
+        opened = RocksDBBackend().open(None, ALL, context(tmp_path, name, files))
+        opened.apply([(b"\0\1a", name.encode())])
+        bases.append(opened.cut(CheckpointId(1)).publish(files, bases[0] if bases else None))
+        opened.close()
+    one, two = (data_files(base.files) for base in bases)
+
+    assert one.keys() == two.keys()
+    assert set(one.values()).isdisjoint(two.values())
+
+
+def test_released_cuts_leave_no_links(tmp_path: Path, files: StorageFiles) -> None:
+    where = context(tmp_path, "one", files)
+    opened = RocksDBBackend().open(None, ALL, where)
+    cut = opened.cut(CheckpointId(1))
+    assert len(list(where.directory.glob("cut-*"))) == 1
+    cut.release()
+    assert list(where.directory.glob("cut-*")) == []
+    opened.close()
+
+
+def test_options_come_from_the_context_and_unknown_ones_are_refused(
+    tmp_path: Path, files: StorageFiles
+) -> None:
+    opened = RocksDBBackend().open(None, ALL, context(tmp_path, "one", files, **{"write-buffer": "64 kb"}))
+    opened.close()
+    with pytest.raises(ConfigError, match=r"unknown option 'state\.backend\.rocksdb\.write-bufer'"):
+        RocksDBBackend().open(None, ALL, context(tmp_path, "two", files, **{"write-bufer": 1}))
+
+
+def test_files_that_are_no_database_are_corrupt_state(tmp_path: Path, files: StorageFiles) -> None:
+    opened = RocksDBBackend().open(None, ALL, context(tmp_path, "one", files))
+    opened.apply([(b"\0\1a", b"x")])
+    base = opened.cut(CheckpointId(1)).publish(files, None)
+    opened.close()
+    swapped = tuple(
+        (name, files.store(b"0" * 100) if name == "CURRENT" else chunk) for name, chunk in base.files
+    )
+    assert all(isinstance(chunk, StoredChunk) for _, chunk in swapped)
+    with pytest.raises(StateCorruptError, match="cannot be opened"):
+        RocksDBBackend().open(
+            type(base)(base.backend, base.version, swapped), ALL, context(tmp_path, "two", files)
+        )
+
+
+def test_a_lost_local_disk_is_unavailable(tmp_path: Path, files: StorageFiles) -> None:
+    where = context(tmp_path, "one", files)
+    opened = RocksDBBackend().open(None, ALL, where)
+    (where.directory / "cut-1-0").mkdir()
+    with pytest.raises(UnavailableError, match=r"RocksDB in .* did not write"):
+        opened.cut(CheckpointId(1))
+    opened.close()
