@@ -23,6 +23,7 @@ from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.schedule.restart import FixedDelay
+from tidegate.runtime.shipping import pack_main_classes
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task import messages
 from tidegate.twophase import ledger
@@ -74,6 +75,7 @@ class Attempt:
         self._coordinator = startup.coordinator(start.graph, start)
         self._writer = CheckpointWriter(startup.pipeline, start.graph, start.checkpoint, clock)
         self._storage = ThreadPoolExecutor(1, thread_name_prefix="tidegate-storage")
+        self._enumerators = Enumerators(start.graph, start.manifest, self._assign)
         self._enumerated: dict[CheckpointId, dict[OperatorUid, bytes]] = {}
         self._undrained = {s for v in start.graph.vertices.values() if v.is_source for s in v.subtasks}
         self._commits: Counter[CheckpointId] = Counter()
@@ -87,11 +89,9 @@ class Attempt:
         Raises:
             TidegateError: the attempt failed; nothing of it is left running.
         """
-        self._deploy()
-        self._status.become("running")
-        enumerators = Enumerators(self._graph, self._start.manifest, self._assign)
-        self._enumerators = enumerators
         try:
+            self._deploy()
+            self._status.become("running")
             while self._ended is None:
                 self._tick()
                 try:
@@ -102,7 +102,7 @@ class Attempt:
                     pass
             return self._ended
         finally:
-            enumerators.close()
+            self._enumerators.close()
             self._cluster.close(gracefully=self._ended is not None)
             self._count_last_records()
             self._storage.shutdown(wait=True)
@@ -110,7 +110,7 @@ class Attempt:
 
     def _deploy(self) -> None:
         startup, program = self._startup, self._startup.program
-        vertices = pack_vertices(self._graph)
+        vertices, main_classes = pack_vertices(self._graph), pack_main_classes()
         attempt = new_id(8)
         self._cluster.deploy(
             [
@@ -118,6 +118,7 @@ class Attempt:
                     worker=worker,
                     places=self._places,
                     vertices=vertices,
+                    main_classes=main_classes,
                     restored={s: r for s, r in self._start.restored.items() if self._places[s] == worker},
                     checkpoint=self._start.checkpoint,
                     pipeline=startup.pipeline.id,

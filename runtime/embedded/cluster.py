@@ -20,8 +20,6 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-import cloudpickle
-
 from tidegate.clock import Clock, new_token
 from tidegate.errors import UnavailableError
 from tidegate.runtime.embedded.deploy import Deployment
@@ -29,6 +27,7 @@ from tidegate.runtime.embedded.handshake import Ended, Invitation
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
+from tidegate.runtime.shipping import pack
 
 __all__ = ["Cluster", "InlineCluster", "ProcessCluster", "WorkerLost"]
 
@@ -117,7 +116,7 @@ class ProcessCluster(Cluster):
                     f"worker {worker} ended before it was ready: {self._fate(worker)}"
                 ) from error
         for worker, control in enumerate(self._controls):
-            control.send_bytes(cloudpickle.dumps((deployments[worker], addresses)))
+            control.send_bytes(pack(f"the part of worker {worker}", (deployments[worker], addresses)))
             _thread(self._listen, worker, control)
 
     def post(self, worker: int, message: Post | Shutdown) -> None:

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
-
-from tidegate.errors import ConfigError
 from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId, Subtask
 from tidegate.runtime.checkpoint.restore import Restored
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 from tidegate.runtime.graph.transformations import Forward, Hash
 from tidegate.runtime.options import JobOptions
+from tidegate.runtime.shipping import pack
 from tidegate.runtime.task.exchange import ChannelId
 
 __all__ = ["Deployment", "channels_into", "channels_out_of", "pack_vertices", "place"]
@@ -26,6 +24,7 @@ class Deployment:
     worker: int
     places: Mapping[Subtask, int]
     vertices: Mapping[str, bytes]
+    main_classes: bytes
     restored: Restored
     checkpoint: CheckpointId | None
     pipeline: PipelineId
@@ -55,12 +54,12 @@ def pack_vertices(graph: JobGraph) -> dict[str, bytes]:
         ConfigError: something the user wrote cannot be sent; names the operator.
     """
     for uid, node in graph.nodes.items():
-        _packable(f"operator {node.name!r} (uid {uid!r})", node.payload)
+        pack(f"operator {node.name!r} (uid {uid!r})", node.payload)
     for vertex in graph.vertices.values():
         for edge in vertex.outputs:
             if isinstance(edge.partition, Hash):
-                _packable(f"the key selector behind operator {edge.node!r}", edge.partition.selector)
-    return {vertex.id: cloudpickle.dumps(vertex) for vertex in graph.vertices.values()}
+                pack(f"the key selector behind operator {edge.node!r}", edge.partition.selector)
+    return {vertex.id: pack(f"vertex {vertex.id!r}", vertex) for vertex in graph.vertices.values()}
 
 
 def channels_out_of(vertex: JobVertex, index: int) -> dict[str, list[ChannelId]]:
@@ -81,13 +80,3 @@ def channels_into(vertex: JobVertex, index: int, parallelism: Mapping[str, int])
         for edge in vertex.inputs
         for source in ([index] if isinstance(edge.partition, Forward) else range(parallelism[edge.source]))
     ]
-
-
-def _packable(what: str, thing: Any) -> None:
-    try:
-        cloudpickle.dumps(thing)
-    except Exception as error:
-        raise ConfigError(
-            f"{what} cannot be sent to another process: {type(error).__name__}: {error}; "
-            "make connections, locks and files in open() instead of capturing them"
-        ) from error

@@ -13,8 +13,6 @@ import threading
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
-import cloudpickle
-
 from tidegate import faults
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.runtime.embedded.deploy import Deployment
@@ -22,6 +20,7 @@ from tidegate.runtime.embedded.handshake import Ended, Invitation, Ready
 from tidegate.runtime.embedded.inbox import Inbox
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
+from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.task.messages import FromSubtask
 
 __all__ = ["main"]
@@ -36,7 +35,7 @@ def main() -> None:
     sys.path[:] = invitation.path
     with Listener(invitation.address, "AF_UNIX", authkey=invitation.token) as listener:
         control.send(Ready(invitation.worker))
-        deployment, addresses = cloudpickle.loads(control.recv_bytes())
+        deployment, addresses = unpack(control.recv_bytes())
         _serve(deployment, addresses, invitation.token, control, listener)
     control.send(Ended(invitation.worker))
 
@@ -44,6 +43,7 @@ def main() -> None:
 def _serve(
     deployment: Deployment, addresses: list[str], token: bytes, control: Connection, listener: Listener
 ) -> None:
+    adopt_main_classes(deployment.main_classes)
     options = deployment.options
     if options.faults and options.faults_dir:
         faults.arm(faults.parse(options.faults), f"taskmanager-{deployment.worker}", Path(options.faults_dir))

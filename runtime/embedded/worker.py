@@ -13,8 +13,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import cloudpickle
-
 from tidegate.backends.spi import BackendContext
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import Clock
@@ -28,6 +26,7 @@ from tidegate.runtime.embedded.peers import LocalChannel, Peers
 from tidegate.runtime.embedded.wire import Frame, Granted
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.shipping import unpack
 from tidegate.runtime.task.exchange import Channel, ChannelId, Gate
 from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.messages import Failed, FromSubtask, Progress
@@ -121,7 +120,7 @@ class Worker:
         return min(_PROGRESS_S, max(0.0, (min(times) - self._clock.now_ms()) / 1000))
 
     def _build(self, subtask: Subtask) -> None:
-        vertex: JobVertex = cloudpickle.loads(self._deployment.vertices[subtask.vertex])
+        vertex: JobVertex = unpack(self._deployment.vertices[subtask.vertex])
         gates = {
             edge.name: Gate(edge, subtask.index, {c.target: self._sender(c, edge) for c in channels})
             for edge, channels in zip(

@@ -32,4 +32,6 @@ __all__ = [*_HOMES]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'tidegate.testing' has no attribute {name!r}")
+    pytest = import_module("pytest")
+    pytest.register_assert_rewrite(f"tidegate.testing.{_HOMES[name]}")
     return getattr(import_module(f"tidegate.testing.{_HOMES[name]}"), name)

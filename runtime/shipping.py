@@ -1,0 +1,68 @@
+"""How what the user wrote travels to the processes that work for it.
+
+Functions and the classes of a script or notebook travel by value. Records of such classes can be decoded elsewhere
+only if the other process's `__main__` has the classes too, so they are sent ahead.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+import cloudpickle
+
+from tidegate.errors import ConfigError
+
+__all__ = ["adopt_main_classes", "pack", "pack_main_classes", "unpack"]
+
+_MSGSPEC_CACHE = "__msgspec_cache__"
+
+
+def pack(what: str, thing: Any) -> bytes:
+    """Anything the user wrote, as bytes.
+
+    Raises:
+        ConfigError: it cannot be sent; names it as `what`.
+    """
+    buffer = io.BytesIO()
+    try:
+        _Pickler(buffer, protocol=5).dump(thing)
+    except Exception as error:
+        raise ConfigError(
+            f"{what} cannot be sent to another process: {type(error).__name__}: {error}; "
+            "make connections, locks and files in open() instead of capturing them"
+        ) from error
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> Any:
+    """What `pack` was given, as an object of its own."""
+    return cloudpickle.loads(data)
+
+
+def pack_main_classes() -> bytes:
+    """The classes of this process's main module; those that cannot be sent are left out."""
+    packed: dict[str, bytes] = {}
+    for name, value in list(vars(sys.modules["__main__"]).items()):
+        if isinstance(value, type) and value.__module__ == "__main__":
+            try:
+                packed[name] = pack(name, value)
+            except ConfigError:
+                continue  # whoever needs the class is told when a record of it is sent
+    return pack("classes of the program", packed)
+
+
+def adopt_main_classes(data: bytes) -> None:
+    """Give this process's main module the classes of the program's."""
+    for name, packed in unpack(data).items():
+        setattr(sys.modules["__main__"], name, unpack(packed))
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Leaves out what msgspec notes on classes it has seen: it cannot be sent and is made again when needed."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type) and _MSGSPEC_CACHE in vars(obj):
+            delattr(obj, _MSGSPEC_CACHE)
+        return super().reducer_override(obj)
