@@ -41,17 +41,23 @@ from tidegate.testing.storage import count_up
 
 root, log, kills = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 
-def swap_for_ever():
+def swap_for_ever(told):
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    count_up(LocalStorage(root).decisions, 10**9, lambda number: os.write(out, b"%d\\n" % number))
+
+    def won(number):
+        os.write(out, b"%d\\n" % number)
+        os.write(told, b"x")
+
+    os.write(told, b"x")
+    count_up(LocalStorage(root).decisions, 10**9, won)
 
 for kill in range(kills):
     seen, told = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(told, b"x")
-        swap_for_ever()
-    os.read(seen, 1)
+        swap_for_ever(told)
+    for _ in range(1 + kill % 3):
+        os.read(seen, 1)
     for _ in range(kill % 7 * 3_000):
         pass
     os.kill(child, signal.SIGKILL)
@@ -79,7 +85,7 @@ def test_swaps_have_one_winner_each_while_a_rival_is_killed_again_and_again(tmp_
     assert set(left.values()) == {1}
     assert set(left) <= set(range(int(newest.data)))
     assert int(newest.data) - len(left) <= KILLS
-    assert theirs != []
+    assert len(theirs) >= KILLS // 2
     # What the dead left behind is cleaned up by and by.
     for _ in range(10):
         count_up(decisions, 1, mine.append)

@@ -318,8 +318,12 @@ class BackendSuite:
 
     def test_keyed_state_equals_a_model(self, backend: Backend, tmp_path: Path) -> None:
         """Any order of updates, in-place changes, evictions, timers, checkpoints, crashes and rescaling is exact."""
-        steps = settings(stateful_step_count=20)
-        run_state_machine_as_test(lambda: KeyedModel(backend, tmp_path), settings=steps)
+
+        class Model(KeyedModel):
+            def __init__(self) -> None:
+                super().__init__(backend, tmp_path)
+
+        run_state_machine_as_test(Model, settings=settings(stateful_step_count=20))
 
 
 def at(group: int, key: bytes) -> Address:

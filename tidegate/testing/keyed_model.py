@@ -145,7 +145,7 @@ class KeyedModel(RuleBasedStateMachine):
     def fire(self, until: int, again: bool) -> None:
         """Let time move on; with `again`, a timer registers one for the moment it fires at."""
         for store in self.stores:
-            fired = []
+            fired: list[Timer] = []
             for timer in store.event_timers.due(until):
                 if again and not fired:
                     store.event_timers.register(Timer(timer.time, timer.key))
