@@ -111,10 +111,11 @@ def _check(line: bytes, where: str, ledger: _Ledger, payments: Payments, result:
     else:
         ledger.seen[number] = 1
         expected = ledger.counts[number], ledger.cents[number]
-        if (total.count, total.cents) != expected or total.account != payments.payment(number).account:
+        account = payments.payment(number).account
+        if (total.count, total.cents, total.account) != (*expected, account):
             result.found(
                 "wrong",
                 number,
                 f"record {number:,} has a wrong total in {where}: got {(total.count, total.cents)} "
-                f"for account {total.account}, expected {expected}",
+                f"for account {total.account}, expected {expected} for account {account}",
             )

@@ -85,9 +85,10 @@ def _verdict(found: Audit, scenario: Scenario) -> str:
     done = f"{len(scenario.timeline.kills)} kills, {len(scenario.timeline.checkpoints)} checkpoints"
     done += ", sabotage on purpose" if scenario.sabotage is not None else ""
     if found.passed:
-        return (
-            f"nothing lost, nothing twice: {found.records_in:,} records in, {found.records_out:,} out, {done}"
+        records = (
+            f"{found.records_in:,} records in, {found.records_out:,} out and {found.declined:,} filtered"
         )
+        return f"nothing lost, nothing twice: {records}, {done}"
     damage = ", ".join(f"{count:,} {kind}" for kind, count in sorted(found.counts.items()))
     return f"NOT exactly once: {damage}; {found.records_in:,} records in, {found.records_out:,} out, {done}"
 
@@ -98,7 +99,6 @@ def _tell(scenario: Scenario, found: Audit, verdict: str) -> None:
         f"\nrecords/s  {sparkline(timeline, _SPARKLINE)}  ✗ kill -9\n           0 s{timeline.ended_s:{_SPARKLINE - 5}.0f} s"
     )
     print(f"\n{_colored(verdict, found.passed)}")
-    print(f"({found.declined:,} payments were declined and filtered on the way, as they should be)")
     if scenario.sabotage is not None:
         print("this was sabotage on purpose; nobody told the audit which records:")
     for finding in sorted(found.findings, key=lambda each: each.id)[:NAMED]:

@@ -9,7 +9,6 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -17,8 +16,6 @@ from tidegate.errors import InternalError
 from tidegate.runtime.status import Snapshot
 
 __all__ = ["JobProcess"]
-
-_DEATH_S: Final = 10.0
 
 
 class JobProcess:
@@ -28,11 +25,13 @@ class JobProcess:
         command: What to start.
         directory: Where it is started; its `tidegate.toml`, if any, counts.
         log: Everything that the job says is appended here.
+        death_s: How long its processes may take to vanish once they are killed.
     """
 
-    def __init__(self, command: Sequence[str], directory: Path, log: Path) -> None:
+    def __init__(self, command: Sequence[str], directory: Path, log: Path, death_s: float = 10.0) -> None:
         self._heard: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()
         self._log = log
+        self._death_s = death_s
         self._silent = False
         with log.open("ab") as said:
             self._process = subprocess.Popen(
@@ -69,7 +68,7 @@ class JobProcess:
 
     def wait(self) -> int:
         """The return code of a job that ends by itself."""
-        return self._process.wait(_DEATH_S)
+        return self._process.wait(self._death_s)
 
     def kill(self) -> int:
         """End it and all its children by SIGKILL, at once; the return code is -9 unless it had ended before.
@@ -78,10 +77,10 @@ class JobProcess:
             InternalError: one of its processes is still alive.
         """
         os.killpg(self.pid, signal.SIGKILL)
-        code = self._process.wait(_DEATH_S)
+        code = self._process.wait(self._death_s)
         # Each process of the job holds the other end of its standard error: silence for good means that all are gone.
         while self.running:
-            if self.hear(_DEATH_S) is None and self.running:
+            if self.hear(self._death_s) is None and self.running:
                 raise InternalError(
                     f"a child of the killed job (pid {self.pid}) is still alive; please report this"
                 )
