@@ -47,7 +47,7 @@ POINTS = (
 Action = Literal["kill", "raise"]
 
 
-class InjectedFault(RuntimeError):
+class InjectedFaultError(RuntimeError):
     """Raised by a fault with the action `raise`."""
 
 
@@ -84,7 +84,7 @@ class _Armed:
         os.fsync(handle)
         os.close(handle)
         if fault.action == "raise":
-            raise InjectedFault(f"injected at {fault.point}")
+            raise InjectedFaultError(f"injected at {fault.point}")
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tidegate.connectors.base.enumerator import ListEnumerator as ListEnumerator
-from tidegate.connectors.base.pending_files import FileCommitter as FileCommitter
-from tidegate.connectors.base.pending_files import FileEncoder as FileEncoder
-from tidegate.connectors.base.pending_files import FileWriter as FileWriter
-from tidegate.connectors.base.pending_files import PendingFile as PendingFile
-from tidegate.connectors.base.ranges import Pace as Pace
-from tidegate.connectors.base.ranges import RangeReader as RangeReader
-from tidegate.connectors.base.ranges import RangeSplit as RangeSplit
+from tidegate.connectors.base.pending_files import (
+    FileCommitter as FileCommitter,
+    FileEncoder as FileEncoder,
+    FileWriter as FileWriter,
+    PendingFile as PendingFile,
+)
+from tidegate.connectors.base.ranges import Pace as Pace, RangeReader as RangeReader, RangeSplit as RangeSplit
 
 __all__ = [
     "FileCommitter",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.connectors.collection.sink import CollectSink as CollectSink
-from tidegate.connectors.collection.sink import read_collected as read_collected
+from tidegate.connectors.collection.sink import CollectSink as CollectSink, read_collected as read_collected
 from tidegate.connectors.collection.source import CollectionSource as CollectionSource
 
 __all__ = ["CollectSink", "CollectionSource", "read_collected"]

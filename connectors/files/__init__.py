@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tidegate.connectors.files.options import FileSinkOptions as FileSinkOptions
-from tidegate.connectors.files.serde import JsonLines as JsonLines
-from tidegate.connectors.files.serde import TextLines as TextLines
+from tidegate.connectors.files.serde import JsonLines as JsonLines, TextLines as TextLines
 from tidegate.connectors.files.sink import FileSink as FileSink
 
 __all__ = ["FileSink", "FileSinkOptions", "JsonLines", "TextLines"]

@@ -2,8 +2,6 @@
 
 from tidegate.elements import RowKind as RowKind
 from tidegate.runtime.result import JobResult as JobResult
-from tidegate.types import Row as Row
-from tidegate.types import TypeInformation as TypeInformation
-from tidegate.types import Types as Types
+from tidegate.types import Row as Row, TypeInformation as TypeInformation, Types as Types
 
 __all__ = ["JobResult", "Row", "RowKind", "TypeInformation", "Types"]

@@ -2,16 +2,20 @@
 
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor as ValueStateDescriptor
 from tidegate.backends.keyed.row import ValueState as ValueState
-from tidegate.runtime.stream.datastream import DataStream as DataStream
-from tidegate.runtime.stream.datastream import DataStreamSink as DataStreamSink
-from tidegate.runtime.stream.datastream import KeyedStream as KeyedStream
+from tidegate.runtime.stream.datastream import (
+    DataStream as DataStream,
+    DataStreamSink as DataStreamSink,
+    KeyedStream as KeyedStream,
+)
 from tidegate.runtime.stream.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
-from tidegate.runtime.stream.functions import FilterFunction as FilterFunction
-from tidegate.runtime.stream.functions import FlatMapFunction as FlatMapFunction
-from tidegate.runtime.stream.functions import KeyedProcessFunction as KeyedProcessFunction
-from tidegate.runtime.stream.functions import KeySelector as KeySelector
-from tidegate.runtime.stream.functions import MapFunction as MapFunction
-from tidegate.runtime.stream.functions import RuntimeContext as RuntimeContext
+from tidegate.runtime.stream.functions import (
+    FilterFunction as FilterFunction,
+    FlatMapFunction as FlatMapFunction,
+    KeyedProcessFunction as KeyedProcessFunction,
+    KeySelector as KeySelector,
+    MapFunction as MapFunction,
+    RuntimeContext as RuntimeContext,
+)
 
 __all__ = [
     "DataStream",

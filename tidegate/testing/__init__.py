@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidegate.testing.backend import BackendSuite as BackendSuite
-    from tidegate.testing.sink import CommittingSinkSuite as CommittingSinkSuite
-    from tidegate.testing.sink import SinkSuite as SinkSuite
-    from tidegate.testing.source import RangedSourceSuite as RangedSourceSuite
-    from tidegate.testing.source import SourceSuite as SourceSuite
+    from tidegate.testing.sink import CommittingSinkSuite as CommittingSinkSuite, SinkSuite as SinkSuite
+    from tidegate.testing.source import RangedSourceSuite as RangedSourceSuite, SourceSuite as SourceSuite
     from tidegate.testing.storage import StorageSuite as StorageSuite
 
 _HOMES = {

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tidegate.canonical import canonical, canonical_batch
 from tidegate.errors import RecordError

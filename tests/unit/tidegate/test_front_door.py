@@ -28,7 +28,3 @@ def test_type_checkers_see_the_same_names() -> None:
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'tidegate' has no attribute 'Flink'"):
         _ = tidegate.Flink  # type: ignore[attr-defined] # that is the point
-
-
-def test_names_are_listed() -> None:
-    assert set(tidegate.__all__) <= set(dir(tidegate))

@@ -19,8 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tidegate.errors import ConfigError, RecordError, StateFormatError
 from tidegate.row import Row

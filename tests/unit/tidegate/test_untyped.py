@@ -19,8 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tidegate.classes import register_class
 from tidegate.elements import RowKind
