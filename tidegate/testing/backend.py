@@ -323,7 +323,7 @@ class BackendSuite:
             def __init__(self) -> None:
                 super().__init__(backend, tmp_path)
 
-        run_state_machine_as_test(Model, settings=settings(stateful_step_count=20))
+        run_state_machine_as_test(Model, settings=settings(stateful_step_count=25))
 
 
 def at(group: int, key: bytes) -> Address:
