@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
@@ -21,15 +22,16 @@ from tidegate.runtime.embedded.inbox import Inbox
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
 from tidegate.runtime.shipping import adopt_main_classes, unpack
-from tidegate.runtime.task.messages import FromSubtask
+from tidegate.runtime.task.messages import Failed, FromSubtask
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Serve one attempt of one job, then end."""
-    # The terminal sends Ctrl-C to the whole group; stopping is the JobManager's decision.
+    # Terminals and service managers signal the whole group; stopping is the JobManager's decision.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)  # not SIG_IGN, which children would inherit
     control = Connection(int(sys.argv[1]))
     invitation: Invitation = control.recv()
     sys.path[:] = invitation.path
@@ -53,6 +55,9 @@ def _serve(
     lock = threading.Lock()
 
     def report(message: FromSubtask) -> None:
+        if isinstance(message, Failed) and message.error.__cause__ is not None:
+            # A cause stays behind when an error is sent; what it says goes along.
+            message.error.add_note("".join(traceback.format_exception(message.error.__cause__)).rstrip())
         with lock:
             control.send(message)
 

@@ -6,7 +6,10 @@ between vertices are exchanges.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from tidegate.ids import OperatorUid, Subtask
 from tidegate.runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
@@ -14,6 +17,10 @@ from tidegate.runtime.graph.transformations import Forward, Hash, Partition
 from tidegate.types import TypeInformation
 
 __all__ = ["JobEdge", "JobGraph", "JobVertex", "build_job_graph"]
+
+_NESTING: Final = ("filter", "flat_map", "process")
+_DEEPEST: Final = 16
+"""Python nests 20 loops at most, and a chain becomes one function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +34,13 @@ class JobEdge:
     value_type: TypeInformation | None
     target_parallelism: int
     target_max_parallelism: int
+    number: int = 0
+    """Tells edges between the same two steps apart."""
 
     @property
     def name(self) -> str:
         """Unique within the job graph."""
-        return f"{self.node}->{self.target}"
+        return f"{self.node}->{self.target}" + (f"#{self.number}" if self.number else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +103,20 @@ class JobGraph:
 def build_job_graph(graph: StreamGraph) -> JobGraph:
     """Chain what can be chained."""
     heads: dict[OperatorUid, OperatorUid] = {}
-    for uid in graph.nodes:
+    depths: dict[OperatorUid, int] = {}
+    for uid, node in graph.nodes.items():
         edges = graph.inputs(uid)
-        heads[uid] = heads[edges[0].source] if len(edges) == 1 and _chainable(graph, edges[0]) else uid
+        depth = depths[edges[0].source] + (node.kind in _NESTING) if edges else 0
+        chained = len(edges) == 1 and depth <= _DEEPEST and _chainable(graph, edges[0])
+        heads[uid], depths[uid] = (heads[edges[0].source], depth) if chained else (uid, 1)
     members: dict[OperatorUid, list[StreamNode]] = {}
     for uid, head in heads.items():
         members.setdefault(head, []).append(graph.nodes[uid])
-    exchanges = [_exchange(graph, edge, heads) for edge in graph.edges if heads[edge.target] == edge.target]
+    exchanges = [
+        _exchange(graph, edge, heads, number)
+        for number, edge in _numbered(graph.edges)
+        if heads[edge.target] == edge.target
+    ]
     return JobGraph({str(head): _vertex(graph, head, nodes, exchanges) for head, nodes in members.items()})
 
 
@@ -109,7 +125,16 @@ def _chainable(graph: StreamGraph, edge: StreamEdge) -> bool:
     return isinstance(edge.partition, Forward) and source.parallelism == target.parallelism
 
 
-def _exchange(graph: StreamGraph, edge: StreamEdge, heads: dict[OperatorUid, OperatorUid]) -> JobEdge:
+def _numbered(edges: Iterable[StreamEdge]) -> Iterator[tuple[int, StreamEdge]]:
+    seen: Counter[tuple[OperatorUid, OperatorUid]] = Counter()
+    for edge in edges:
+        yield seen[edge.source, edge.target], edge
+        seen[edge.source, edge.target] += 1
+
+
+def _exchange(
+    graph: StreamGraph, edge: StreamEdge, heads: dict[OperatorUid, OperatorUid], number: int
+) -> JobEdge:
     source, target = graph.nodes[edge.source], graph.nodes[edge.target]
     return JobEdge(
         source=str(heads[edge.source]),
@@ -119,6 +144,7 @@ def _exchange(graph: StreamGraph, edge: StreamEdge, heads: dict[OperatorUid, Ope
         value_type=source.output_type,
         target_parallelism=target.parallelism,
         target_max_parallelism=target.max_parallelism,
+        number=number,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from tidegate import faults
@@ -15,10 +16,11 @@ from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import Batch
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
+from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
-from tidegate.runtime.operators.failure import explain
+from tidegate.runtime.operators.failure import blame, explain
 from tidegate.runtime.operators.keyed import KeyedProcess
 from tidegate.runtime.operators.sink import SinkOperator
 from tidegate.runtime.stream.functions import Function, as_callable
@@ -45,7 +47,7 @@ class OperatorChain:
         self._vertex = vertex
         self._env = env
         self._names: dict[str, Any] = {}
-        self._functions: list[Function] = []
+        self._functions: list[tuple[StreamNode, Function]] = []
         self._takers: list[Callable[[Batch], None]] = []
         self._sinks: list[SinkOperator] = []
         self._keyed: KeyedProcess | None = None
@@ -68,8 +70,9 @@ class OperatorChain:
                 self._names[f"bind{number}"] = store.bind
                 self._names[f"ctx{number}"] = self._keyed.context
             if isinstance(node.payload, Function):
-                self._functions.append(node.payload)
-                node.payload.open(context)
+                self._functions.append((node, node.payload))
+                with blame(node, self._env.subtask, "open"):
+                    node.payload.open(context)
             self._names[f"f{number}"] = as_callable(node.payload)
         for sink in self._sinks:
             sink.open()
@@ -86,14 +89,16 @@ class OperatorChain:
     def advance_watermark(self, timestamp: int) -> None:
         """Fire the event-time timers that are due."""
         if self._keyed is not None:
-            values, times = self._keyed.advance_watermark(timestamp)
+            with blame(self._vertex.head, self._env.subtask, f"a timer due by watermark {timestamp}"):
+                values, times = self._keyed.advance_watermark(timestamp)
             if values:
                 self._run(True, Batch(values, times))
 
     def advance_processing_time(self, now_ms: int) -> None:
         """Fire the processing-time timers that are due."""
         if self._keyed is not None:
-            values = self._keyed.advance_processing_time(now_ms)
+            with blame(self._vertex.head, self._env.subtask, f"a timer due by {now_ms}"):
+                values = self._keyed.advance_processing_time(now_ms)
             if values:
                 self._run(True, Batch(values))
 
@@ -113,7 +118,7 @@ class OperatorChain:
 
     def close(self) -> None:
         """Close functions, writers and state; all of them, even if one fails."""
-        closers: list[Callable[[], None]] = [function.close for function in self._functions]
+        closers: list[Callable[[], None]] = [partial(self._close_function, *each) for each in self._functions]
         closers += [sink.close for sink in self._sinks]
         if self._keyed is not None:
             closers.append(self._keyed.store.close)
@@ -122,6 +127,10 @@ class OperatorChain:
     def explain(self, timed: bool = False) -> str:
         """The source of the generated loop."""
         return self._loop(False, timed).source
+
+    def _close_function(self, node: StreamNode, function: Function) -> None:
+        with blame(node, self._env.subtask, "close"):
+            function.close()
 
     def _run(self, behind: bool, batch: Batch) -> None:
         loop = self._loop(behind, batch.timestamps is not None)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from types import TracebackType
 
 from tidegate.elements import Batch
 from tidegate.errors import TidegateError, UserCodeError
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobVertex
+from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.codegen import Compiled
 
-__all__ = ["explain"]
+__all__ = ["blame", "explain", "show"]
 
 
 def explain(
@@ -23,12 +26,35 @@ def explain(
     if frame is not None:
         uid = loop.lines.get(frame.tb_lineno)
         if uid is not None:
-            where = f"operator {vertex.nodes[uid].name!r} (uid {uid!r}, {where})"
+            where = _where(vertex.nodes[uid], subtask)
         value = frame.tb_frame.f_locals.get("v")
-        record = f" on record {_short(value)}{_origin(batch, value)}"
+        record = f" on record {show(value)}{_origin(batch, value)}"
     message = f"{where} failed{record}: {type(error).__name__}: {error}"
     kind = type(error) if isinstance(error, TidegateError) else UserCodeError
     return kind(message)
+
+
+@contextlib.contextmanager
+def blame(node: StreamNode, subtask: Subtask, doing: str) -> Iterator[None]:
+    """Say whose function failed outside the loop, such as in `open`; our own errors pass as they are."""
+    try:
+        yield
+    except TidegateError:
+        raise
+    except Exception as error:
+        raise UserCodeError(
+            f"{_where(node, subtask)} failed in {doing}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def show(value: object) -> str:
+    """A record as a message can bear it."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}... ({len(text)} characters)"
+
+
+def _where(node: StreamNode, subtask: Subtask) -> str:
+    return f"operator {node.name!r} (uid {node.uid!r}, subtask {subtask})"
 
 
 def _frame(trace: TracebackType | None, filename: str) -> TracebackType | None:
@@ -46,8 +72,3 @@ def _origin(batch: Batch, value: object) -> str:
         if index is None
         else f" at position {batch.origin.positions[index]} of split {batch.origin.split!r}"
     )
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}... ({len(text)} characters)"

@@ -24,12 +24,12 @@ class KeyedProcess:
 
     def advance_watermark(self, timestamp: int) -> tuple[list[Any], list[int]]:
         """What the event-time timers due by `timestamp` emit, with their times."""
+        self.context.watermark = timestamp
         results: list[Any] = []
         times: list[int] = []
         for timer in self.store.event_timers.due(timestamp):
             results.extend(map(isolate, self._fire(timer.key, timer.time)))
             times.extend([timer.time] * (len(results) - len(times)))
-        self.context.watermark = timestamp
         return results, times
 
     def advance_processing_time(self, now_ms: int) -> list[Any]:

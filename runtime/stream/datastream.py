@@ -83,7 +83,7 @@ class DataStream(_Step):
 
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream:
         """Group records by key; all records of a key meet in one subtask, in order."""
-        selector: Callable[[Any], Any] = _checked("key_by", key_selector)
+        selector: Callable[[Any], Any] = as_callable(_checked("key_by", key_selector))
         return KeyedStream(self._env, self._transformation, Hash(selector, key_type))
 
     def rebalance(self) -> DataStream:

@@ -81,8 +81,8 @@ class FlatMapFunction(Function, ABC):
         """The records that replace `value`."""
 
 
-class KeySelector(Function, ABC):
-    """Says which key a record belongs to."""
+class KeySelector(ABC):
+    """Says which key a record belongs to; it has no life cycle, because a key must come from the record alone."""
 
     @abstractmethod
     def get_key(self, value: Any) -> Any:
@@ -158,7 +158,7 @@ class KeyedProcessFunction(Function, ABC):
         """Handle a timer registered for the current key."""
 
 
-_METHODS: tuple[tuple[type[Function], str], ...] = (
+_METHODS: tuple[tuple[type[Any], str], ...] = (
     (MapFunction, "map"),
     (FilterFunction, "filter"),
     (FlatMapFunction, "flat_map"),

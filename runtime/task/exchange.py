@@ -12,9 +12,11 @@ from typing import Any, Protocol
 import msgspec
 
 from tidegate.elements import Batch, Control, Element
+from tidegate.errors import UserCodeError
 from tidegate.keys import canonical_batch, key_groups
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Forward, Hash, Rebalance
+from tidegate.runtime.operators.failure import show
 
 __all__ = ["CREDIT", "Channel", "ChannelId", "Gate", "Router"]
 
@@ -47,6 +49,7 @@ class Router:
         self._targets = edge.target_parallelism
         self._most = edge.target_max_parallelism
         self._index = index
+        self._node = edge.node
         self._turn = index % self._targets
         match edge.partition:
             case Hash():
@@ -71,8 +74,7 @@ class Router:
         return shares
 
     def _by_key(self, batch: Batch) -> list[tuple[int, Batch]]:
-        selector = self._hash.selector
-        keys = canonical_batch([selector(value) for value in batch.values], self._hash.key_type)
+        keys = canonical_batch(self._select(batch.values), self._hash.key_type)
         if self._targets == 1:
             return [(0, Batch(batch.values, batch.timestamps, keys))]
         groups = key_groups(keys, self._most)
@@ -89,6 +91,17 @@ class Router:
             if timed:
                 share.timestamps.append(time)  # type: ignore[union-attr] # made with timestamps just above
         return [(target, share) for target, share in enumerate(shares) if share is not None]
+
+    def _select(self, values: list[Any]) -> list[Any]:
+        rest = iter(values)
+        try:
+            return list(map(self._hash.selector, rest))
+        except Exception as error:
+            record = values[len(values) - len(list(rest)) - 1]
+            raise UserCodeError(
+                f"the key selector behind operator {self._node!r} failed on record {show(record)}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
 
 class Gate:

@@ -73,9 +73,11 @@ class SubtaskRunner(ABC):
 
     def close(self) -> None:
         """Release everything; called once, also after an error."""
-        for committer in self._committers.values():
-            committer.close()
-        self._chain.close()
+        try:
+            for committer in self._committers.values():
+                committer.close()
+        finally:
+            self._chain.close()
 
     @abstractmethod
     def _work(self) -> bool:
