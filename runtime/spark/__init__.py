@@ -1,0 +1,1 @@
+"""The Spark executor: one epoch is one Spark job and one checkpoint."""

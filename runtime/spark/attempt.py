@@ -1,0 +1,219 @@
+"""One attempt to run a program on Spark: performs what the checkpoint coordinator decides, epoch after epoch.
+
+An epoch is triggered only when everything decided before it is settled, so whatever its tasks find prepared outside
+belongs to nobody.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark import SparkContext
+
+from tidegate.clock import Clock, new_id
+from tidegate.errors import UnavailableError
+from tidegate.ids import CheckpointId, OperatorUid, Subtask
+from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, How
+from tidegate.runtime.checkpoint.restore import redistribute
+from tidegate.runtime.checkpoint.writer import CheckpointWriter
+from tidegate.runtime.embedded.deploy import pack_vertices
+from tidegate.runtime.job import StartPoint, Startup
+from tidegate.runtime.schedule.restart import FixedDelay
+from tidegate.runtime.spark.jobs import EpochJobs
+from tidegate.runtime.spark.messages import Order, TaskResult
+from tidegate.runtime.spark.readers import Readers
+from tidegate.runtime.spark.shape import shape_of
+from tidegate.runtime.spark.winners import Disagreement, winners
+from tidegate.runtime.status import RunStatus
+from tidegate.twophase import ledger
+
+__all__ = ["SparkAttempt"]
+
+_OBSERVE_S = 0.2
+_RETRY_S = 0.5
+_DECLINES = 3
+"""Epochs in a row that may come to nothing before the attempt counts as failed."""
+
+
+class SparkAttempt:
+    """Coordinates; user functions and readers run in tasks alone."""
+
+    def __init__(
+        self,
+        startup: Startup,
+        start: StartPoint,
+        context: SparkContext,
+        clock: Clock,
+        status: RunStatus,
+        restart: FixedDelay,
+        observe: Callable[[RunStatus], None],
+        stopping: threading.Event,
+    ) -> None:
+        self._startup = startup
+        self._graph = start.graph
+        self._clock = clock
+        self._status = status
+        self._restart = restart
+        self._observe = observe
+        self._stopping = stopping
+        self._shape = shape_of(start.graph)
+        self._vertices = pack_vertices(start.graph)
+        self._attempt = new_id(8)
+        self._coordinator: CheckpointCoordinator = startup.coordinator(start.graph, start, interval_ms=0)
+        self._writer = CheckpointWriter(startup.pipeline, start.graph, start.checkpoint, clock)
+        self._committers = startup.committers(start.graph)
+        self._readers = Readers(start.graph, start.manifest)
+        self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, lambda: observe(status))
+        self._restored = start.restored
+        self._now_ms = start.manifest.created_ms if start.manifest is not None else 0
+        self._enumerated: dict[OperatorUid, bytes] = {}
+        self._results: list[TaskResult] = []
+        self._read: Counter[Subtask] = Counter()
+        self._commits: Counter[CheckpointId] = Counter()
+        self._declined = 0
+        self._idle_until_ms = 0
+        self._ended: How | None = None
+
+    def run(self) -> How:
+        """Run until the last checkpoint is settled.
+
+        Raises:
+            TidegateError: the attempt failed; what its tasks still do will never count.
+        """
+        self._status.become("running")
+        try:
+            while self._ended is None:
+                self._wait_for_input()
+                self._perform(self._next())
+            return self._ended
+        finally:
+            self._readers.close()
+            self._committers.close()
+            self._jobs.close()
+            self._status.attempt_over()
+
+    def _wait_for_input(self) -> None:
+        """Let time pass after an epoch that found nothing to read."""
+        self._observe(self._status)
+        while (left_ms := self._idle_until_ms - self._clock.now_ms()) > 0:
+            if self._stopping.wait(min(_OBSERVE_S, left_ms / 1000)):
+                return
+            self._observe(self._status)
+
+    def _next(self) -> list[cp.Action]:
+        last: How | None = "finish" if self._readers.drained else None
+        if self._stopping.is_set():
+            last = "stop"
+            if self._status.state != "stopping":
+                self._status.become("stopping")
+        actions = self._coordinator.on(cp.Finish(last)) if last is not None else []
+        return actions or self._coordinator.on(cp.Tick(int(self._clock.monotonic() * 1000)))
+
+    def _perform(self, actions: list[cp.Action]) -> None:
+        todo = deque(actions)
+        while todo:
+            for event in self._do(todo.popleft()):
+                todo.extend(self._coordinator.on(event))
+
+    def _do(self, action: cp.Action) -> list[cp.Event]:
+        match action:
+            case cp.TriggerSources():
+                return self._epoch(action)
+            case cp.WriteMetadata():
+                return [self._writer.write(action, self._enumerated)]
+            case cp.SwapLatest():
+                return [self._decide(action.checkpoint)]
+            case cp.CommitWork():
+                return [self._commit(action)]
+            case cp.WriteSettled():
+                return [self._writer.mark(action.checkpoint)]
+            case cp.Settled():
+                self._status.settled(action.checkpoint)
+                self._startup.pipeline.release(action.release)
+            case cp.Abort():
+                self._abort(action)
+            case cp.Ended():
+                self._ended = action.how
+            case cp.FailJob():
+                raise action.error
+        return []
+
+    def _epoch(self, trigger: cp.TriggerSources) -> list[cp.Event]:
+        checkpoint = trigger.checkpoint
+        self._status.note("triggered", f"checkpoint {checkpoint}")
+        limit = 0 if self._stopping.is_set() else self._startup.program.options.epoch_records
+        reads = self._readers.orders(limit)
+        self._enumerated = self._readers.snapshot(checkpoint)
+        # Time never goes back, whatever the clocks of the machines a pipeline has run on say.
+        self._now_ms = max(self._now_ms, self._clock.now_ms())
+        outcomes = self._jobs.run(self._order(trigger), reads)
+        try:
+            self._results = winners(self._shape, outcomes)
+        except Disagreement as disagreement:
+            return [cp.Decline(outcomes[0].result.subtask, checkpoint, str(disagreement))]
+        for result in self._results:
+            if result.error is not None:
+                raise result.error
+        return [cp.Ack(result.subtask, checkpoint, result.reports) for result in self._results]
+
+    def _order(self, trigger: cp.TriggerSources) -> Order:
+        startup, record = self._startup, self._startup.pipeline.record
+        return Order(
+            shape=self._shape,
+            vertices=self._vertices,
+            checkpoint=trigger.checkpoint,
+            confirmed=trigger.confirmed,
+            restored=self._restored,
+            now_ms=self._now_ms,
+            pipeline=startup.pipeline.id,
+            lineage=record.lineage,
+            branch=record.branch,
+            run=startup.run,
+            attempt=self._attempt,
+            storage=startup.storage,
+            backend=startup.backend,
+            options=startup.program.options,
+            path=tuple(entry or str(Path.cwd()) for entry in sys.path),
+        )
+
+    def _decide(self, checkpoint: CheckpointId) -> cp.Event:
+        event = self._writer.decide(checkpoint)
+        if isinstance(event, cp.Swapped) and self._writer.written is not None:
+            self._restart.progressed()
+            self._declined = 0
+            self._status.note("decided", f"checkpoint {checkpoint}")
+            self._restored = redistribute(self._graph, self._writer.written)
+            self._readers.advance(self._results)
+            self._count()
+        return event
+
+    def _count(self) -> None:
+        for number, source in enumerate(self._shape.sources):
+            self._read[source] += sum(r.records for r in self._results if r.subtask == source)
+            self._status.read(number, self._read[source])
+        now_ms = self._clock.now_ms()
+        due = [result.wake_ms for result in self._results if result.wake_ms is not None]
+        waits = not self._readers.drained and not any(result.records for result in self._results)
+        interval_ms = self._startup.program.options.interval_ms
+        self._idle_until_ms = min([now_ms + interval_ms, *due]) if waits else 0
+
+    def _commit(self, action: cp.CommitWork) -> cp.Event:
+        self._commits[action.checkpoint] += 1
+        if self._commits[action.checkpoint] > 1:
+            self._clock.sleep(_RETRY_S)
+        return ledger.Answered(action.checkpoint, self._committers.commit(action.committables))
+
+    def _abort(self, action: cp.Abort) -> None:
+        self._status.note("aborted", f"checkpoint {action.checkpoint}: {action.reason}")
+        self._committers.abort()
+        self._declined += 1
+        if self._declined >= _DECLINES:
+            raise UnavailableError(
+                f"{self._declined} epochs in a row came to nothing; the last one, "
+                f"checkpoint {action.checkpoint}: {action.reason}"
+            )

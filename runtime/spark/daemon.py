@@ -1,0 +1,22 @@
+"""The process that worker processes are forked from, with everything loaded that every epoch needs.
+
+Spark starts it with `python -m`. It opens nothing and starts no thread, because its children inherit the state.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import pyspark.worker
+from pyspark import daemon
+
+import tidegate.runtime.spark.tasks
+
+__all__ = ["PRELOADED"]
+
+PRELOADED = (pyspark.worker, tidegate.runtime.spark.tasks)
+
+if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()
+    daemon.manager()

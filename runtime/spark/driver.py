@@ -1,0 +1,81 @@
+"""Runs a program on Spark: one epoch is one Spark job and one checkpoint.
+
+Guarantee: as on the embedded executor, whatever dies. The driver coordinates and commits; readers, user functions
+and writers run in tasks. Checkpoints have the same format on both executors.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from tidegate import faults
+from tidegate.clock import Clock
+from tidegate.runtime.checkpoint.coordinator import How
+from tidegate.runtime.job import Startup
+from tidegate.runtime.result import JobResult
+from tidegate.runtime.schedule.restart import FixedDelay
+from tidegate.runtime.spark.lease import renewing
+from tidegate.runtime.spark.session import check_spark, spark_context
+from tidegate.runtime.spark.shape import shape_of
+from tidegate.runtime.status import RunStatus
+from tidegate.runtime.supervise import Supervisor
+
+__all__ = ["SparkDriver"]
+
+
+class SparkDriver:
+    """The Spark executor; `execution.target` is the URL of the master."""
+
+    def __init__(
+        self, startup: Startup, clock: Clock, status: RunStatus, observe: Callable[[RunStatus], None]
+    ) -> None:
+        options = startup.program.options
+        self._startup = startup
+        self._clock = clock
+        self._status = status
+        self._observe = observe
+        self._stopping = threading.Event()
+        if options.faults and options.faults_dir:
+            faults.arm(faults.parse(options.faults), "jobmanager", Path(options.faults_dir))
+
+    def run(self) -> JobResult:
+        """Run to the end.
+
+        Raises:
+            ConfigError: the program does not fit into one Spark job per epoch, or there is no usable Java.
+            MissingExtraError: PySpark is not installed.
+            JobFailedError: it failed too often in a row.
+            TidegateError: it failed in a way that a restart cannot mend.
+        """
+        shape_of(self._startup.program.graph(None))
+        check_spark(os.environ)
+        self._startup.acquire()
+        with renewing(self._startup.pipeline):
+            supervisor = Supervisor(self._startup, self._clock, self._status, self._observe)
+            return supervisor.run(self._attempt)
+
+    def stop(self) -> None:
+        """Take a last checkpoint and end; may be called from a signal handler."""
+        self._stopping.set()
+
+    def _attempt(self, restart: FixedDelay) -> How:
+        # Only here: these modules need PySpark, and that it is there has been checked by now.
+        from tidegate.runtime.spark.attempt import SparkAttempt
+
+        startup = self._startup
+        start = startup.start_point()
+        with spark_context(startup.program.options.target, startup.program.name) as context:
+            attempt = SparkAttempt(
+                startup,
+                start,
+                context,
+                self._clock,
+                self._status,
+                restart,
+                self._observe,
+                self._stopping,
+            )
+            return attempt.run()

@@ -1,0 +1,72 @@
+"""What the source subtasks read next: between epochs the driver holds their splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidegate.ids import CheckpointId, OperatorUid, Subtask
+from tidegate.runtime.checkpoint.manifest import Manifest
+from tidegate.runtime.enumerators import Enumerators
+from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
+from tidegate.runtime.spark.messages import ReadOrder, TaskResult
+
+__all__ = ["Readers"]
+
+
+@dataclass(slots=True)
+class _Reader:
+    uid: OperatorUid
+    splits: tuple[bytes, ...] = ()
+    complete: bool = False
+
+
+class Readers:
+    """Stands in for the readers, which live only as long as a task."""
+
+    def __init__(self, graph: JobGraph, manifest: Manifest | None) -> None:
+        self._readers = {
+            subtask: _Reader(vertex.head.uid)
+            for vertex in graph.vertices.values()
+            if vertex.is_source
+            for subtask in vertex.subtasks
+        }
+        self._enumerators = Enumerators(graph, manifest, self._assign)
+
+    @property
+    def drained(self) -> bool:
+        """Whether everything is read and nothing more is promised."""
+        return all(reader.complete and not reader.splits for reader in self._readers.values())
+
+    def orders(self, limit: int) -> list[ReadOrder]:
+        """What to read now; who has nothing left asks its enumerator first."""
+        for subtask, reader in self._readers.items():
+            if not reader.splits and not reader.complete:
+                self._enumerators.request(reader.uid, subtask.index)
+        return [
+            ReadOrder(subtask, reader.splits, reader.complete, limit)
+            for subtask, reader in self._readers.items()
+        ]
+
+    def snapshot(self, checkpoint: CheckpointId) -> dict[OperatorUid, bytes]:
+        """What the enumerators still hold."""
+        return self._enumerators.snapshot(checkpoint)
+
+    def advance(self, results: Iterable[TaskResult]) -> None:
+        """Take the positions that a decided epoch has read to."""
+        for result in results:
+            reader = self._readers.get(result.subtask)
+            if reader is not None:
+                mine = [report for report in result.reports if report.uid == reader.uid]
+                reader.splits = tuple(split for report in mine for split in report.splits)
+
+    def close(self) -> None:
+        """Close the enumerators."""
+        self._enumerators.close()
+
+    def _assign(self, vertex: JobVertex, index: int, splits: tuple[bytes, ...] | None) -> None:
+        reader = self._readers[Subtask(vertex.id, index)]
+        if splits is None:
+            reader.complete = True
+        else:
+            reader.splits += splits

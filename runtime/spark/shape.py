@@ -1,0 +1,44 @@
+"""Which programs fit into one Spark job per epoch: sources, then at most one exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.errors import ConfigError
+from tidegate.ids import Subtask
+from tidegate.runtime.graph.job_graph import JobGraph
+
+__all__ = ["Shape", "shape_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The subtasks of the two stages; the place in its tuple is a subtask's partition."""
+
+    sources: tuple[Subtask, ...]
+    targets: tuple[Subtask, ...]
+
+    def partition(self, vertex: str, index: int) -> int:
+        """The partition of a subtask behind the exchange."""
+        return self.targets.index(Subtask(vertex, index))
+
+
+def shape_of(graph: JobGraph) -> Shape:
+    """Deal the subtasks to the stages of a job.
+
+    Raises:
+        ConfigError: an operator stands behind a second exchange.
+    """
+    for vertex in graph.vertices.values():
+        for edge in vertex.inputs:
+            if not graph.vertices[edge.source].is_source:
+                raise ConfigError(
+                    f"operator {vertex.head.name!r} (uid {vertex.id!r}) stands behind a second exchange, after "
+                    f"{edge.node!r}; on Spark an epoch has one exchange between source and sink; give the "
+                    "operators in between one key and equal parallelism, or set execution.target to embedded"
+                )
+    vertices = graph.vertices.values()
+    return Shape(
+        tuple(subtask for vertex in vertices if vertex.is_source for subtask in vertex.subtasks),
+        tuple(subtask for vertex in vertices if not vertex.is_source for subtask in vertex.subtasks),
+    )
