@@ -72,7 +72,6 @@ class KeyedModel(RuleBasedStateMachine):
         self.decided_content = Content()
         self.stores: list[KeyedStore] = []
         self.read_lists: list[list[int]] = []
-        self.stale_lists: list[list[int]] = []
         self.start(2)
 
     def start(self, parallelism: int) -> None:
@@ -110,12 +109,6 @@ class KeyedModel(RuleBasedStateMachine):
         items.append(item)
         self.read_lists.append(items)
         self.model.items.setdefault(key, []).append(item)
-
-    @rule()
-    def disturb(self) -> None:
-        """Change lists that were read before the last barrier, which does not count."""
-        for items in self.stale_lists:
-            items.append(98)
 
     @rule(key=KEYS, items=st.lists(st.integers(0, 3), max_size=2))
     def replace(self, key: Any, items: list[int]) -> None:
@@ -185,12 +178,16 @@ class KeyedModel(RuleBasedStateMachine):
     @precondition(lambda self: len(self.open_checkpoints) < 2)
     @rule(rely=st.booleans())
     def checkpoint(self, rely: bool) -> None:
-        """Reach a barrier; without `rely` the checkpoint must stand alone."""
+        """Reach a barrier; without `rely` the checkpoint must stand alone.
+
+        What was read before is changed right after, which does not count any more.
+        """
         self.numbers += 1
         number = CheckpointId(self.numbers)
         confirmed = self.decided if rely else None
         pending = [store.snapshot(number, confirmed) for store in self.stores]
-        self.stale_lists += self.read_lists
+        for items in self.read_lists:
+            items.append(98)
         self.read_lists.clear()
         content = copy.deepcopy(self.model)
         self.open_checkpoints.append(Checkpoint(number, pending, self.handles, content))
@@ -221,6 +218,14 @@ class KeyedModel(RuleBasedStateMachine):
         self.checkpoint(rely)
         while self.open_checkpoints:
             self.decide()
+
+    @rule(rely=st.booleans())
+    def fail(self, rely: bool) -> None:
+        """Take a checkpoint whose files are written and deleted again, because others declined it."""
+        while self.open_checkpoints:
+            self.decide()
+        self.checkpoint(rely)
+        self.decline(finish=True)
 
     @rule(parallelism=st.integers(1, 3))
     def rescale(self, parallelism: int) -> None:

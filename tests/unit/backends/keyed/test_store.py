@@ -207,6 +207,28 @@ def test_handles_whose_tables_differ_are_merged_by_name(open_store: Open) -> Non
         assert (whole.value_state(COUNT).value(), whole.value_state(ITEMS).value()) == (key, [key])
 
 
+def test_after_rescaling_twice_the_newest_value_of_a_key_wins(open_store: Open) -> None:
+    halves = [KeyGroupRange(0, 4), KeyGroupRange(4, 8)]
+    keys = [next(n for n in range(99) if key_group(key_bytes(n), 8) in half) for half in halves]
+    whole = open_store()
+    for key in keys:
+        whole.bind(key)
+        whole.value_state(COUNT).update(1)
+    old = saved(whole)
+    parts = []
+    for half, key in zip(halves, keys, strict=True):
+        part = open_store(old, key_groups=half)
+        part.bind(key)
+        part.value_state(COUNT).update(2)
+        parts.append(saved(part, 2, confirmed=1))
+    assert all(part.segments[0] == old.segments[0] for part in parts)
+    for order in (parts, parts[::-1]):
+        again = open_store(*order)
+        for key in keys:
+            again.bind(key)
+            assert again.value_state(COUNT).value() == 2
+
+
 def test_handles_that_disagree_about_a_type_are_refused(open_store: Open) -> None:
     handles = []
     for half, kind in ((KeyGroupRange(0, 4), Types.LONG()), (KeyGroupRange(4, 8), Types.DOUBLE())):
