@@ -15,7 +15,7 @@ from tidegate.backends.spi import Backend, CheckpointStorage, SnapshotFiles
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import Clock, new_id
 from tidegate.connectors.spi import SupportsBranch
-from tidegate.errors import ConfigError, UnavailableError
+from tidegate.errors import ConfigError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, LineageId, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.committers import Committers
@@ -94,11 +94,21 @@ class Startup:
         self.program.graph(None)
         if options.fresh and options.savepoint:
             raise ConfigError("--fresh begins anew and -s goes on from a checkpoint; give one of them")
-        before = self.pipeline.acquire(lambda: LineageId(new_id(8)), fresh=options.fresh, say=self._say)
-        if before is not None:
-            self.pipeline.archive.sweep(before.lease.run, before.retained)
-        if options.savepoint:
-            self._go_to(options.savepoint)
+        before = self.pipeline.acquire(
+            lambda: LineageId(new_id(8)),
+            fresh=options.fresh,
+            say=self._say,
+            going_back=options.savepoint is not None,
+        )
+        try:
+            if options.savepoint is not None:
+                self._go_to(options.savepoint)
+            if before is not None:
+                self.pipeline.archive.sweep(before.lease.run, self.pipeline.record.retained)
+        except BaseException:
+            with contextlib.suppress(TidegateError):
+                self.pipeline.leave("finished" if before and before.status == "finished" else "failed")
+            raise
         retained = self.pipeline.record.retained
         self.resumed_from = retained[-1].checkpoint if retained else None
 
@@ -109,15 +119,8 @@ class Startup:
             CommitFailedError: output of a decided checkpoint is partly lost.
             CommitUnknownError: it cannot be told what became of it.
         """
-        retained = self.pipeline.record.retained
-        manifest = self.pipeline.archive.load(retained[-1]) if retained else None
-        if manifest is not None and not self._settle(manifest, retained):
-            back = self.pipeline.archive.newest_settled(retained)
-            self._say(
-                f"output of checkpoint {manifest.checkpoint} was aborted; going back to {back.checkpoint if back else 'the start'}"
-            )
-            self.pipeline.go_back(back)
-            manifest = self.pipeline.archive.load(back) if back else None
+        self.pipeline.refresh()
+        manifest = self._newest()
         graph = self.program.graph(manifest)
         with contextlib.closing(self.committers(graph)) as committers:
             for uid, removed in committers.abort().items():
@@ -152,7 +155,23 @@ class Startup:
             registry=self.pipeline.archive.registry(self.pipeline.record.retained, options.retained),
         )
 
+    def _newest(self) -> Manifest | None:
+        """The newest checkpoint once its output is visible, or the one before if it never will be."""
+        retained = self.pipeline.record.retained
+        manifest = self.pipeline.archive.load(retained[-1]) if retained else None
+        if manifest is None or self._settle(manifest, retained):
+            return manifest
+        back = self.pipeline.archive.newest_settled(retained)
+        self._say(
+            f"output of checkpoint {manifest.checkpoint} was aborted; going back to {back.checkpoint if back else 'the start'}"
+        )
+        self.pipeline.go_back(back)
+        return self.pipeline.archive.load(back) if back else None
+
     def _go_to(self, path: str) -> None:
+        retained = self.pipeline.record.retained
+        if retained and not self.pipeline.archive.settled(retained[-1]):
+            self._newest()
         record = self.pipeline.record
         target = next((known for known in record.retained if path in _names(known, self.storage.url)), None)
         if target is None:
@@ -162,18 +181,21 @@ class Startup:
             )
         if target == record.retained[-1]:
             return
-        self.start_point()
         later = [known for known in record.retained if known.checkpoint > target.checkpoint]
         self._ask_sinks(target, later)
         self.pipeline.open_branch(target)
 
     def _ask_sinks(self, target: Retained, later: list[Retained]) -> None:
-        work = [
-            c for known in later for u in self.pipeline.archive.load(known).unsettled for c in u.committables
+        refusing = [
+            uid
+            for uid, node in self.program.graph(None).nodes.items()
+            if isinstance(node.payload, SupportsBranch) and node.payload.on_branch == "refuse"
         ]
-        for uid, node in self.program.graph(None).nodes.items():
+        manifests = [self.pipeline.archive.load(known) for known in later] if refusing else []
+        work = [c for manifest in manifests for u in manifest.unsettled for c in u.committables]
+        for uid in refusing:
             mine = {c for c in work if c.uid == uid}
-            if mine and isinstance(node.payload, SupportsBranch) and node.payload.on_branch == "refuse":
+            if mine:
                 raise ConfigError(
                     f"sink {uid!r} has committed {sum(c.records for c in mine)} records after checkpoint {target.checkpoint} "
                     f"({', '.join(sorted(c.describe for c in mine))}); going back would write them again; "
@@ -182,7 +204,8 @@ class Startup:
 
     def _settle(self, manifest: Manifest, retained: tuple[Retained, ...]) -> bool:
         """Commit what is unsettled; False if nothing of the oldest of it will ever be visible."""
-        unsettled = [u for u in manifest.unsettled if not self._is_settled(u.checkpoint, retained)]
+        settled = self.pipeline.archive.newest_settled(retained)
+        unsettled = [u for u in manifest.unsettled if settled is None or u.checkpoint > settled.checkpoint]
         book = ledger.Ledger()
         faults.point("restore.before-settle")
         todo = [action for u in unsettled for action in book.on(ledger.Decided(u.checkpoint, u.committables))]
@@ -203,9 +226,6 @@ class Startup:
                         raise action.error
         faults.point("restore.after-settle")
         return True
-
-    def _is_settled(self, checkpoint: CheckpointId, retained: tuple[Retained, ...]) -> bool:
-        return any(r.checkpoint == checkpoint and self.pipeline.archive.settled(r) for r in retained)
 
     def _commit(
         self, work: tuple[Committable, ...], committers: Committers

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tidegate.clock import Clock
-from tidegate.errors import FencedError, JobFailedError, TidegateError
+from tidegate.errors import JobFailedError, TidegateError
 from tidegate.runtime.checkpoint.coordinator import How
 from tidegate.runtime.checkpoint.pipeline import Status
 from tidegate.runtime.job import Startup
@@ -57,7 +57,7 @@ class Supervisor:
             except TidegateError as error:
                 self._after_failure(error)
             except BaseException:
-                self._status.become("failed")
+                self._give_up()
                 raise
         ended: Status = "finished" if how == "finish" else "stopped"
         self._startup.pipeline.leave(ended)
@@ -68,10 +68,7 @@ class Supervisor:
     def _after_failure(self, error: TidegateError) -> None:
         delay_ms = self._restart.failed() if worth_restarting(error) else None
         if delay_ms is None:
-            self._status.become("failed")
-            self._observe(self._status)
-            with contextlib.suppress(FencedError):
-                self._startup.pipeline.leave("failed")
+            self._give_up()
             if not worth_restarting(error):
                 raise error
             name = self._startup.program.name
@@ -80,3 +77,10 @@ class Supervisor:
         self._status.note("restart", str(error))
         self._observe(self._status)
         self._clock.sleep(delay_ms / 1000)
+
+    def _give_up(self) -> None:
+        self._status.become("failed")
+        self._observe(self._status)
+        # A storage that fails or another owner must not hide why the run ends.
+        with contextlib.suppress(TidegateError):
+            self._startup.pipeline.leave("failed")

@@ -8,6 +8,7 @@ import msgspec
 
 from tidegate import faults
 from tidegate.backends.spi import Blobs, Decisions
+from tidegate.errors import StateCorruptError
 from tidegate.ids import CheckpointId, RunId
 from tidegate.runtime.checkpoint.manifest import (
     Manifest,
@@ -70,10 +71,15 @@ class Archive:
 
     def sweep(self, run: RunId, retained: Sequence[Retained]) -> int:
         """Delete what a run that is over left behind and no retained checkpoint refers to; returns how many files."""
-        kept = {metadata_name(known.run, known.checkpoint) for known in retained}
-        kept = kept.union(*(files_of(self.load(known)) for known in retained))
+        kept = {
+            name(known.run, known.checkpoint) for known in retained for name in (metadata_name, settled_name)
+        }
+        try:
+            kept = kept.union(*(files_of(self.load(known)) for known in retained))
+        except StateCorruptError:
+            return 0  # nobody knows which files a damaged checkpoint refers to
         names = [*self._blobs.list(f"{run}/shared/"), *self._blobs.list(f"{run}/chk-")]
-        left = [name for name in names if name not in kept and not name.endswith("/_settled")]
+        left = [name for name in names if name not in kept]
         self._blobs.delete(left)
         return len(left)
 
@@ -81,5 +87,9 @@ class Archive:
         """The files of these checkpoints, for the coordinator to go on counting."""
         registry = FileRegistry(keep)
         for known in retained:
-            registry.decided(known.checkpoint, files_of(self.load(known)))
+            try:
+                files = files_of(self.load(known))
+            except StateCorruptError:
+                files = frozenset()  # a damaged old checkpoint keeps nobody from going on from a newer one
+            registry.decided(known.checkpoint, files)
         return registry

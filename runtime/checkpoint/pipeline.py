@@ -18,7 +18,7 @@ from tidegate.clock import Clock
 from tidegate.errors import ConfigError, FencedError, InternalError, StateFormatError
 from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Archive, Retained
-from tidegate.runtime.checkpoint.manifest import metadata_name
+from tidegate.runtime.checkpoint.manifest import metadata_name, settled_name
 from tidegate.runtime.checkpoint.retention import Release
 from tidegate.twophase.fencing import LEASE_MS, Lease, Take, Wait, judge
 from tidegate.twophase.process import alive, this_process
@@ -73,9 +73,16 @@ class Pipeline:
         return self._record
 
     def acquire(
-        self, new_lineage: Callable[[], LineageId], *, fresh: bool, say: Callable[[str], None]
+        self,
+        new_lineage: Callable[[], LineageId],
+        *,
+        fresh: bool,
+        say: Callable[[str], None],
+        going_back: bool = False,
     ) -> Record | None:
         """Become the owner; returns the record of the run before, None if this is a new lineage.
+
+        A finished lineage is only gone on with when `going_back` to a checkpoint of it.
 
         Raises:
             ConfigError: a live process owns it, or `fresh` would forget decided work.
@@ -85,11 +92,25 @@ class Pipeline:
         me = msgspec.structs.replace(me, term=term)
         if fresh and current is not None:
             self._refuse_to_forget(current)
-        if current is None or fresh or current.status == "finished":
+        if current is None or fresh or (current.status == "finished" and not going_back):
             self._swap(Record(VERSION, new_lineage(), Branch(0), "running", me, CheckpointId(0)))
             return None
         self._swap(msgspec.structs.replace(current, lease=me, status="running", renewals=0))
         return current
+
+    def refresh(self) -> None:
+        """Learn what became of a swap whose answer was lost; called before a restart relies on the record.
+
+        Raises:
+            FencedError: somebody else owns the pipeline.
+        """
+        with self._lock:
+            record, tag = self._read()
+            if record is None or record.lease != self.record.lease:
+                raise self._fenced(record)
+            self._tag, self._record = tag, record
+            # What was read may not be durable yet; what is swapped on top of it is.
+            self._swap(msgspec.structs.replace(record, renewals=record.renewals + 1))
 
     def decide(self, checkpoint: CheckpointId) -> None:
         """Make a checkpoint the newest.
@@ -112,7 +133,8 @@ class Pipeline:
             kept = tuple(known for known in self.record.retained if known not in dropped)
             if dropped:
                 self._swap(msgspec.structs.replace(self.record, retained=kept))
-        self._blobs.delete([*release.files, *(metadata_name(old.run, old.checkpoint) for old in dropped)])
+        names = [name(old.run, old.checkpoint) for old in dropped for name in (metadata_name, settled_name)]
+        self._blobs.delete([*release.files, *names])
 
     def go_back(self, to: Retained | None) -> None:
         """Forget the decided checkpoints after `to`: nothing of them is visible nor ever will be."""
@@ -203,8 +225,11 @@ class Pipeline:
         if decision is None:
             raise InternalError(f"{self._name} vanished after it was swapped")
         if decision.data != data:
-            owner = msgspec.msgpack.decode(decision.data, type=Record).lease
-            raise FencedError(
-                f"pipeline {self.id!r} is now owned by run {owner.run} (pid {owner.pid} on {owner.host}); run {self.run} stops"
-            )
+            raise self._fenced(msgspec.msgpack.decode(decision.data, type=Record))
         self._tag, self._record = decision.tag, record
+
+    def _fenced(self, record: Record | None) -> FencedError:
+        owner = (
+            f"run {record.lease.run} (pid {record.lease.pid} on {record.lease.host})" if record else "nobody"
+        )
+        return FencedError(f"pipeline {self.id!r} is now owned by {owner}; run {self.run} stops")

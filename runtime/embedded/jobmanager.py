@@ -57,14 +57,18 @@ class JobManager:
         self._cluster = InlineCluster(self._clock) if self._inline else ProcessCluster()
         if self._stopping:
             self._cluster.heard.put(StopRequested())
-        attempt = Attempt(
-            self._startup,
-            start,
-            self._cluster,
-            workers,
-            self._clock,
-            self._status,
-            restart,
-            self._observe,
-        )
+        try:
+            attempt = Attempt(
+                self._startup,
+                start,
+                self._cluster,
+                workers,
+                self._clock,
+                self._status,
+                restart,
+                self._observe,
+            )
+        except BaseException:
+            self._cluster.close(gracefully=False)
+            raise
         return attempt.run()
