@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -112,8 +113,9 @@ def _show_the_way(workspace: Workspace, plan: Plan) -> None:
         f"         {workspace.output}/  the files; {workspace.log}: what the job said\n"
         f"         {job}  the pipeline"
     )
-    other = "tidegate demo" if plan.sabotaged else "tidegate demo --sabotage"
-    print(f"try      {other}\n         tidegate demo --seed {plan.seed} for the same plan of kills")
+    program = "tidegate" if shutil.which("tidegate") else sys.argv[0]
+    print(f"try      {program} demo{'' if plan.sabotaged else ' --sabotage'}")
+    print(f"         {program} demo --seed {plan.seed}  for the same plan of kills")
 
 
 def _report(plan: Plan, scenario: Scenario, found: Audit) -> dict[str, object]:

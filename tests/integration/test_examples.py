@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+
+
+def run(name: str, directory: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-P", str(EXAMPLES / name), *arguments],
+        cwd=directory,
+        env={**os.environ, "XDG_STATE_HOME": str(directory / "state")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def records(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in directory.glob("*.jsonl") for line in file.read_text().splitlines()]
+
+
+def test_first_steps_adds_up_each_account_once(tmp_path: Path) -> None:
+    said = run("first_steps.py", tmp_path)
+
+    totals = Counter((each["account"], each["total"]) for each in records(tmp_path / "totals"))
+    assert totals == Counter(
+        {(account, amount * n): 1 for account, amount in (("ann", 5), ("bob", 7)) for n in range(1, 1001)}
+    )
+    assert "state='finished'" in said
+
+
+def test_first_steps_is_the_program_on_the_first_page() -> None:
+    page = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    pasted = page.partition("```python run\n")[2].partition("```")[0]
+    _docstring, *program = ast.parse((EXAMPLES / "first_steps.py").read_text(encoding="utf-8")).body
+
+    assert [ast.unparse(each) for each in program] == [ast.unparse(each) for each in ast.parse(pasted).body]
+    assert sum(bool(line.strip()) for line in pasted.splitlines()) <= 15
+
+
+def test_running_totals_writes_each_payment_once(tmp_path: Path) -> None:
+    said = run("running_totals.py", tmp_path, "3000")
+
+    written = records(tmp_path / "payments-out")
+    assert sorted(each["id"] for each in written) == list(range(3_000))
+    last = {each["account"]: each for each in sorted(written, key=lambda each: each["count"])}
+    assert sum(each["count"] for each in last.values()) == 3_000
+    assert sum(each["total"] for each in last.values()) == sum(n * 17 % 1000 for n in range(3_000))
+    assert said.startswith("finished from the start: read 3,000 payments in ")
+
+
+@pytest.mark.parametrize("target", ["embedded", "inline"])
+def test_unpaid_orders_raise_alerts_at_their_own_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    monkeypatch.setenv("TIDEGATE_EXECUTION_TARGET", target)
+
+    assert run("alerts_with_timers.py", tmp_path).splitlines() == [
+        "order 2 was not paid by minute 33",
+        "order 4 was not paid by minute 50",
+    ]
