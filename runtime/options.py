@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tidegate.options import Layer, from_environ, from_toml, option
+from tidegate.errors import ConfigError
+from tidegate.options import Layer, as_mapping, from_environ, from_toml, option
 
 __all__ = ["JobOptions", "Progress", "client_layers", "default_root", "set_command_line"]
 
 Progress = Literal["auto", "plain", "json", "off"]
+
+_FROM_ZERO = ("restart-strategy.", "state.backend.fs.memory-threshold", "state.cache.entries")
 
 _command_line = Layer("command line", {})
 
@@ -60,6 +63,12 @@ class JobOptions:
     )
     faults: str = option("testing.faults", "", "crash points, for tests of recovery")
     faults_dir: str | None = option("testing.faults-dir", None, "where crash points leave their witness")
+
+    def __post_init__(self) -> None:
+        for key, value in as_mapping(self).items():
+            least = 0 if key.startswith(_FROM_ZERO) else 1
+            if type(value) is int and value < least:
+                raise ConfigError(f"option {key!r} is out of range; got {value}; expected at least {least}")
 
 
 def client_layers(environ: Mapping[str, str], directory: Path) -> tuple[Layer, ...]:

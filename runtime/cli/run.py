@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import runpy
 import sys
 import traceback
@@ -14,12 +15,23 @@ from tidegate.runtime import options
 
 __all__ = ["register", "run"]
 
+_OWN = re.compile(r"(?P<flag>--fresh)|(?:-[sD]|--savepoint(?==|$)=?)(?P<value>.*)", re.DOTALL)
+
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `run` to the commands."""
     parser = subparsers.add_parser("run", help="run a program")
-    parser.add_argument("job", help="the program's file")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the program itself takes")
+    _add_settings(parser)
+    parser.add_argument("job", help="the program's file; settings may follow it, too")
+    parser.add_argument(
+        "arguments",
+        nargs=argparse.REMAINDER,
+        help="what the program itself takes, behind -- if it looks like ours",
+    )
+    parser.set_defaults(run=run)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-s", "--savepoint", metavar="CHECKPOINT", help="go on from this checkpoint, by number or path"
     )
@@ -27,7 +39,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "-D", dest="settings", metavar="KEY=VALUE", action="append", default=[], help="any setting"
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,13 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     job = Path(arguments.job)
     if not job.is_file():
         raise ConfigError(f"{job} is no file; expected the program to run")
-    settings = list(arguments.settings)
-    if arguments.savepoint is not None:
-        settings.append(f"execution.savepoint.path={arguments.savepoint}")
-    if arguments.fresh:
-        settings.append("execution.fresh=true")
-    options.set_command_line(from_assignments(settings))
-    sys.argv = [str(job), *arguments.arguments]
+    behind, own = _split(arguments.arguments)
+    options.set_command_line(from_assignments([*_settings(arguments), *_settings(behind)]))
+    sys.argv = [str(job), *own]
     sys.path.insert(0, str(job.resolve().parent))
     try:
         runpy.run_path(str(job), run_name="__main__")
@@ -55,9 +62,33 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _split(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Settings that directly follow the program's file, and what is the program's own."""
+    parser = argparse.ArgumentParser(prog="tidegate run", add_help=False, allow_abbrev=False)
+    _add_settings(parser)
+    end = 0
+    while end < len(arguments) and (taken := _OWN.fullmatch(arguments[end])) is not None:
+        end += 1 if taken["value"] or taken["flag"] else 2
+    own = arguments[end:]
+    return parser.parse_args(arguments[:end]), own[1:] if own[:1] == ["--"] else own
+
+
+def _settings(arguments: argparse.Namespace) -> list[str]:
+    settings = list(arguments.settings)
+    if arguments.savepoint is not None:
+        settings.append(f"execution.savepoint.path={arguments.savepoint}")
+    if arguments.fresh:
+        settings.append("execution.fresh=true")
+    return settings
+
+
 def _show_user_failure(error: BaseException | None) -> None:
     """The user's own traceback, without the frames that carried it here."""
     while isinstance(error, JobFailedError):
         error = error.__cause__
-    if isinstance(error, UserCodeError) and error.__cause__ is not None:
+    if not isinstance(error, UserCodeError):
+        return
+    if error.__cause__ is not None:
         traceback.print_exception(error.__cause__, chain=False)
+    for note in getattr(error, "__notes__", ()):
+        print(note, file=sys.stderr)
