@@ -24,6 +24,7 @@ from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.embedded.deploy import pack_vertices
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.schedule.restart import FixedDelay
+from tidegate.runtime.shipping import pack_main_classes
 from tidegate.runtime.spark.jobs import EpochJobs
 from tidegate.runtime.spark.messages import Order, TaskResult
 from tidegate.runtime.spark.readers import Readers
@@ -62,7 +63,7 @@ class SparkAttempt:
         self._observe = observe
         self._stopping = stopping
         self._shape = shape_of(start.graph)
-        self._vertices = pack_vertices(start.graph)
+        self._vertices, self._main_classes = pack_vertices(start.graph), pack_main_classes()
         self._attempt = new_id(8)
         self._coordinator: CheckpointCoordinator = startup.coordinator(start.graph, start, interval_ms=0)
         self._writer = CheckpointWriter(startup.pipeline, start.graph, start.checkpoint, clock)
@@ -166,6 +167,7 @@ class SparkAttempt:
         return Order(
             shape=self._shape,
             vertices=self._vertices,
+            main_classes=self._main_classes,
             checkpoint=trigger.checkpoint,
             confirmed=trigger.confirmed,
             restored=self._restored,

@@ -24,6 +24,7 @@ class Order:
 
     shape: Shape
     vertices: Mapping[str, bytes]
+    main_classes: bytes
     checkpoint: CheckpointId
     confirmed: CheckpointId | None
     restored: Mapping[Subtask, Mapping[OperatorUid, RestoredOperator]]

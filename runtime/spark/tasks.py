@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import cloudpickle
 from pyspark import TaskContext
 
 from tidegate import faults
@@ -29,6 +28,7 @@ from tidegate.runtime.embedded.wire import EdgeWire, Frame, decode
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.chain import OperatorChain
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.spark.clock import EpochClock
 from tidegate.runtime.spark.messages import Header, Order, Outcome, Parcel, ReadOrder, TaskResult
 from tidegate.runtime.spark.reading import read_splits
@@ -74,7 +74,7 @@ class _Task:
     def __init__(self, order: Order, subtask: Subtask, directory: Path) -> None:
         self.id = _task_id()
         self.subtask = subtask
-        self.vertex: JobVertex = cloudpickle.loads(order.vertices[subtask.vertex])
+        self.vertex: JobVertex = unpack(order.vertices[subtask.vertex])
         vertex, blobs = self.vertex, order.storage.blobs
         files = StorageFiles(blobs, f"{order.run}/shared", order.options.inline_bytes)
         self.env = ChainEnvironment(
@@ -158,12 +158,9 @@ def _execute(
     order: Order, partition: int, subtask: Subtask, work: Callable[[_Task], TaskResult]
 ) -> TaskResult:
     """Run a subtask in a directory of its own; what it raises becomes its result."""
-    sys.path.extend(entry for entry in order.path if entry not in sys.path)
-    # Worker processes serve many jobs, so a job without crash points forgets those of others.
-    armed = faults.parse(order.options.faults) if order.options.faults_dir else ()
-    faults.arm(armed, f"taskmanager-{partition}", Path(order.options.faults_dir or tempfile.gettempdir()))
     directory = Path(tempfile.mkdtemp(prefix="tidegate-state-"))
     try:
+        _settle_in(order, partition)
         return work(_Task(order, subtask, directory))
     except TidegateError as error:
         return TaskResult(subtask, _task_id(), error=error)
@@ -172,6 +169,17 @@ def _execute(
         return TaskResult(subtask, _task_id(), error=failure)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _settle_in(order: Order, partition: int) -> None:
+    """Make this process one of the program's: worker processes serve many jobs, one task at a time."""
+    sys.path.extend(entry for entry in order.path if entry not in sys.path)
+    adopt_main_classes(order.main_classes)
+    options = order.options
+    if options.faults and options.faults_dir:
+        faults.arm(faults.parse(options.faults), f"taskmanager-{partition}", Path(options.faults_dir))
+    else:
+        faults.disarm()
 
 
 def _task_id() -> int:
