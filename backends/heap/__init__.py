@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tidegate.backends.heap.backend import HeapBackend as HeapBackend
-from tidegate.backends.heap.backend import HeapOptions as HeapOptions
+from tidegate.backends.heap.backend import HeapBackend as HeapBackend, HeapOptions as HeapOptions
 
 __all__ = ["HeapBackend", "HeapOptions"]

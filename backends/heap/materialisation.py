@@ -57,9 +57,10 @@ class MemoryMaterialisation(Materialisation):
         """Write into the top layer."""
         self._fold()
         self._sorted = None
-        self._layers[-1].update(entries)
         if len(self._layers) == 1:
-            _drop_removed(self._layers[0], entries)
+            _write_through(self._layers[0], entries)
+        else:
+            self._layers[-1].update(entries)
 
     def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
         """Entries of a range, of the moment of the call."""
@@ -83,8 +84,7 @@ class MemoryMaterialisation(Materialisation):
             return
         bottom, *rest = self._layers
         for layer in rest:
-            bottom.update(layer)
-            _drop_removed(bottom, layer.items())
+            _write_through(bottom, layer.items())
         self._layers = [bottom]
 
 
@@ -148,7 +148,10 @@ def _newest(layers: Sequence[_Layer], at: Address) -> bytes | None:
     return None
 
 
-def _drop_removed(layer: _Layer, entries: Iterable[Entry]) -> None:
+def _write_through(bottom: _Layer, entries: Iterable[Entry]) -> None:
+    """Below the lowest layer nothing is hidden, so a removal needs no mark."""
     for at, value in entries:
-        if value is None and layer.get(at) is None:
-            layer.pop(at, None)
+        if value is None:
+            bottom.pop(at, None)
+        else:
+            bottom[at] = value

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tidegate.backends.keyed.descriptors import StateDescriptor as StateDescriptor
-from tidegate.backends.keyed.descriptors import ValueStateDescriptor as ValueStateDescriptor
+from tidegate.backends.keyed.descriptors import (
+    StateDescriptor as StateDescriptor,
+    ValueStateDescriptor as ValueStateDescriptor,
+)
 from tidegate.backends.keyed.row import ValueState as ValueState
 from tidegate.backends.keyed.snapshot import PendingSnapshot as PendingSnapshot
 from tidegate.backends.keyed.store import KeyedStore as KeyedStore

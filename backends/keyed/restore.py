@@ -7,6 +7,7 @@ rewritten on the way.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -97,7 +98,11 @@ def _moved_slots(table: StateTable, handle: KeyedHandle, segments: Sequence[Segm
 
 def _read_base(base: BaseHandle, context: BackendContext, number: int) -> Iterator[Entry]:
     writer: Backend = load("tidegate.backends", base.backend)()
-    yield from writer.read(base, _within(context, f"restore-{number}", {}))
+    scratch = _within(context, f"restore-{number}", {})
+    try:
+        yield from writer.read(base, scratch)
+    finally:
+        shutil.rmtree(scratch.directory)
 
 
 def _restricted(entries: Iterable[Entry], key_groups: KeyGroupRange) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ of a checkpoint that was not decided, because such files may be deleted at any t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from tidegate.backends.keyed.log import ChangeLog
@@ -33,12 +33,14 @@ class PendingSnapshot:
         self,
         files: SnapshotFiles,
         previous: KeyedHandle,
-        segment: Segment,
+        table: tuple[StateEntry, ...],
+        changes: Mapping[Address, bytes | None],
         cut: Cut | None,
     ) -> None:
         self._files = files
         self._previous = previous
-        self._segment = segment
+        self._table = table
+        self._changes = changes
         self._cut = cut
         self.handle: KeyedHandle | None = None
 
@@ -57,8 +59,9 @@ class PendingSnapshot:
             finally:
                 self._cut.release()
         # The state table is read from a segment, so a new base is followed by one even if it is empty.
-        if self._segment.entries or self._cut is not None:
-            segments = (*segments, self._files.store(encode_segment(self._segment)))
+        if self._changes or self._cut is not None:
+            segment = Segment(self._table, sorted(self._changes.items()))
+            segments = (*segments, self._files.store(encode_segment(segment)))
         self.handle = KeyedHandle(self._previous.key_groups, base, segments)
         return self.handle
 
@@ -100,14 +103,10 @@ class History:
         previous = self._confirm(confirmed)
         changes = self._log.since(None if previous is self._restored else confirmed)
         if previous is None or changes is None or self._base_is_due(previous, changes):
-            pending = PendingSnapshot(
-                files,
-                previous or KeyedHandle(self._key_groups, None, ()),
-                Segment(table, []),
-                cut(checkpoint),
-            )
+            alone = KeyedHandle(self._key_groups, None, ())
+            pending = PendingSnapshot(files, previous or alone, table, {}, cut(checkpoint))
         else:
-            pending = PendingSnapshot(files, previous, Segment(table, sorted(changes.items())), None)
+            pending = PendingSnapshot(files, previous, table, changes, None)
         self._taken[checkpoint] = pending
         return pending
 

@@ -139,7 +139,10 @@ class BackendSuite:
         entries: list[Entry] = [*content(5).items(), (at(1, b"k1"), None)]
         opened = bench.filled(entries)
         before = everything(opened)
-        opened.apply(entries)
+        opened.apply(iter(entries))
+        assert everything(opened) == before
+        opened.cut(CheckpointId(1)).release()
+        opened.apply(iter(entries))
         assert everything(opened) == before
 
     def test_scan_is_ascending_and_half_open(self, bench: BackendBench) -> None:

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tidegate.backends.keyed.address import Parts, address, after, group_of, range_bounds, split, state_prefix
 from tidegate.errors import StateCorruptError

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -252,6 +253,18 @@ def test_another_backend_takes_state_over(open_store: Open, storage: MemoryStora
         saved(store, 1)
         handle = (saved(store, 2, confirmed=None),)
         assert handle[0].base is None or handle[0].base.backend == backend.name
+
+
+def test_what_taking_a_base_over_needed_is_removed(open_store: Open, tmp_path: Path) -> None:
+    store = open_store(backend=RocksDBBackend())
+    store.bind("a")
+    store.value_state(COUNT).update(1)
+    saved(store, 1)
+    saved(store, 2, confirmed=1)
+    based = saved(store, 3)
+    assert based.base is not None
+    open_store(based, backend=HeapBackend())
+    assert [path.name for path in (tmp_path / "1").iterdir()] == ["store"]
 
 
 def test_a_base_without_a_table_is_refused(open_store: Open) -> None:
