@@ -32,7 +32,7 @@ def demo(directory: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*command, "--records", str(RECORDS), "--seed", "1", *options],
         cwd=directory.parent,
-        env={"PATH": "/usr/bin:/bin"},
+        env={"PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "ascii"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import shutil
@@ -60,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
     seed = int(new_id(4), 16) if arguments.seed is None else arguments.seed
     plan = Plan(arguments.records, seed, arguments.sabotage)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without blocks and crosses shows question marks
     with claim(arguments.directory) as workspace, _ended_by_sigterm():
         return _demo(plan, workspace)
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveScreen", "PlainScreen", "Screen", "open_screen"]
 
-_EVERY_S: Final = 2.0
+_PLAIN_EVERY_S: Final = 2.0
+_LIVE_EVERY_S: Final = 0.25
 _RATE_OVER_S: Final = 1.0
 
 
@@ -44,7 +45,7 @@ class PlainScreen:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._next_s = _EVERY_S
+        self._next_s = _PLAIN_EVERY_S
 
     def __enter__(self) -> Self:
         return self
@@ -61,7 +62,7 @@ class PlainScreen:
     def show(self, timeline: Timeline, now_s: float) -> None:
         """A line if it is time for one."""
         if now_s >= self._next_s:
-            self._next_s = now_s + _EVERY_S
+            self._next_s = now_s + _PLAIN_EVERY_S
             self.say(f"{now_s:5.1f} s  {status_line(timeline, now_s)}")
 
 
@@ -72,7 +73,9 @@ class LiveScreen:
         from rich.console import Console
         from rich.live import Live
 
-        self._live = Live(console=Console(file=out, highlight=False), refresh_per_second=10, transient=True)
+        console = Console(file=out, highlight=False)
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._next_s = 0.0
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -89,8 +92,10 @@ class LiveScreen:
         self._live.console.print(text, style=style, markup=False)
 
     def show(self, timeline: Timeline, now_s: float) -> None:
-        """Draw the panel."""
-        self._live.update(self._panel(timeline, now_s))
+        """Draw the panel if it is time to."""
+        if now_s >= self._next_s:
+            self._next_s = now_s + _LIVE_EVERY_S
+            self._live.update(self._panel(timeline, now_s), refresh=True)
 
     def _panel(self, timeline: Timeline, now_s: float) -> RenderableType:
         from rich.panel import Panel

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -127,6 +128,6 @@ def test_a_terminal_gets_a_live_panel_that_is_gone_at_the_end(
 
 
 def test_a_terminal_without_rich_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "rich.console", None)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
 
     assert isinstance(open_screen(Terminal()), PlainScreen)
