@@ -1,0 +1,133 @@
+"""One Spark for all tests, and a job that runs on it, in a process of its own, or on the embedded executor."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tidegate.backends.storage import open_storage
+from tidegate.connectors.base import RangeSplit
+from tidegate.runtime.checkpoint.manifest import decode
+from tidegate.runtime.checkpoint.pipeline import Record
+from tidegate.runtime.result import JobResult
+from tidegate.runtime.spark.session import spark_context
+
+PROGRAM = Path(__file__).parent / "programs" / "totals.py"
+
+
+@dataclass
+class Job:
+    """The totals program with its own checkpoints and output."""
+
+    directory: Path
+    count: int = 600
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, target: str = "local[2]", *, before: Callable[[Any], Any] | None = None) -> JobResult:
+        """Run in this process."""
+        program = runpy.run_path(str(PROGRAM))
+        more = () if before is None else (before,)
+        result: JobResult = program["run"](str(self.output), self.count, self._settings(target), *more)
+        return result
+
+    def start(self, target: str = "local[2]") -> subprocess.Popen[str]:
+        """Run in a process of its own."""
+        settings = json.dumps(self._settings(target))
+        command = [sys.executable, "-P", str(PROGRAM), str(self.output), str(self.count), settings]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def arm(self, point: str) -> None:
+        """Make a process of the following runs die at a point, once."""
+        self.settings |= {"testing.faults": point, "testing.faults-dir": str(self.directory / "witnesses")}
+
+    def kill_at(self, point: str, target: str = "local[2]") -> None:
+        """Run in a process of its own, which must die at the point."""
+        self.arm(f"jobmanager/{point}")
+        process = self.start(target)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == -signal.SIGKILL, said
+        assert self.victim(point) == process.pid
+
+    def victim(self, point: str) -> int:
+        """The process that died at the point."""
+        (witness,) = (self.directory / "witnesses").glob(f"*-{point.partition('@')[0]}")
+        return int(witness.read_text().split()[0])
+
+    @property
+    def output(self) -> Path:
+        return self.directory / "output"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Everything that is visible."""
+        files = self.output.glob("part-*")
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+    def balances(self) -> dict[str, int]:
+        """The last total of each account."""
+        rows = sorted(self.rows(), key=lambda row: row["total"])
+        return {row["account"]: row["total"] for row in rows}
+
+    def unread(self) -> int:
+        """How many records lie behind the positions of the newest decided checkpoint."""
+        storage = open_storage(str(self.directory / "state"))
+        assert storage.decisions is not None
+        decision = storage.decisions.read("totals/latest")
+        assert decision is not None
+        newest = msgspec.msgpack.decode(decision.data, type=Record).retained[-1]
+        with storage.blobs.open(f"{newest.run}/chk-{newest.checkpoint}/_metadata") as file:
+            manifest = decode(file.read(), "newest")
+        (source,) = [operator for operator in manifest.operators if operator.coordinator is not None]
+        waiting = msgspec.msgpack.decode(source.coordinator)["splits"]
+        splits = [msgspec.msgpack.decode(split, type=RangeSplit) for split in source.splits]
+        splits += [msgspec.convert(split, RangeSplit) for split in waiting]
+        return sum(len(split.head(self.count)) for split in splits)
+
+    def audit(self) -> list[str]:
+        """What is wrong with the output: every record shall be there once, every total be a running sum."""
+        seen, wrong = Counter(row["id"] for row in self.rows()), []
+        wrong += [f"record {number} is there {seen[number]} times" for number in seen if seen[number] > 1]
+        wrong += [f"record {number} is missing" for number in range(self.count) if number not in seen]
+        running: Counter[str] = Counter()
+        for row in sorted(self.rows(), key=lambda row: row["total"]):
+            running[row["account"]] += row["amount"]
+            if running[row["account"]] != row["total"]:
+                wrong.append(f"{row['account']}: total {row['total']} for {running[row['account']]}")
+        return wrong
+
+    def _settings(self, target: str) -> dict[str, Any]:
+        return {
+            "execution.target": target,
+            "execution.spark.epoch-records": 100,
+            "execution.checkpointing.interval": "100 ms",
+            "state.checkpoints.dir": str(self.directory / "state"),
+            "parallelism.default": 2,
+            "pipeline.progress": "off",
+            **self.settings,
+        }
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Starts Spark for all tests of the session; where it keeps what it shuffles."""
+    directory = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_DIRS", str(directory))
+        with spark_context("local[2]", "tests"):
+            yield directory
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """A fresh job."""
+    return Job(tmp_path)

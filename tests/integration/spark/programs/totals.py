@@ -1,0 +1,45 @@
+"""Running totals over a generated stream; every row says which processes it passed. Run as a script it reads its
+settings from the command line and prints the result."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from typing import Any
+
+from tidegate.common import Types
+from tidegate.connectors.files import FileSink
+from tidegate.connectors.generator import GeneratorSource
+from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
+
+
+class Totals(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG(), 0))
+
+    def process_element(self, value, ctx):
+        self.total.update(self.total.value() + value["amount"])
+        yield {**value, "total": self.total.value(), "worked_by": os.getpid()}
+
+
+def payment(number: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "account": f"account-{number * 7919 % 97}",
+        "amount": number % 13 + 1,
+        "read_by": os.getpid(),
+    }
+
+
+def run(directory: str, count: int, settings: dict[str, Any], before=lambda value: value) -> Any:
+    env = StreamExecutionEnvironment.get_execution_environment(settings)
+    stream = env.from_source(GeneratorSource(payment, count=count, splits=3)).map(before)
+    totals = stream.key_by(lambda value: value["account"]).process(Totals())
+    totals.sink_to(FileSink(directory)).uid("files")
+    return env.execute("totals")
+
+
+if __name__ == "__main__":
+    print(json.dumps(dataclasses.asdict(run(sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])))))

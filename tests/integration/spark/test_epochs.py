@@ -1,0 +1,38 @@
+"""Programs on Spark do what they do on the other executors, in processes of Spark."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb", "filesystem"])
+def test_totals_equal_those_of_the_inline_executor(job, tmp_path: Path, backend: str) -> None:
+    job.settings["state.backend.type"] = backend
+    expected = type(job)(tmp_path / "inline", job.count)
+    expected.run("inline")
+
+    result = job.run()
+
+    assert job.audit() == []
+    assert job.balances() == expected.balances()
+    assert sorted(row["id"] for row in job.rows()) == sorted(row["id"] for row in expected.rows())
+    assert (result.state, result.records, result.restarts) == ("finished", 600, 0)
+
+
+def test_an_epoch_reads_no_more_than_it_may_and_the_end_takes_one_more(job) -> None:
+    # Three splits of 200 records: one reader gets two of them, so it takes four epochs of 100.
+    assert job.run().checkpoint == 5
+
+
+def test_user_functions_run_in_processes_of_spark_alone(job) -> None:
+    job.run()
+
+    read_by = {row["read_by"] for row in job.rows()}
+    worked_by = {row["worked_by"] for row in job.rows()}
+    assert os.getpid() not in read_by | worked_by
+    assert len(read_by | worked_by) >= 2
