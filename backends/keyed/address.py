@@ -14,6 +14,7 @@ Example:
 
 from __future__ import annotations
 
+import struct
 from typing import Final, NamedTuple
 
 from tidegate.backends.spi import Address
@@ -37,7 +38,9 @@ ROWS: Final = 0
 EVENT_TIMERS: Final = 1
 PROCESSING_TIMERS: Final = 2
 
+_PREFIX: Final = struct.Struct(">HH")
 _END: Final = b"\0\0"
+_NO_TAIL: Final = _END + _END
 _ESCAPED_ZERO: Final = b"\0\xff"
 
 
@@ -53,7 +56,8 @@ class Parts(NamedTuple):
 
 def address(key_group: int, state: int, key: bytes, namespace: bytes = b"", subkey: bytes = b"") -> Address:
     """The address of one entry."""
-    return state_prefix(key_group, state) + _escape(key) + _escape(namespace) + _escape(subkey)
+    tail = _escape(namespace) + _escape(subkey) if namespace or subkey else _NO_TAIL
+    return _PREFIX.pack(key_group, state) + _escape(key) + tail
 
 
 def split(at: Address) -> Parts:
@@ -70,7 +74,8 @@ def split(at: Address) -> Parts:
             "restore an older checkpoint"
         )
     key, namespace, subkey = (part.replace(_ESCAPED_ZERO, b"\0") for part in parts[:3])
-    return Parts(group_of(at), int.from_bytes(at[2:4], "big"), key, namespace, subkey)
+    key_group, state = _PREFIX.unpack_from(at)
+    return Parts(key_group, state, key, namespace, subkey)
 
 
 def group_of(at: Address) -> int:
@@ -80,7 +85,7 @@ def group_of(at: Address) -> int:
 
 def state_prefix(key_group: int, state: int) -> bytes:
     """What the addresses of one state in one key group start with."""
-    return key_group.to_bytes(2, "big") + state.to_bytes(2, "big")
+    return _PREFIX.pack(key_group, state)
 
 
 def range_bounds(key_groups: KeyGroupRange) -> tuple[bytes, bytes]:

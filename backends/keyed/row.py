@@ -95,8 +95,9 @@ class RowCodec:
 
     def unpack(self, data: bytes | None) -> list[Any]:
         """The slots of a stored row, not decoded, at least as many as are declared."""
-        parts = unpack_slots(data) if data is not None else []
-        values: list[Any] = [None if part is None else Raw(part) for part in parts]
+        if data is None:
+            return [None] * self.width
+        values: list[Any] = [None if part is None else Raw(part) for part in unpack_slots(data)]
         values.extend([None] * (self.width - len(values)))
         return values
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.backends.rocksdb import RocksDBBackend
-from tidegate.backends.spi import BackendContext, Chunk, StoredChunk
+from tidegate.backends.spi import BackendContext, BaseHandle, Chunk, StoredChunk
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.errors import ConfigError, StateCorruptError, UnavailableError
 from tidegate.ids import CheckpointId
@@ -59,7 +59,7 @@ def test_a_restored_database_uploads_nothing_it_downloaded(tmp_path: Path, files
 def test_a_file_of_the_same_name_from_another_database_is_uploaded(
     tmp_path: Path, files: StorageFiles
 ) -> None:
-    bases = []
+    bases: list[BaseHandle] = []
     for name in ("one", "two"):
         opened = RocksDBBackend().open(None, ALL, context(tmp_path, name, files))
         opened.apply([(b"\0\1a", name.encode())])
