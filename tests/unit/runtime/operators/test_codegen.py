@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tidegate.errors import InternalError
+from tidegate.ids import OperatorUid
+from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
+
+
+def stage(
+    kind: Any, number: int, *children: Stage, outputs: tuple[int, ...] = (), isolated: bool = False
+) -> Stage:
+    return Stage(OperatorUid(f"{kind}-{number}"), number, kind, children, outputs, isolated)
+
+
+class Keyed:
+    """Stands for the state of a keyed function: remembers what it was bound to."""
+
+    def __init__(self) -> None:
+        self.bound: list[Any] = []
+        self.stamp: int | None = None
+
+    def bind(self, key: Any) -> None:
+        self.bound.append(key)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "f0": lambda value: value + 1,
+    "f1": lambda value: value % 2 == 0,
+    "f2": lambda value: [value] * (value % 3),
+}
+
+MAP_FILTER_FLAT_MAP = stage("map", 0, stage("filter", 1, stage("flat_map", 2, outputs=(0,))))
+
+
+@given(values=st.lists(st.integers(-50, 50)))
+def test_a_fused_chain_does_what_its_steps_do_one_after_another(values: list[int]) -> None:
+    loop = compile_stages("chain", MAP_FILTER_FLAT_MAP, 1, FUNCTIONS, timed=False)
+
+    ((results, times),) = loop.run(values, None, None)
+
+    kept = [value + 1 for value in values if (value + 1) % 2 == 0]
+    assert results == [value for value in kept for _ in range(value % 3)]
+    assert times is None
+
+
+@given(records=st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 9))))
+def test_a_timed_chain_gives_each_result_the_time_of_its_record(records: list[tuple[int, int]]) -> None:
+    loop = compile_stages("chain", MAP_FILTER_FLAT_MAP, 1, FUNCTIONS, timed=True)
+
+    ((results, times),) = loop.run([v for v, _ in records], [t for _, t in records], None)
+
+    expected = [(v + 1, t) for v, t in records if (v + 1) % 2 == 0 for _ in range((v + 1) % 3)]
+    assert list(zip(results, times or [], strict=True)) == expected
+
+
+def test_a_fan_out_feeds_every_branch_and_a_filter_closes_only_its_own() -> None:
+    head = stage("map", 0, stage("filter", 1, outputs=(1,)), stage("flat_map", 2, outputs=(2,)), outputs=(0,))
+
+    loop = compile_stages("fan", head, 3, FUNCTIONS, timed=False)
+
+    (mapped, _), (filtered, _), (flat, _) = loop.run([1, 2, 3], None, None)
+    assert mapped == [2, 3, 4]
+    assert filtered == [2, 4]
+    assert flat == [2, 2, 4]
+
+
+def test_each_record_passes_the_whole_chain_before_the_next_one() -> None:
+    seen: list[tuple[str, int]] = []
+
+    def note(name: str) -> Any:
+        return lambda value: seen.append((name, value)) or value
+
+    loop = compile_stages(
+        "order",
+        stage("map", 0, stage("map", 1, outputs=(0,))),
+        1,
+        {"f0": note("a"), "f1": note("b")},
+        timed=False,
+    )
+    loop.run([1, 2], None, None)
+
+    assert seen == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+
+
+def test_a_chain_may_end_in_nothing() -> None:
+    loop = compile_stages("end", stage("map", 0, stage("filter", 1)), 0, FUNCTIONS, timed=False)
+
+    assert loop.run([1, 2], None, None) == ()
+
+
+def test_a_pass_calls_nothing() -> None:
+    loop = compile_stages("pass", stage("pass", 9, outputs=(0,)), 1, {}, timed=False)
+
+    assert loop.run([1, 2], None, None) == (([1, 2], None),)
+
+
+@pytest.mark.parametrize("timed", [False, True], ids=["untimed", "timed"])
+def test_a_keyed_function_is_bound_to_the_key_and_sees_the_time(timed: bool) -> None:
+    keyed = Keyed()
+
+    def process(value: int, ctx: Any) -> list[Any] | None:
+        return [(value, ctx.stamp)] if value != 2 else None
+
+    names = {"f0": process, "bind0": keyed.bind, "ctx0": keyed}
+    loop = compile_stages("keyed", stage("process", 0, outputs=(0,)), 1, names, timed=timed)
+
+    ((results, _),) = loop.run([1, 2, 3], [10, 20, 30], ["a", "b", "a"])
+
+    assert keyed.bound == ["a", "b", "a"]
+    assert results == [(1, 10 if timed else None), (3, 30 if timed else None)]
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_an_output_keeps_a_copy_where_values_may_change_later(isolated: bool) -> None:
+    shared: list[int] = []
+
+    def grow(value: int) -> list[int]:
+        shared.append(value)
+        return shared
+
+    loop = compile_stages(
+        "copy", stage("map", 0, outputs=(0,), isolated=isolated), 1, {"f0": grow}, timed=False
+    )
+
+    ((results, _),) = loop.run([1, 2], None, None)
+
+    assert results == ([[1], [1, 2]] if isolated else [[1, 2], [1, 2]])
+
+
+def failing(value: int) -> int:
+    return 10 // value
+
+
+def test_a_traceback_shows_the_generated_line_and_the_users_line() -> None:
+    loop = compile_stages("t[0]", stage("map", 0, outputs=(0,)), 1, {"f0": failing}, timed=False)
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        loop.run([1, 0], None, None)
+
+    text = "".join(traceback.format_exception(caught.value))
+    assert '"<tidegate chain t[0]>", line 4, in run\n    v0 = f0(v)' in text
+    assert "return 10 // value" in text
+
+
+def test_each_line_that_calls_a_user_function_knows_its_step() -> None:
+    loop: Compiled = compile_stages("chain", MAP_FILTER_FLAT_MAP, 1, FUNCTIONS, timed=False)
+
+    lines = loop.source.splitlines()
+    assert {lines[number - 1].strip(): uid for number, uid in loop.lines.items()} == {
+        "v0 = f0(v)": "map-0",
+        "if f1(v0):": "filter-1",
+        "for v2 in f2(v0):": "flat_map-2",
+    }
+
+
+def test_an_unknown_kind_is_an_error_of_ours() -> None:
+    with pytest.raises(InternalError, match="no code is known for a step of kind 'window'"):
+        compile_stages("x", stage("window", 0), 0, {}, timed=False)

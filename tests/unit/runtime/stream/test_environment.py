@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate.datastream import MapFunction, RuntimeContext, StreamExecutionEnvironment
+from tidegate.errors import ConfigError, RecordError
+from tidegate.options import from_assignments
+from tidegate.runtime import options
+
+INLINE = {"execution.target": "inline", "pipeline.progress": "off"}
+
+
+class Parallelism(MapFunction):
+    """Replaces each record by the number of subtasks it runs in."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.parallelism = runtime_context.get_number_of_parallel_subtasks()
+
+    def map(self, value: Any) -> int:
+        return self.parallelism
+
+
+def environment(**settings: Any) -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment({**INLINE, **settings})
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_command_line: None) -> Iterator[Path]:
+    """An empty directory to start programs in."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+
+
+@pytest.mark.spec("004/AX-003")
+@pytest.mark.parametrize("client", ["environment variable", "command line"])
+def test_operator_beats_environment_beats_client_beats_system(
+    place: Path, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    def used(*, in_environment: int | None = None, on_operator: int | None = None) -> set[int]:
+        env = environment()
+        if in_environment is not None:
+            env.set_parallelism(in_environment)
+        step = env.from_collection(range(20)).map(Parallelism())
+        if on_operator is not None:
+            step.set_parallelism(on_operator)
+        return set(step.execute_and_collect())
+
+    (place / "tidegate.toml").write_text("[parallelism]\ndefault = 1\n")
+    if client == "command line":
+        options.set_command_line(from_assignments(["parallelism.default=2"]))
+    else:
+        monkeypatch.setenv("TIDEGATE_PARALLELISM_DEFAULT", "2")
+
+    assert used(in_environment=3, on_operator=4) == {4}
+    assert used(in_environment=3) == {3}
+    assert used() == {2}
+    options.set_command_line(from_assignments([]))
+    monkeypatch.delenv("TIDEGATE_PARALLELISM_DEFAULT", raising=False)
+    assert used() == {1}
+
+
+def test_the_command_line_beats_the_environment_variable(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_PARALLELISM_DEFAULT", "3")
+    options.set_command_line(from_assignments(["parallelism.default=2"]))
+
+    collected = environment().from_collection(range(9)).map(Parallelism()).execute_and_collect()
+
+    assert set(collected) == {2}
+
+
+WRONG: list[tuple[str, str, str]] = [
+    ("environment", "TIDEGATE_PARALELISM_DEFAULT=2", "unknown option 'PARALELISM_DEFAULT' in environment"),
+    ("environment", "TIDEGATE_PARALLELISM_DEFAULT=two", "option 'parallelism.default' in environment.*'two'"),
+    ("file", "paralelism.default = 2", r"unknown option 'paralelism.default' in .*tidegate\.toml; did you"),
+    ("file", "parallelism.default = true", r"option 'parallelism.default' in .*tidegate\.toml.*got True"),
+    ("file", "parallelism default", r"configuration file .*tidegate\.toml cannot be read"),
+    ("line", "paralelism.default=2", "unknown option 'paralelism.default' in command line; did you mean"),
+    ("line", "execution.checkpointing.interval=soon", "got 'soon'; expected a duration such as"),
+    (
+        "line",
+        "parallelism.default=0",
+        "option 'parallelism.default' is out of range; got 0; expected at least 1",
+    ),
+    ("line", "restart-strategy.fixed-delay.attempts=-1", "got -1; expected at least 0"),
+    ("line", "pipeline.progress=loud", "option 'pipeline.progress'.*'loud'.*one of 'auto', 'plain'"),
+    ("line", "state.backend.type=rocks", "no backend is called 'rocks'; did you mean 'rocksdb'"),
+    (
+        "line",
+        "testing.faults=commit.befor",
+        "unknown crash point 'commit.befor'; did you mean 'commit.before'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("origin", "setting", "message"), WRONG, ids=[f"{o} {s}" for o, s, _ in WRONG])
+def test_a_wrong_setting_gives_one_clear_message(
+    place: Path, monkeypatch: pytest.MonkeyPatch, origin: str, setting: str, message: str
+) -> None:
+    if origin == "environment":
+        name, _, value = setting.partition("=")
+        monkeypatch.setenv(name, value)
+    elif origin == "file":
+        (place / "tidegate.toml").write_text(setting)
+    else:
+        extra = ["testing.faults-dir=witnesses"] if "faults" in setting else []
+        options.set_command_line(from_assignments([setting, *extra]))
+
+    with pytest.raises(ConfigError, match=message):
+        list(environment().from_collection([1]).execute_and_collect())
+
+
+def test_an_unknown_target_names_the_ones_there_are(place: Path) -> None:
+    env = environment(**{"execution.target": "flink"})
+
+    with pytest.raises(
+        ConfigError, match="execution.target is 'flink'; expected embedded, inline or a Spark"
+    ):
+        list(env.from_collection([1]).execute_and_collect())
+
+
+def test_fresh_and_a_checkpoint_to_go_back_to_exclude_each_other(place: Path) -> None:
+    env = environment(**{"execution.fresh": True, "execution.savepoint.path": "3"})
+
+    with pytest.raises(ConfigError, match="--fresh begins anew and -s goes on from a checkpoint; give one"):
+        list(env.from_collection([1]).execute_and_collect())
+
+
+MISUSES: list[tuple[str, Callable[[StreamExecutionEnvironment], object], str]] = [
+    ("map", lambda env: env.from_collection([1]).map(7), "map takes a function; got int"),
+    ("key_by", lambda env: env.from_collection([1]).key_by("k"), "key_by takes a function; got str"),
+    (
+        "process",
+        lambda env: env.from_collection([1]).key_by(abs).process(abs),  # type: ignore[arg-type] # the mistake
+        "process takes a KeyedProcessFunction; got builtin",
+    ),
+    ("sink_to", lambda env: env.from_collection([1]).sink_to(print), "sink_to takes a Sink; got builtin"),  # type: ignore[arg-type] # the mistake
+    ("from_source", lambda env: env.from_source([1]), "from_source takes a Source; got list"),  # type: ignore[arg-type] # the mistake
+    ("uid", lambda env: env.from_collection([1]).uid(""), "uid is empty; give a name that stays the same"),
+    (
+        "parallelism",
+        lambda env: env.set_parallelism(0),
+        "parallelism is 0; expected an integer of at least 1",
+    ),
+    ("max", lambda env: env.set_max_parallelism(True), "max parallelism is True; expected an integer"),
+    ("interval", lambda env: env.enable_checkpointing(-5), "checkpoint interval is -5; expected an integer"),
+    ("nothing", lambda env: env.execute("empty"), "the program has no sink"),
+]
+
+
+@pytest.mark.parametrize(
+    ("misuse", "message"), [(m, t) for _, m, t in MISUSES], ids=[n for n, _, _ in MISUSES]
+)
+def test_a_misuse_of_the_api_says_what_was_expected(
+    place: Path, misuse: Callable[[StreamExecutionEnvironment], object], message: str
+) -> None:
+    env = environment(**{"state.checkpoints.dir": str(place / "state")})
+
+    with pytest.raises(ConfigError, match=message):
+        misuse(env)
+
+
+def test_a_collection_that_cannot_travel_is_refused_by_item() -> None:
+    with pytest.raises(RecordError, match=r"item 1 \(generator\) cannot be sent to another process"):
+        environment().from_collection([1, (n for n in "ab")])
