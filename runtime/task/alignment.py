@@ -55,7 +55,7 @@ class Alignment:
 
     def __init__(self, channels: Iterable[Hashable]) -> None:
         self._channels = frozenset(channels)
-        self._checkpoint: CheckpointId | None = None
+        self._awaited = 0
         self._arrived: set[Hashable] = set()
 
     def on(self, event: BarrierArrived) -> list[Block | Snapshot | Unblock]:
@@ -63,17 +63,18 @@ class Alignment:
         if event.channel not in self._channels:
             raise InternalError(f"barrier {event.checkpoint} came in on unknown channel {event.channel!r}")
         actions: list[Block | Snapshot | Unblock] = []
-        if self._checkpoint is not None and event.checkpoint < self._checkpoint:
+        if event.checkpoint < self._awaited:
             return actions
-        if self._checkpoint != event.checkpoint:
+        if event.checkpoint > self._awaited:
             if self._arrived:
                 actions.append(Unblock())
             self._arrived = set()
-            self._checkpoint = event.checkpoint
+            self._awaited = event.checkpoint
         self._arrived.add(event.channel)
         if self._arrived != self._channels:
             return [*actions, Block(event.channel)]
         self._arrived = set()
+        self._awaited = event.checkpoint + 1
         return [*actions, Snapshot(event.checkpoint), *([Unblock()] if len(self._channels) > 1 else [])]
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,10 @@ def environment(**settings: Any) -> StreamExecutionEnvironment:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_command_line: None) -> Iterator[Path]:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_command_line: None) -> Path:
     """An empty directory to start programs in."""
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
+    return tmp_path
 
 
 @pytest.mark.spec("004/AX-003")
@@ -119,7 +119,7 @@ def test_an_unknown_target_names_the_ones_there_are(place: Path) -> None:
     env = environment(**{"execution.target": "flink"})
 
     with pytest.raises(
-        ConfigError, match="execution.target is 'flink'; expected embedded, inline or a Spark"
+        ConfigError, match=r"execution\.target is 'flink'; expected embedded, inline or a Spark"
     ):
         list(env.from_collection([1]).execute_and_collect())
 

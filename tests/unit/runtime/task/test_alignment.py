@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
+from tidegate.errors import InternalError
+from tidegate.ids import CheckpointId
+from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Block, Inputs, Snapshot, Unblock
+
+ONE, TWO, THREE = CheckpointId(1), CheckpointId(2), CheckpointId(3)
+
+
+def test_a_single_channel_snapshots_at_once_and_never_blocks() -> None:
+    alignment = Alignment(["a"])
+
+    assert alignment.on(BarrierArrived("a", ONE)) == [Snapshot(ONE)]
+    assert alignment.on(BarrierArrived("a", TWO)) == [Snapshot(TWO)]
+
+
+def test_the_last_barrier_snapshots_and_unblocks() -> None:
+    alignment = Alignment(["a", "b", "c"])
+
+    assert alignment.on(BarrierArrived("b", ONE)) == [Block("b")]
+    assert alignment.on(BarrierArrived("a", ONE)) == [Block("a")]
+    assert alignment.on(BarrierArrived("c", ONE)) == [Snapshot(ONE), Unblock()]
+
+
+def test_a_newer_barrier_gives_the_older_checkpoint_up() -> None:
+    alignment = Alignment(["a", "b"])
+    alignment.on(BarrierArrived("a", ONE))
+
+    assert alignment.on(BarrierArrived("b", TWO)) == [Unblock(), Block("b")]
+    assert alignment.on(BarrierArrived("a", TWO)) == [Snapshot(TWO), Unblock()]
+
+
+def test_a_late_barrier_of_a_given_up_checkpoint_is_ignored() -> None:
+    alignment = Alignment(["a", "b"])
+    alignment.on(BarrierArrived("a", TWO))
+
+    assert alignment.on(BarrierArrived("b", ONE)) == []
+    assert alignment.on(BarrierArrived("b", TWO)) == [Snapshot(TWO), Unblock()]
+
+
+def test_a_repeated_barrier_of_a_finished_checkpoint_holds_nothing() -> None:
+    alignment = Alignment(["a", "b"])
+    alignment.on(BarrierArrived("a", ONE))
+    alignment.on(BarrierArrived("b", ONE))
+
+    assert alignment.on(BarrierArrived("a", ONE)) == []
+
+
+def test_a_barrier_on_an_unknown_channel_is_an_error_of_ours() -> None:
+    with pytest.raises(InternalError, match="barrier 1 came in on unknown channel 'z'"):
+        Alignment(["a"]).on(BarrierArrived("z", ONE))
+
+
+# A channel is given by the numbers of records before its first, second, ... barrier.
+CHANNELS = st.lists(st.lists(st.integers(0, 3), max_size=5), min_size=1, max_size=4)
+
+
+def barriers_in(gaps: list[int]) -> list[int]:
+    """Records (0) with the barriers 1, 2, 3, ... between them."""
+    row: list[int] = []
+    for number, records in enumerate(gaps, start=1):
+        row += [0] * records + [number]
+    return row
+
+
+@given(rows=CHANNELS, chance=st.randoms(use_true_random=False))
+def test_a_snapshot_holds_what_came_before_its_barrier_on_every_channel_and_nothing_else(
+    rows: list[list[int]], chance: random.Random
+) -> None:
+    queues = {number: deque(barriers_in(row)) for number, row in enumerate(rows)}
+    alignment, blocked = Alignment(queues), set[object]()
+    taken = dict.fromkeys(queues, 0)
+    expected = {number: {n: sum(row[:n]) for n in range(1, len(row) + 1)} for number, row in enumerate(rows)}
+    complete = min(len(row) for row in rows)
+    snapshots = []
+
+    while ready := [number for number, queue in queues.items() if queue and number not in blocked]:
+        channel = chance.choice(ready)
+        element = queues[channel].popleft()
+        if element == 0:
+            taken[channel] += 1
+            continue
+        for action in alignment.on(BarrierArrived(channel, CheckpointId(element))):
+            match action:
+                case Block():
+                    blocked.add(action.channel)
+                case Unblock():
+                    blocked.clear()
+                case Snapshot():
+                    snapshots.append(action.checkpoint)
+                    assert taken == {c: expected[c][action.checkpoint] for c in queues}
+
+    assert snapshots == list(range(1, complete + 1))
+
+
+def test_time_is_the_minimum_over_the_inputs() -> None:
+    inputs = Inputs(["a", "b"])
+
+    assert [
+        inputs.watermark("a", 10),
+        inputs.watermark("b", 7),
+        inputs.watermark("b", 20),
+        inputs.watermark("a", 9),
+    ] == [None, 7, 10, None]
+
+
+def test_an_idle_input_does_not_hold_time_back_and_cannot_turn_it_back() -> None:
+    inputs = Inputs(["a", "b"])
+    inputs.watermark("a", 10)
+
+    assert inputs.idle("b", True) == 10
+    assert inputs.idle("b", False) is None
+    assert inputs.watermark("b", 5) is None
+    assert inputs.watermark("b", 12) is None
+    assert inputs.watermark("a", 11) == 11
+
+
+def test_all_idle_says_so_and_time_stands() -> None:
+    inputs = Inputs(["a", "b"])
+
+    assert (inputs.idle("a", True), inputs.all_idle) == (None, False)
+    assert (inputs.idle("b", True), inputs.all_idle) == (None, True)
+
+
+def test_only_the_last_end_ends_the_input() -> None:
+    inputs = Inputs(["a", "b"])
+
+    assert [inputs.end("a"), inputs.end("a"), inputs.end("b")] == [False, False, True]
+
+
+@given(
+    events=st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.one_of(
+                st.integers(-5, 20), st.booleans().map(lambda idle: f"idle {idle}"), st.just(MAX_WATERMARK)
+            ),
+        ),
+        max_size=40,
+    )
+)
+def test_time_follows_a_simple_model_and_never_goes_back(events: list[tuple[str, int | str]]) -> None:
+    inputs = Inputs("abc")
+    marks, idle, now = dict.fromkeys("abc", MIN_WATERMARK), set[str](), MIN_WATERMARK
+
+    for channel, event in events:
+        if isinstance(event, str):
+            moved = inputs.idle(channel, event == "idle True")
+            (idle.add if event == "idle True" else idle.discard)(channel)
+        else:
+            moved = inputs.watermark(channel, event)
+            marks[channel] = max(marks[channel], event)
+        lowest = min((mark for name, mark in marks.items() if name not in idle), default=now)
+        assert moved == (lowest if lowest > now else None)
+        now = max(now, lowest)

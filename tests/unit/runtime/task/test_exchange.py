@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tidegate.common import Types
+from tidegate.elements import Barrier, Batch, Element
+from tidegate.errors import RecordError, UserCodeError
+from tidegate.ids import CheckpointId, OperatorUid
+from tidegate.keys import canonical, key_bytes, key_group, owner
+from tidegate.runtime.graph.job_graph import JobEdge
+from tidegate.runtime.graph.transformations import Forward, Hash, Partition, Rebalance
+from tidegate.runtime.task.exchange import Gate, Router
+
+
+def edge(partition: Partition, targets: int, most: int = 128) -> JobEdge:
+    return JobEdge("from", OperatorUid("from"), "to", partition, None, targets, most)
+
+
+RECORDS = st.lists(st.tuples(st.integers(-1000, 1000), st.integers(0, 99)), max_size=60)
+
+
+@given(records=RECORDS, targets=st.integers(1, 9), timed=st.booleans(), most=st.sampled_from([16, 128, 1000]))
+def test_a_keyed_record_goes_to_the_owner_of_its_key_group_in_order(
+    records: list[tuple[int, int]], targets: int, timed: bool, most: int
+) -> None:
+    batch = Batch([v for v, _ in records], [t for _, t in records] if timed else None)
+    shares = Router(edge(Hash(lambda value: value % 17), targets, most), 0).route(batch)
+
+    arrived: dict[int, list[tuple[int, int | None, Any]]] = {}
+    for target, share in shares:
+        times = share.timestamps if share.timestamps is not None else [None] * len(share)
+        assert (share.timestamps is not None) == timed or not records
+        arrived.setdefault(target, []).extend(zip(share.values, times, share.keys or [], strict=True))
+    expected: dict[int, list[tuple[int, int | None, Any]]] = {}
+    for value, time in records:
+        group = key_group(key_bytes(canonical(value % 17)), most)
+        expected.setdefault(owner(group, targets, most), []).append(
+            (value, time if timed else None, value % 17)
+        )
+    assert {target: rows for target, rows in arrived.items() if rows} == expected
+
+
+@given(batches=st.lists(RECORDS, max_size=6), targets=st.integers(1, 7), index=st.integers(0, 6))
+def test_dealing_in_turn_loses_nothing_and_is_even(
+    batches: list[list[tuple[int, int]]], targets: int, index: int
+) -> None:
+    router = Router(edge(Rebalance(), targets), index)
+    counts = [0] * targets
+    received: list[tuple[int, int]] = []
+
+    for records in batches:
+        for target, share in router.route(Batch([v for v, _ in records], [t for _, t in records])):
+            counts[target] += len(share)
+            received += zip(share.values, share.timestamps or [], strict=True)
+
+    assert sorted(received) == sorted(record for records in batches for record in records)
+    assert max(counts) - min(counts) <= 1
+
+
+def test_two_senders_do_not_begin_with_the_same_receiver() -> None:
+    first = [Router(edge(Rebalance(), 3), index).route(Batch(["x"]))[0][0] for index in range(3)]
+
+    assert first == [0, 1, 2]
+
+
+def test_forward_stays_in_its_subtask() -> None:
+    batch = Batch([1, 2])
+
+    assert Router(edge(Forward(), 4), 2).route(batch) == [(2, batch)]
+
+
+def test_equal_keys_of_different_types_go_the_same_way() -> None:
+    keyed = Router(edge(Hash(lambda value: value), 8), 0)
+
+    shares = keyed.route(Batch([1, 1.0, True]))
+
+    assert [(len(share), share.keys) for _, share in shares] == [(3, [1, 1, 1])]
+
+
+def test_a_key_that_is_not_what_was_declared_is_refused() -> None:
+    keyed = Router(edge(Hash(lambda value: value, Types.LONG()), 2), 0)
+
+    with pytest.raises(RecordError):
+        keyed.route(Batch(["one"]))
+
+
+def test_a_selector_that_fails_is_blamed_with_its_record() -> None:
+    keyed = Router(edge(Hash(lambda value: 1 // value), 2), 0)
+
+    with pytest.raises(
+        UserCodeError, match="key selector behind operator 'from' failed on record 0: ZeroDiv"
+    ):
+        keyed.route(Batch([3, 0, 2]))
+
+
+class Recorder:
+    """A channel that remembers what was sent."""
+
+    def __init__(self, credit: int) -> None:
+        self.credit = credit
+        self.sent: list[Element] = []
+
+    def send(self, element: Element) -> None:
+        self.credit -= isinstance(element, Batch)
+        self.sent.append(element)
+
+
+def test_a_gate_is_open_while_every_receiver_has_credit() -> None:
+    channels = {0: Recorder(1), 1: Recorder(2)}
+    gate = Gate(edge(Rebalance(), 2), 0, dict(channels))
+
+    assert gate.open
+    gate.emit(Batch(["a", "b"]))
+    assert not gate.open
+    assert [len(channel.sent) for channel in channels.values()] == [1, 1]
+
+
+def test_control_goes_to_every_receiver_and_costs_no_credit() -> None:
+    channels = {0: Recorder(1), 1: Recorder(1)}
+    gate = Gate(edge(Rebalance(), 2), 0, dict(channels))
+
+    gate.broadcast(Barrier(CheckpointId(1)))
+
+    assert gate.open
+    assert all(channel.sent == [Barrier(CheckpointId(1))] for channel in channels.values())
