@@ -78,20 +78,19 @@ class Cursor:
 
 
 class RowCodec:
-    """Rows as bytes: a msgpack array of the encoded slots without the trailing empty ones."""
+    """Rows as bytes: a msgpack array of the encoded slots without the trailing empty ones.
+
+    `width` is how many slots a row needs. Only declared slots hold live values, others stay as they were stored.
+    """
 
     def __init__(self) -> None:
-        self._codecs: list[tuple[str, Codec] | None] = []
-
-    @property
-    def width(self) -> int:
-        """How many slots a row needs."""
-        return len(self._codecs)
+        self._codecs: dict[int, tuple[str, Codec]] = {}
+        self.width = 0
 
     def declare(self, slot: int, name: str, codec: Codec) -> None:
         """Use `codec` for the values of a slot."""
-        self._codecs.extend([None] * (slot + 1 - len(self._codecs)))
         self._codecs[slot] = (name, codec)
+        self.width = max(self.width, slot + 1)
 
     def unpack(self, data: bytes | None) -> list[Any]:
         """The slots of a stored row, not decoded, at least as many as are declared."""
@@ -120,8 +119,7 @@ class RowCodec:
         return pack_slots(parts)
 
     def _encode(self, slot: int, row: Row, value: Any) -> bytes:
-        name, codec = self._codecs[slot] or ("", None)
-        assert codec is not None, "only a declared slot gets live values"
+        name, codec = self._codecs[slot]
         try:
             return codec.encode(value)
         except Exception as error:
