@@ -73,7 +73,11 @@ def test_each_record_passes_the_whole_chain_before_the_next_one() -> None:
     seen: list[tuple[str, int]] = []
 
     def note(name: str) -> Any:
-        return lambda value: seen.append((name, value)) or value
+        def call(value: int) -> int:
+            seen.append((name, value))
+            return value
+
+        return call
 
     loop = compile_stages(
         "order",

@@ -1,0 +1,55 @@
+"""Checkpoint metadata of every version so far still loads, and what is written now is what is on record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate.backends.spi import BaseHandle, InlineChunk, KeyedHandle, StoredChunk
+from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId
+from tidegate.keys import KeyGroupRange
+from tidegate.runtime.checkpoint.manifest import VERSION, Manifest, OperatorState, Unsettled, decode, encode
+from tidegate.twophase.spi import Committable
+
+HERE = Path(__file__).parent
+SINK = OperatorUid("files")
+WRITTEN = Manifest(
+    pipeline=PipelineId("orders"),
+    lineage=LineageId("9f2c0a1b"),
+    branch=Branch(2),
+    run=RunId("0123456789abcdef"),
+    checkpoint=CheckpointId(17),
+    parent=CheckpointId(12),
+    created_ms=1_700_000_000_000,
+    operators=(
+        OperatorState(
+            OperatorUid("source-1"), "source", 2, 128, coordinator=b"\x80", splits=(b"\x01", b"\x02")
+        ),
+        OperatorState(
+            OperatorUid("totals"),
+            "process",
+            2,
+            128,
+            keyed=(
+                KeyedHandle(
+                    KeyGroupRange(0, 64),
+                    BaseHandle("rocksdb", 1, (("000012.sst", StoredChunk("run/shared/a", 4096, 2**63)),)),
+                    (InlineChunk(b"segment"), StoredChunk("run/shared/b", 70_000, 1)),
+                ),
+                KeyedHandle(KeyGroupRange(64, 128), None, ()),
+            ),
+        ),
+        OperatorState(SINK, "sink", 2, 128, writers=(b"writer 0", b"writer 1")),
+    ),
+    unsettled=(
+        Unsettled(CheckpointId(16), (Committable(SINK, 0, CheckpointId(15), b"\x00\xff", "/out/part-0", 3),)),
+        Unsettled(CheckpointId(17), ()),
+    ),
+)
+
+
+def test_metadata_of_version_1_loads() -> None:
+    assert decode((HERE / "v1").read_bytes(), "v1") == WRITTEN
+
+
+def test_the_version_written_now_is_on_record() -> None:
+    assert (HERE / f"v{VERSION}").read_bytes() == encode(WRITTEN)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tidegate.backends.spi import InlineChunk, KeyedHandle
+from tidegate.connectors.collection import CollectionSource
+from tidegate.connectors.print import PrintSink
+from tidegate.errors import ConfigError
+from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId, Subtask
+from tidegate.keys import KeyGroupRange, ranges
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
+from tidegate.runtime.checkpoint.restore import adopt_max_parallelism, redistribute
+from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
+from tidegate.runtime.graph.stream_graph import build_stream_graph
+from tidegate.runtime.graph.transformations import Hash, Input, Transformation
+
+Step = Callable[..., Transformation]
+COUNT = OperatorUid("count")
+
+
+def program(parallelism: int, most: int) -> JobGraph:
+    source = Transformation("source", "source", CollectionSource([1]), uid="source")
+    count = Transformation(
+        "process", "count", abs, (Input(source, Hash(abs)),), uid="count", max_parallelism=most
+    )
+    sink = Transformation("sink", "sink", PrintSink(), (Input(count),), uid="sink")
+    return build_job_graph(build_stream_graph([sink], parallelism=parallelism, restored={COUNT: most}))
+
+
+def manifest(*operators: OperatorState) -> Manifest:
+    return Manifest(
+        PipelineId("p"), LineageId("l"), Branch(0), RunId("r"), CheckpointId(3), None, 0, operators, ()
+    )
+
+
+def counted(parallelism: int, most: int, **fields: Any) -> OperatorState:
+    handles = tuple(
+        KeyedHandle(each, None, (InlineChunk(bytes([number])),))
+        for number, each in enumerate(ranges(parallelism, most))
+        if each.first < each.last
+    )
+    return OperatorState(COUNT, "count", parallelism, most, keyed=handles, **fields)
+
+
+@given(before=st.integers(1, 12), after=st.integers(1, 12), most=st.sampled_from([12, 16, 128, 1000]))
+def test_every_key_group_has_exactly_one_owner_that_gets_its_state(
+    before: int, after: int, most: int
+) -> None:
+    graph = program(after, most)
+
+    restored = redistribute(graph, manifest(counted(before, most)))
+
+    owned = ranges(after, most)
+    owners = [[s for s, mine in enumerate(owned) if mine.first <= group < mine.last] for group in range(most)]
+    assert all(len(each) == 1 for each in owners)
+    for group, (owner,) in enumerate(owners):
+        handles = restored[Subtask("count", owner)][COUNT].keyed
+        holding = [h for h in handles if h.key_groups.first <= group < h.key_groups.last]
+        assert len(holding) == 1
+    for subtask, mine in enumerate(owned):
+        for handle in restored[Subtask("count", subtask)][COUNT].keyed:
+            assert handle.key_groups.first < mine.last
+            assert mine.first < handle.key_groups.last
+
+
+@given(writers=st.integers(0, 7), parallelism=st.integers(1, 9))
+def test_every_writer_state_goes_to_exactly_one_subtask(writers: int, parallelism: int) -> None:
+    states = tuple(bytes([number]) for number in range(writers))
+    sink = OperatorState(OperatorUid("sink"), "sink", max(1, writers), 128, writers=states)
+
+    restored = redistribute(program(parallelism, 128), manifest(sink))
+
+    dealt = [state for mine in restored.values() for state in mine.get(OperatorUid("sink"), _NONE).writers]
+    assert sorted(dealt) == sorted(states)
+
+
+def test_a_new_operator_starts_from_nothing() -> None:
+    restored = redistribute(program(2, 128), manifest())
+
+    assert restored[Subtask("count", 1)][COUNT] == _NONE
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"keyed": (KeyedHandle(KeyGroupRange(0, 128), None, ()),)},
+        {"splits": (b"split",)},
+        {"writers": (b"writer",)},
+    ],
+    ids=["keyed", "splits", "writers"],
+)
+def test_state_of_an_operator_that_is_gone_is_refused_and_named(state: dict[str, Any]) -> None:
+    gone = OperatorState(OperatorUid("totals"), "totals", 1, 128, **state)
+
+    with pytest.raises(
+        ConfigError,
+        match="checkpoint 3 holds state of operator 'totals', which this program does not have; "
+        "known are count, sink, source; give the operator its uid back or start with --fresh",
+    ):
+        redistribute(program(1, 128), manifest(gone))
+
+
+def test_an_operator_that_is_gone_without_state_is_no_matter() -> None:
+    gone = OperatorState(OperatorUid("filter-1"), "filter", 1, 128)
+
+    assert redistribute(program(1, 128), manifest(gone))[Subtask("count", 0)][COUNT] == _NONE
+
+
+def test_only_keyed_state_fixes_the_number_of_key_groups() -> None:
+    stateless = OperatorState(OperatorUid("map"), "map", 2, 256)
+
+    assert adopt_max_parallelism(manifest(stateless, counted(2, 512))) == {COUNT: 512}
+
+
+_NONE = redistribute(program(1, 128), manifest())[Subtask("count", 0)][COUNT]
