@@ -72,7 +72,7 @@ def test_any_changed_bit_of_the_body_is_found(at: int, bit: int) -> None:
     data[at] ^= 1 << bit
 
     with pytest.raises(
-        StateCorruptError, match="run/chk-7/_metadata is damaged.*restore an older checkpoint"
+        StateCorruptError, match=r"run/chk-7/_metadata is damaged.*restore an older checkpoint"
     ):
         decode(bytes(data), NAME)
 

@@ -108,7 +108,9 @@ def test_max_parallelism_comes_from_the_strongest_place(
 ) -> None:
     restored = {OperatorUid("source-1"): written} if written else {}
 
-    graph = build(step("sink", step("source", max_parallelism=own)), max_parallelism=program, restored=restored)
+    graph = build(
+        step("sink", step("source", max_parallelism=own)), max_parallelism=program, restored=restored
+    )
 
     assert graph.nodes[OperatorUid("source-1")].max_parallelism == expected
 
