@@ -37,7 +37,9 @@ def load(group: Group, name: str) -> Any:
     try:
         return found[0].load()
     except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{group} entry point {name!r} = {found[0].value!r} cannot be loaded: {error}") from error
+        raise ConfigError(
+            f"{group} entry point {name!r} = {found[0].value!r} cannot be loaded: {error}"
+        ) from error
 
 
 def names(group: Group) -> list[str]:

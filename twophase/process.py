@@ -18,7 +18,7 @@ def this_process(term: FencingTerm, run: RunId) -> Lease:
     """A lease for the calling process."""
     pid = os.getpid()
     started = _start_time(pid)
-    assert started is not None, "the calling process is alive"
+    assert started is not None
     return Lease(socket.gethostname(), _boot_id(), pid, started, term, run)
 
 

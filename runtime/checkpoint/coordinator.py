@@ -10,7 +10,7 @@ Example:
     >>> coordinator.on(Tick(1000))
     [TriggerSources(checkpoint=1, confirmed=None)]
     >>> coordinator.on(Ack("a[0]", 1, ()))
-    [WriteMetadata(checkpoint=1, reports=(), unsettled=())]
+    [WriteMetadata(checkpoint=1, reports=(), unsettled=(Unsettled(checkpoint=1, committables=()),))]
     >>> coordinator.on(MetadataDurable(1, frozenset()))
     [SwapLatest(checkpoint=1)]
     >>> coordinator.on(Swapped(1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
 
@@ -15,13 +14,24 @@ def classes(tree: ast.Module) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
-def imported_names(tree: ast.Module, source: str) -> set[str]:
-    return {
-        alias.name
+def imports_home(tree: ast.Module) -> bool:
+    """Whether a module imports the coordinator's module, or anything of it."""
+    package, _, name = HOME.rpartition(".")
+    return any(
+        node.module == HOME or (node.module == package and any(alias.name == name for alias in node.names))
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == source
-        for alias in node.names
-    }
+        if isinstance(node, ast.ImportFrom)
+    )
+
+
+def makes_coordinator(tree: ast.Module) -> bool:
+    """Whether a module calls the class."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id.endswith("Coordinator")
+        for node in ast.walk(tree)
+    )
 
 
 def test_only_one_module_defines_a_coordinator(trees: dict[str, ast.Module]) -> None:
@@ -35,17 +45,20 @@ def test_only_one_module_defines_a_coordinator(trees: dict[str, ast.Module]) -> 
     assert homes == {HOME}
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
-def test_every_executor_runs_that_coordinator(
-    executor: str, trees: dict[str, ast.Module], modules: dict[str, Path]
-) -> None:
-    parts = {
-        name: tree
+def test_only_the_startup_that_all_executors_share_makes_one(trees: dict[str, ast.Module]) -> None:
+    makers = {
+        name
         for name, tree in trees.items()
-        if name.startswith(f"{executor}.") and modules[name].name != "__init__.py"
+        if name.startswith("tidegate.runtime.") and makes_coordinator(tree)
     }
-    coordinators = {kind for kind in classes(trees[HOME]) if kind.endswith("Coordinator")}
-    users = [name for name, tree in parts.items() if imported_names(tree, HOME) & coordinators]
 
-    assert coordinators
-    assert users or not parts
+    assert makers == {"tidegate.runtime.job"}
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_every_executor_performs_that_coordinators_actions(
+    executor: str, trees: dict[str, ast.Module]
+) -> None:
+    users = [name for name, tree in trees.items() if name.startswith(f"{executor}.") and imports_home(tree)]
+
+    assert f"{executor}.attempt" in users

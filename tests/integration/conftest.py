@@ -1,4 +1,3 @@
 from __future__ import annotations
 
-from tidegate.testing.services.fixtures import kafka as kafka
-from tidegate.testing.services.fixtures import postgres as postgres
+from tidegate.testing.services.fixtures import kafka as kafka, postgres as postgres

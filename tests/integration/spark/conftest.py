@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import runpy
 import signal
 import subprocess
@@ -34,18 +36,37 @@ class Job:
     count: int = 600
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def run(self, target: str = "local[2]", *, before: Callable[[Any], Any] | None = None) -> JobResult:
-        """Run in this process."""
+    def run(self, target: str = "local[2]", **functions: Callable[[Any], Any]) -> JobResult:
+        """Run in this process; `before` sees each record, `behind` each subtask that gets one."""
         program = runpy.run_path(str(PROGRAM))
-        more = () if before is None else (before,)
-        result: JobResult = program["run"](str(self.output), self.count, self._settings(target), *more)
+        result: JobResult = program["run"](str(self.output), self.count, self._settings(target), **functions)
         return result
 
-    def start(self, target: str = "local[2]") -> subprocess.Popen[str]:
-        """Run in a process of its own."""
+    @contextlib.contextmanager
+    def started(self, target: str = "local[2]") -> Iterator[subprocess.Popen[str]]:
+        """Run in a process of its own; in the end it and the Java process it started are gone."""
         settings = json.dumps(self._settings(target))
         command = [sys.executable, "-P", str(PROGRAM), str(self.output), str(self.count), settings]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with (
+            (self.directory / "said").open("a") as said,
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=said, text=True, start_new_session=True
+            ) as process,
+        ):
+            try:
+                yield process
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def await_settled(self, checkpoints: int) -> None:
+        """Follow what a started process says of its progress until so many checkpoints are settled."""
+        fifo = self.directory / "said"
+        with fifo.open() as said:
+            for line in said:
+                if json.loads(line).get("settled", 0) >= checkpoints:
+                    return
+        raise AssertionError(f"the process ended before {checkpoints} checkpoints were settled")
 
     def arm(self, point: str) -> None:
         """Make a process of the following runs die at a point, once."""
@@ -54,9 +75,8 @@ class Job:
     def kill_at(self, point: str, target: str = "local[2]") -> None:
         """Run in a process of its own, which must die at the point."""
         self.arm(f"jobmanager/{point}")
-        process = self.start(target)
-        _, said = process.communicate(timeout=120)
-        assert process.returncode == -signal.SIGKILL, said
+        with self.started(target) as process:
+            assert process.wait(timeout=120) == -signal.SIGKILL, (self.directory / "said").read_text()
         assert self.victim(point) == process.pid
 
     def victim(self, point: str) -> int:

@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tidegate.connectors.files import FileSink, FileSinkOptions, JsonLines, TextLines
 from tidegate.connectors.spi import SupportsBranch, SupportsCommit

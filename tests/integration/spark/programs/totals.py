@@ -16,10 +16,15 @@ from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 
 
 class Totals(KeyedProcessFunction):
+    def __init__(self, begin):
+        self.begin = begin
+
     def open(self, runtime_context):
+        self.index = runtime_context.get_index_of_this_subtask()
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG(), 0))
 
     def process_element(self, value, ctx):
+        self.begin(self.index)
         self.total.update(self.total.value() + value["amount"])
         yield {**value, "total": self.total.value(), "worked_by": os.getpid()}
 
@@ -33,10 +38,16 @@ def payment(number: int) -> dict[str, Any]:
     }
 
 
-def run(directory: str, count: int, settings: dict[str, Any], before=lambda value: value) -> Any:
+def run(
+    directory: str,
+    count: int,
+    settings: dict[str, Any],
+    before=lambda value: value,
+    behind=lambda index: None,
+) -> Any:
     env = StreamExecutionEnvironment.get_execution_environment(settings)
     stream = env.from_source(GeneratorSource(payment, count=count, splits=3)).map(before)
-    totals = stream.key_by(lambda value: value["account"]).process(Totals())
+    totals = stream.key_by(lambda value: value["account"]).process(Totals(behind))
     totals.sink_to(FileSink(directory)).uid("files")
     return env.execute("totals")
 
