@@ -59,7 +59,7 @@ def adopt_main_classes(data: bytes) -> None:
         setattr(sys.modules["__main__"], name, unpack(packed))
 
 
-class _Pickler(cloudpickle.Pickler):
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # the library has no types
     """Leaves out what msgspec notes on classes it has seen: it cannot be sent and is made again when needed."""
 
     def reducer_override(self, obj: Any) -> Any:

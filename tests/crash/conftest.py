@@ -102,6 +102,7 @@ class Job:
         if manifest is None:
             return COUNT
         (source,) = [operator for operator in manifest.operators if operator.coordinator is not None]
+        assert source.coordinator is not None
         with_enumerator = msgspec.msgpack.decode(source.coordinator)
         splits = [msgspec.msgpack.decode(split, type=RangeSplit) for split in source.splits]
         waiting = [msgspec.convert(split, RangeSplit) for split in with_enumerator["splits"]]

@@ -5,27 +5,34 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 from tidegate.common import Types
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
-from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
+from tidegate.datastream import (
+    KeyedProcessFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+)
 
 
 class Totals(KeyedProcessFunction):
-    def open(self, runtime_context):
+    def open(self, runtime_context: RuntimeContext) -> None:
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG(), 0))
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[dict[str, Any]]:
         self.total.update(self.total.value() + value["amount"])
         yield {"id": value["id"], "account": value["account"], "total": self.total.value()}
 
 
-def payment(number: int) -> dict[str, object]:
+def payment(number: int) -> dict[str, Any]:
     return {"id": number, "account": f"account-{number * 7919 % 97}", "amount": number % 13}
 
 
-def main(directory: str, count: int, rate: float, settings: dict[str, object]) -> None:
+def main(directory: str, count: int, rate: float, settings: dict[str, Any]) -> None:
     env = StreamExecutionEnvironment.get_execution_environment(settings)
     source = GeneratorSource(payment, count=count, splits=3, rate_per_second=rate)
     totals = (
