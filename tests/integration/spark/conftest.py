@@ -34,38 +34,47 @@ class Job:
 
     directory: Path
     count: int = 600
+    rate: float = 0
+    """Records a second, 0 for as fast as possible."""
     settings: dict[str, Any] = field(default_factory=dict)
 
     def run(self, target: str = "local[2]", **functions: Callable[[Any], Any]) -> JobResult:
         """Run in this process; `before` sees each record, `behind` each subtask that gets one."""
         program = runpy.run_path(str(PROGRAM))
-        result: JobResult = program["run"](str(self.output), self.count, self._settings(target), **functions)
+        result: JobResult = program["run"](
+            str(self.output), self.count, self._settings(target), self.rate, **functions
+        )
         return result
 
     @contextlib.contextmanager
     def started(self, target: str = "local[2]") -> Iterator[subprocess.Popen[str]]:
         """Run in a process of its own; in the end it and the Java process it started are gone."""
         settings = json.dumps(self._settings(target))
-        command = [sys.executable, "-P", str(PROGRAM), str(self.output), str(self.count), settings]
-        with (
-            (self.directory / "said").open("a") as said,
-            subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=said, text=True, start_new_session=True
-            ) as process,
-        ):
+        command = [
+            sys.executable,
+            "-P",
+            str(PROGRAM),
+            str(self.output),
+            str(self.count),
+            settings,
+            str(self.rate),
+        ]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        ) as process:
             try:
                 yield process
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
 
-    def await_settled(self, checkpoints: int) -> None:
-        """Follow what a started process says of its progress until so many checkpoints are settled."""
-        fifo = self.directory / "said"
-        with fifo.open() as said:
-            for line in said:
-                if json.loads(line).get("settled", 0) >= checkpoints:
-                    return
+    @staticmethod
+    def await_settled(process: subprocess.Popen[str], checkpoints: int) -> None:
+        """Follow what a process says of its progress until so many checkpoints are settled."""
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("{") and json.loads(line).get("settled", 0) >= checkpoints:
+                return
         raise AssertionError(f"the process ended before {checkpoints} checkpoints were settled")
 
     def arm(self, point: str) -> None:
@@ -76,7 +85,7 @@ class Job:
         """Run in a process of its own, which must die at the point."""
         self.arm(f"jobmanager/{point}")
         with self.started(target) as process:
-            assert process.wait(timeout=120) == -signal.SIGKILL, (self.directory / "said").read_text()
+            assert process.wait(timeout=120) == -signal.SIGKILL
         assert self.victim(point) == process.pid
 
     def victim(self, point: str) -> int:

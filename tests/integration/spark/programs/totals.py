@@ -42,15 +42,19 @@ def run(
     directory: str,
     count: int,
     settings: dict[str, Any],
+    rate: float = 0,
     before=lambda value: value,
     behind=lambda index: None,
 ) -> Any:
     env = StreamExecutionEnvironment.get_execution_environment(settings)
-    stream = env.from_source(GeneratorSource(payment, count=count, splits=3)).map(before)
+    stream = env.from_source(
+        GeneratorSource(payment, count=count, splits=3, rate_per_second=rate or None)
+    ).map(before)
     totals = stream.key_by(lambda value: value["account"]).process(Totals(behind))
     totals.sink_to(FileSink(directory)).uid("files")
     return env.execute("totals")
 
 
 if __name__ == "__main__":
-    print(json.dumps(dataclasses.asdict(run(sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])))))
+    directory, count, settings, rate = sys.argv[1:]
+    print(json.dumps(dataclasses.asdict(run(directory, int(count), json.loads(settings), float(rate)))))

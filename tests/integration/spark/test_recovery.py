@@ -1,0 +1,108 @@
+"""Whatever dies, the output is there exactly once, and reading goes on where the newest checkpoint stands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+DRIVER_POINTS = ["checkpoint.before-metadata@2", "checkpoint.after-swap@2", "commit.between@2"]
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("point", DRIVER_POINTS)
+def test_a_driver_that_is_killed_goes_on_exactly_once(job, point: str) -> None:
+    job.kill_at(point)
+    assert job.audit() != []
+    unread = job.unread()
+
+    result = job.run()
+
+    assert job.audit() == []
+    assert result.resumed_from is not None
+    assert result.records == unread < job.count
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("point", ["task.after-batch", "sink.after-prepare", "task.after-snapshot"])
+def test_a_task_that_dies_is_repeated_by_spark(job, point: str) -> None:
+    job.arm(f"taskmanager-1/{point}")
+
+    result = job.run()
+
+    assert not Path(f"/proc/{job.victim(point)}").exists()
+    assert job.victim(point) != os.getpid()
+    assert (result.state, result.restarts) == ("finished", 0)
+    assert job.audit() == []
+
+
+@pytest.mark.crash
+def test_random_values_are_there_once_though_a_task_that_consumed_them_died(job) -> None:
+    job.arm("taskmanager-0/task.before-ack")
+
+    result = job.run(before=_random_mark())
+
+    assert job.victim("task.before-ack") != os.getpid()
+    assert result.restarts == 0
+    assert job.audit() == []
+    assert len({row["mark"] for row in job.rows()}) == job.count
+
+
+@pytest.mark.crash
+def test_an_epoch_whose_tasks_consumed_different_executions_runs_again(job, spark: Path) -> None:
+    """Subtask 1 loses what was shuffled and dies, so Spark reads again, for it alone, what subtask 0 has."""
+    fifo = job.directory / "subtask-0-has-its-records"
+    os.mkfifo(fifo)
+
+    result = job.run(before=_random_mark(), behind=_lose_shuffled(fifo, spark))
+
+    assert result.restarts == 0
+    assert job.audit() == []
+    assert len({row["mark"] for row in job.rows()}) == job.count
+    # Five epochs are decided, and one more number was used up by the epoch that did not count.
+    assert result.checkpoint == 6
+
+
+def test_an_error_of_the_program_restarts_the_job_until_it_fails(job) -> None:
+    job.settings["restart-strategy.fixed-delay.attempts"] = 1
+    job.settings["restart-strategy.fixed-delay.delay"] = "1 ms"
+
+    def fail(value: dict[str, Any]) -> dict[str, Any]:
+        return {**value, "amount": 1 // (value["id"] - 150)}
+
+    with pytest.raises(Exception, match=r"restarts are used up: operator 'map' .* ZeroDivisionError"):
+        job.run(before=fail)
+
+
+def _random_mark() -> Callable[[Any], Any]:
+    def mark(value: dict[str, Any]) -> dict[str, Any]:
+        from tidegate.clock import new_id
+
+        return {**value, "mark": new_id()}
+
+    return mark
+
+
+def _lose_shuffled(fifo: Path, spark: Path) -> Callable[[int], None]:
+    def lose(subtask: int) -> None:
+        import os as system
+        import signal
+
+        flag = fifo.with_name(f"subtask-{subtask}-was-here")
+        if flag.exists():
+            return
+        flag.touch()
+        if subtask == 0:
+            fifo.write_bytes(b"here")  # until the other one reads
+            return
+        fifo.read_bytes()
+        for shuffled in spark.rglob("shuffle_*"):
+            shuffled.unlink()
+        system.kill(system.getpid(), signal.SIGKILL)
+
+    return lose
