@@ -13,8 +13,10 @@ from typing import Any
 import cloudpickle
 
 from tidegate.errors import ConfigError
+from tidegate.runtime.graph.job_graph import JobGraph
+from tidegate.runtime.graph.transformations import Hash
 
-__all__ = ["adopt_main_classes", "pack", "pack_main_classes", "unpack"]
+__all__ = ["adopt_main_classes", "pack", "pack_main_classes", "pack_vertices", "unpack"]
 
 _MSGSPEC_CACHE = "__msgspec_cache__"
 
@@ -39,6 +41,21 @@ def pack(what: str, thing: Any) -> bytes:
 def unpack(data: bytes) -> Any:
     """What `pack` was given, as an object of its own."""
     return cloudpickle.loads(data)
+
+
+def pack_vertices(graph: JobGraph) -> dict[str, bytes]:
+    """Every vertex as bytes, from which each subtask gets objects of its own.
+
+    Raises:
+        ConfigError: something the user wrote cannot be sent; names the operator.
+    """
+    for uid, node in graph.nodes.items():
+        pack(f"operator {node.name!r} (uid {uid!r})", node.payload)
+    for vertex in graph.vertices.values():
+        for edge in vertex.outputs:
+            if isinstance(edge.partition, Hash):
+                pack(f"the key selector behind operator {edge.node!r}", edge.partition.selector)
+    return {vertex.id: pack(f"vertex {vertex.id!r}", vertex) for vertex in graph.vertices.values()}
 
 
 def pack_main_classes() -> bytes:

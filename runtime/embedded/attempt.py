@@ -16,14 +16,14 @@ from tidegate.runtime.checkpoint import coordinator as cp
 from tidegate.runtime.checkpoint.coordinator import How
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.embedded.cluster import Cluster, WorkerLost
-from tidegate.runtime.embedded.deploy import Deployment, pack_vertices, place
+from tidegate.runtime.embedded.deploy import Deployment, place
 from tidegate.runtime.embedded.handshake import Ended
 from tidegate.runtime.embedded.inbox import Post
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.schedule.restart import FixedDelay
-from tidegate.runtime.shipping import pack_main_classes
+from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task import messages
 from tidegate.twophase import ledger

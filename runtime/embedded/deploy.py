@@ -9,12 +9,11 @@ from typing import Any
 from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId, Subtask
 from tidegate.runtime.checkpoint.restore import Restored
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
-from tidegate.runtime.graph.transformations import Forward, Hash
+from tidegate.runtime.graph.transformations import Forward
 from tidegate.runtime.options import JobOptions
-from tidegate.runtime.shipping import pack
 from tidegate.runtime.task.exchange import ChannelId
 
-__all__ = ["Deployment", "channels_into", "channels_out_of", "pack_vertices", "place"]
+__all__ = ["Deployment", "channels_into", "channels_out_of", "place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +44,6 @@ class Deployment:
 def place(graph: JobGraph, workers: int) -> dict[Subtask, int]:
     """Subtasks with the same index share a worker, so a forward exchange never leaves it."""
     return {subtask: subtask.index % workers for subtask in graph.subtasks}
-
-
-def pack_vertices(graph: JobGraph) -> dict[str, bytes]:
-    """Every vertex as bytes, from which each subtask gets objects of its own.
-
-    Raises:
-        ConfigError: something the user wrote cannot be sent; names the operator.
-    """
-    for uid, node in graph.nodes.items():
-        pack(f"operator {node.name!r} (uid {uid!r})", node.payload)
-    for vertex in graph.vertices.values():
-        for edge in vertex.outputs:
-            if isinstance(edge.partition, Hash):
-                pack(f"the key selector behind operator {edge.node!r}", edge.partition.selector)
-    return {vertex.id: pack(f"vertex {vertex.id!r}", vertex) for vertex in graph.vertices.values()}
 
 
 def channels_out_of(vertex: JobVertex, index: int) -> dict[str, list[ChannelId]]:

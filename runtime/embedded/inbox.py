@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidegate.ids import Subtask
-from tidegate.runtime.embedded.wire import Frame, Granted
+from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.task.messages import ToSubtask
+from tidegate.runtime.task.wire import Frame
 
 __all__ = ["Inbox", "Post", "Shutdown"]
 

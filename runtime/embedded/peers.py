@@ -18,9 +18,10 @@ import msgspec
 from tidegate.elements import Batch, Element
 from tidegate.errors import UnavailableError
 from tidegate.runtime.embedded.inbox import Inbox
-from tidegate.runtime.embedded.wire import EdgeWire, Frame, Granted, Hello, decode
+from tidegate.runtime.embedded.wire import Granted, Hello, decode
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.task.exchange import CREDIT, ChannelId
+from tidegate.runtime.task.wire import EdgeWire, Frame
 
 __all__ = ["LocalChannel", "Peers", "RemoteChannel"]
 

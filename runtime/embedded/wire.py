@@ -1,16 +1,13 @@
-"""Elements as bytes, between two worker processes of one run."""
+"""What two worker processes of one run say to each other besides elements."""
 
 from __future__ import annotations
 
 import msgspec
 
-from tidegate.elements import Batch, Control, Element
-from tidegate.runtime.graph.job_graph import JobEdge
-from tidegate.runtime.graph.transformations import Hash
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.serde import exchange_codec
+from tidegate.runtime.task.wire import Frame
 
-__all__ = ["EdgeWire", "Frame", "Granted", "Hello", "decode"]
+__all__ = ["Granted", "Hello", "decode"]
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
@@ -25,46 +22,9 @@ class Granted(msgspec.Struct, frozen=True, tag=True):
     channel: ChannelId
 
 
-class Frame(msgspec.Struct, frozen=True, tag=True):
-    """One element of one channel; a batch as encoded columns."""
-
-    channel: ChannelId
-    control: Control | None = None
-    values: bytes = b""
-    timestamps: list[int] | None = None
-    keys: bytes | None = None
-
-
 _DECODER: msgspec.msgpack.Decoder[Hello | Granted | Frame] = msgspec.msgpack.Decoder(Hello | Granted | Frame)
 
 
 def decode(data: bytes) -> Hello | Granted | Frame:
     """Read a message of another worker."""
     return _DECODER.decode(data)
-
-
-class EdgeWire:
-    """Encodes and decodes the elements of one edge."""
-
-    def __init__(self, edge: JobEdge) -> None:
-        self._values = exchange_codec(edge.value_type)
-        self._keys = exchange_codec(edge.partition.key_type if isinstance(edge.partition, Hash) else None)
-
-    def encode(self, channel: ChannelId, element: Element) -> bytes:
-        """The frame of an element.
-
-        Raises:
-            RecordError: a value is not what its declared type says.
-        """
-        if not isinstance(element, Batch):
-            return msgspec.msgpack.encode(Frame(channel, element))
-        keys = self._keys.encode_batch(element.keys) if element.keys is not None else None
-        values = self._values.encode_batch(element.values)
-        return msgspec.msgpack.encode(Frame(channel, None, values, element.timestamps, keys))
-
-    def element(self, frame: Frame) -> Element:
-        """The element of a frame."""
-        if frame.control is not None:
-            return frame.control
-        keys = self._keys.decode_batch(frame.keys) if frame.keys is not None else None
-        return Batch(self._values.decode_batch(frame.values), frame.timestamps, keys)

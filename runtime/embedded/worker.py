@@ -23,7 +23,7 @@ from tidegate.keys import ranges
 from tidegate.runtime.embedded.deploy import Deployment, channels_into, channels_out_of
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
 from tidegate.runtime.embedded.peers import LocalChannel, Peers
-from tidegate.runtime.embedded.wire import Frame, Granted
+from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.shipping import unpack
@@ -32,6 +32,7 @@ from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.messages import Failed, FromSubtask, Progress
 from tidegate.runtime.task.runner import SubtaskRunner
 from tidegate.runtime.task.source import SourceRunner
+from tidegate.runtime.task.wire import Frame
 
 __all__ = ["Worker"]
 

@@ -21,10 +21,9 @@ from tidegate.runtime.checkpoint import coordinator as cp
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, How
 from tidegate.runtime.checkpoint.restore import redistribute
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
-from tidegate.runtime.embedded.deploy import pack_vertices
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.schedule.restart import FixedDelay
-from tidegate.runtime.shipping import pack_main_classes
+from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.spark.jobs import EpochJobs
 from tidegate.runtime.spark.messages import Order, TaskResult
 from tidegate.runtime.spark.readers import Readers

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import msgspec
 from pyspark import TaskContext
 
 from tidegate import faults
@@ -24,7 +25,6 @@ from tidegate.elements import MAX_WATERMARK, Batch
 from tidegate.errors import InternalError, TidegateError
 from tidegate.ids import Subtask
 from tidegate.keys import ranges
-from tidegate.runtime.embedded.wire import EdgeWire, Frame, decode
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.chain import OperatorChain
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
@@ -33,8 +33,11 @@ from tidegate.runtime.spark.clock import EpochClock
 from tidegate.runtime.spark.messages import Header, Order, Outcome, Parcel, ReadOrder, TaskResult
 from tidegate.runtime.spark.reading import read_splits
 from tidegate.runtime.task.exchange import ChannelId, Router
+from tidegate.runtime.task.wire import EdgeWire, Frame
 
 __all__ = ["receive", "run_alone", "send"]
+
+_FRAMES = msgspec.msgpack.Decoder(Frame)
 
 
 def send(order: Order, partition: int, reads: Iterable[ReadOrder]) -> Iterator[tuple[int, Parcel]]:
@@ -141,8 +144,7 @@ def _work(order: Order, parcels: list[Parcel], task: _Task) -> TaskResult:
         chain.advance_processing_time(order.now_ms)
         for parcel in parcels:
             for data in parcel.frames:
-                frame = decode(data)
-                assert isinstance(frame, Frame), "tasks send nothing else"
+                frame = _FRAMES.decode(data)
                 batch = wires[frame.channel.edge].element(frame)
                 assert isinstance(batch, Batch), "tasks send nothing else"
                 chain.process(batch)

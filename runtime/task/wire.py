@@ -1,0 +1,50 @@
+"""Elements as bytes, between two processes of one run; the same on every executor."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidegate.elements import Batch, Control, Element
+from tidegate.runtime.graph.job_graph import JobEdge
+from tidegate.runtime.graph.transformations import Hash
+from tidegate.runtime.task.exchange import ChannelId
+from tidegate.serde import exchange_codec
+
+__all__ = ["EdgeWire", "Frame"]
+
+
+class Frame(msgspec.Struct, frozen=True, tag=True):
+    """One element of one channel; a batch as encoded columns."""
+
+    channel: ChannelId
+    control: Control | None = None
+    values: bytes = b""
+    timestamps: list[int] | None = None
+    keys: bytes | None = None
+
+
+class EdgeWire:
+    """Encodes and decodes the elements of one edge."""
+
+    def __init__(self, edge: JobEdge) -> None:
+        self._values = exchange_codec(edge.value_type)
+        self._keys = exchange_codec(edge.partition.key_type if isinstance(edge.partition, Hash) else None)
+
+    def encode(self, channel: ChannelId, element: Element) -> bytes:
+        """The frame of an element.
+
+        Raises:
+            RecordError: a value is not what its declared type says.
+        """
+        if not isinstance(element, Batch):
+            return msgspec.msgpack.encode(Frame(channel, element))
+        keys = self._keys.encode_batch(element.keys) if element.keys is not None else None
+        values = self._values.encode_batch(element.values)
+        return msgspec.msgpack.encode(Frame(channel, None, values, element.timestamps, keys))
+
+    def element(self, frame: Frame) -> Element:
+        """The element of a frame."""
+        if frame.control is not None:
+            return frame.control
+        keys = self._keys.decode_batch(frame.keys) if frame.keys is not None else None
+        return Batch(self._values.decode_batch(frame.values), frame.timestamps, keys)
