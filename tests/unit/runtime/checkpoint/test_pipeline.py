@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +181,7 @@ def test_a_fenced_owner_can_do_nothing_any_more(storage: CheckpointStorage, act:
     kept = write(first, 1)
     lease = msgspec.structs.replace(first.record.lease, run=RunId("second"), pid=99, host="elsewhere")
     overwrite(storage, msgspec.structs.replace(first.record, lease=lease))
-    acts = {
+    acts: dict[str, Callable[[], None]] = {
         "decide": lambda: first.decide(CheckpointId(2)),
         "renew": first.renew,
         "refresh": first.refresh,
