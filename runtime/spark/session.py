@@ -79,6 +79,7 @@ def spark_context(master: str, name: str) -> Iterator[SparkContext]:
     """
     from pyspark import SparkContext
 
+    _forget_dead_java()
     active = SparkContext._active_spark_context
     if active is not None:
         yield active
@@ -91,7 +92,8 @@ def spark_context(master: str, name: str) -> Iterator[SparkContext]:
     try:
         yield context
     finally:
-        context.stop()
+        if not _forget_dead_java():
+            context.stop()
 
 
 def local_with_retries(master: str) -> str:
@@ -117,6 +119,17 @@ def _start(master: str, name: str) -> SparkContext:
     context = SparkContext(conf=conf)
     context.setLogLevel("ERROR")
     return context
+
+
+def _forget_dead_java() -> bool:
+    """PySpark holds on to a Java process that has died and would never start another one."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None or process.poll() is None:
+        return False
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    return True
 
 
 @contextlib.contextmanager

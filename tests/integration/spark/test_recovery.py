@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tidegate.clock import new_id
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -68,6 +72,23 @@ def test_an_epoch_whose_tasks_consumed_different_executions_runs_again(job, spar
     assert result.checkpoint == 6
 
 
+@pytest.mark.crash
+def test_a_driver_whose_java_process_dies_starts_another_one(job) -> None:
+    job.count = 6_000
+    job.settings["pipeline.progress"] = "json"
+    with job.started() as process:
+        job.await_settled(process, 2)
+        (java,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(java), signal.SIGKILL)
+        said, complaints = process.communicate(timeout=120)
+    assert process.returncode == 0, complaints
+
+    result = json.loads(said)
+
+    assert (result["state"], result["restarts"], result["records"]) == ("finished", 1, job.count)
+    assert job.audit() == []
+
+
 def test_an_error_of_the_program_restarts_the_job_until_it_fails(job) -> None:
     job.settings["restart-strategy.fixed-delay.attempts"] = 1
     job.settings["restart-strategy.fixed-delay.delay"] = "1 ms"
@@ -81,8 +102,6 @@ def test_an_error_of_the_program_restarts_the_job_until_it_fails(job) -> None:
 
 def _random_mark() -> Callable[[Any], Any]:
     def mark(value: dict[str, Any]) -> dict[str, Any]:
-        from tidegate.clock import new_id
-
         return {**value, "mark": new_id()}
 
     return mark
@@ -90,9 +109,6 @@ def _random_mark() -> Callable[[Any], Any]:
 
 def _lose_shuffled(fifo: Path, spark: Path) -> Callable[[int], None]:
     def lose(subtask: int) -> None:
-        import os as system
-        import signal
-
         flag = fifo.with_name(f"subtask-{subtask}-was-here")
         if flag.exists():
             return
@@ -103,6 +119,6 @@ def _lose_shuffled(fifo: Path, spark: Path) -> Callable[[int], None]:
         fifo.read_bytes()
         for shuffled in spark.rglob("shuffle_*"):
             shuffled.unlink()
-        system.kill(system.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     return lose

@@ -1,0 +1,71 @@
+"""What is said when Spark cannot be started, and how a local one is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidegate.errors import ConfigError, MissingExtraError
+from tidegate.runtime.spark.session import check_java, check_spark, local_with_retries
+
+
+def java(directory: Path, says: str) -> dict[str, str]:
+    """An environment whose only java says this about itself."""
+    program = directory / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    program.chmod(0o755)
+    return {"JAVA_HOME": str(directory)}
+
+
+def test_missing_pyspark_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+
+    with pytest.raises(MissingExtraError, match=r"run: pip install 'tidegate\[spark\]'"):
+        check_spark({})
+
+
+@pytest.mark.parametrize(
+    ("environ", "place"),
+    [({"PATH": ""}, "on PATH"), ({"JAVA_HOME": "/nowhere"}, "below JAVA_HOME /nowhere")],
+    ids=["path", "home"],
+)
+def test_missing_java_says_where_it_was_looked_for(environ: dict[str, str], place: str) -> None:
+    with pytest.raises(ConfigError, match=rf"spark needs java and there is none {place}; install Java 17"):
+        check_java(environ)
+
+
+@pytest.mark.parametrize(
+    ("says", "got"),
+    [
+        ('openjdk version "11.0.2"', "Java 11"),
+        ('java version "1.8.0_402"', "Java 8"),
+        ("hello", "no version"),
+    ],
+)
+def test_an_old_java_is_refused(tmp_path: Path, says: str, got: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"spark needs Java 17 or newer; got {got} from .*bin/java; install"
+    ):
+        check_java(java(tmp_path, says))
+
+
+@pytest.mark.parametrize("says", ['openjdk version "17.0.15"', 'openjdk version "21-ea"'])
+def test_a_new_java_is_taken(tmp_path: Path, says: str) -> None:
+    check_java(java(tmp_path, says))
+
+
+@pytest.mark.parametrize(
+    ("master", "with_retries"),
+    [
+        ("local", "local[1,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[3]", "local[3,4]"),
+        ("local[3,1]", "local[3,1]"),
+        ("spark://host:7077", "spark://host:7077"),
+    ],
+)
+def test_only_local_masters_without_retries_get_them(master: str, with_retries: str) -> None:
+    assert local_with_retries(master) == with_retries

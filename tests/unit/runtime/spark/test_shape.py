@@ -1,0 +1,77 @@
+"""Which programs fit into one Spark job per epoch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.connectors.collection import CollectionSource, CollectSink
+from tidegate.errors import ConfigError
+from tidegate.ids import Subtask
+from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
+from tidegate.runtime.graph.stream_graph import build_stream_graph
+from tidegate.runtime.graph.transformations import Hash, Input, Rebalance, Transformation
+from tidegate.runtime.spark.shape import shape_of
+
+
+def source(uid: str = "in") -> Transformation:
+    return Transformation("source", uid, CollectionSource([1, 2]), uid=uid)
+
+
+def step(*inputs: Input, uid: str) -> Transformation:
+    return Transformation("map", uid, abs, inputs, uid=uid)
+
+
+def graph(*ends: Transformation) -> JobGraph:
+    sinks = [
+        Transformation(
+            "sink",
+            "out",
+            CollectSink("/tmp"),
+            (Input(end),),
+            uid=f"out-{number}",
+            parallelism=end.parallelism,
+        )
+        for number, end in enumerate(ends)
+    ]
+    return build_job_graph(build_stream_graph(sinks, parallelism=2))
+
+
+def test_a_program_without_an_exchange_has_sources_alone() -> None:
+    shape = shape_of(graph(step(Input(source()), uid="absolute")))
+
+    assert shape.sources == (Subtask("in", 0), Subtask("in", 1))
+    assert shape.targets == ()
+
+
+def test_every_subtask_behind_the_exchange_has_a_partition_of_its_own() -> None:
+    read = source()
+    keyed = step(Input(read, Hash(abs)), uid="keyed")
+    keyed.parallelism = 3
+    other = step(Input(read, Rebalance()), uid="dealt")
+
+    shape = shape_of(graph(keyed, other))
+
+    partitions = {shape.partition("keyed", index) for index in range(3)}
+    partitions |= {shape.partition("dealt", index) for index in range(2)}
+    assert partitions == set(range(5))
+
+
+def test_several_sources_meet_behind_one_exchange() -> None:
+    merged = step(Input(source("left")), Input(source("right")), uid="merged")
+
+    shape = shape_of(graph(merged))
+
+    assert {subtask.vertex for subtask in shape.sources} == {"left", "right"}
+    assert {subtask.vertex for subtask in shape.targets} == {"merged"}
+
+
+def test_a_second_exchange_in_a_row_is_refused_by_name() -> None:
+    first = step(Input(source(), Hash(abs)), uid="first")
+    second = step(Input(first, Hash(abs)), uid="second")
+
+    with pytest.raises(
+        ConfigError,
+        match=r"operator 'second' \(uid 'second'\) stands behind a second exchange, after 'first'; "
+        r"on Spark an epoch has one .* set execution.target to embedded",
+    ):
+        shape_of(graph(second))
