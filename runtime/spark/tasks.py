@@ -139,14 +139,16 @@ def _read(order: Order, read: ReadOrder, task: _Task, outgoing: _Outgoing) -> Ta
 
 def _work(order: Order, parcels: list[Parcel], task: _Task) -> TaskResult:
     wires = {edge.name: EdgeWire(edge) for edge in task.vertex.inputs}
-    with contextlib.closing(OperatorChain(task.vertex, task.env, _nowhere)) as chain:
+    with contextlib.closing(
+        OperatorChain(task.vertex, task.env, _Outgoing(order, task.subtask.index).emit)
+    ) as chain:
         chain.open()
         chain.advance_processing_time(order.now_ms)
         for parcel in parcels:
             for data in parcel.frames:
                 frame = _FRAMES.decode(data)
                 batch = wires[frame.channel.edge].element(frame)
-                assert isinstance(batch, Batch), "tasks send nothing else"
+                assert isinstance(batch, Batch)
                 chain.process(batch)
         chain.advance_processing_time(order.now_ms)
         upstream = {edge.source for edge in task.vertex.inputs}
@@ -186,9 +188,5 @@ def _settle_in(order: Order, partition: int) -> None:
 
 def _task_id() -> int:
     context = TaskContext.get()
-    assert context is not None, "runs inside a Spark task"
+    assert context is not None
     return int(context.taskAttemptId())
-
-
-def _nowhere(edge: JobEdge, batch: Batch) -> None:
-    raise InternalError(f"{edge.name} leaves a vertex behind the exchange; please report this")

@@ -89,17 +89,6 @@ def test_a_driver_whose_java_process_dies_starts_another_one(job) -> None:
     assert job.audit() == []
 
 
-def test_an_error_of_the_program_restarts_the_job_until_it_fails(job) -> None:
-    job.settings["restart-strategy.fixed-delay.attempts"] = 1
-    job.settings["restart-strategy.fixed-delay.delay"] = "1 ms"
-
-    def fail(value: dict[str, Any]) -> dict[str, Any]:
-        return {**value, "amount": 1 // (value["id"] - 150)}
-
-    with pytest.raises(Exception, match=r"restarts are used up: operator 'map' .* ZeroDivisionError"):
-        job.run(before=fail)
-
-
 def _random_mark() -> Callable[[Any], Any]:
     def mark(value: dict[str, Any]) -> dict[str, Any]:
         return {**value, "mark": new_id()}

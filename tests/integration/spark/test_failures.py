@@ -1,0 +1,103 @@
+"""What a job on Spark says when it cannot go on, and what it gets over by itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tidegate.backends.storage import open_storage
+from tidegate.errors import JobFailedError
+from tidegate.runtime.checkpoint.pipeline import Record
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+
+@pytest.fixture
+def final(job):
+    """A job whose first failure is its last."""
+    job.settings["restart-strategy.fixed-delay.attempts"] = 0
+    return job
+
+
+def test_an_error_in_a_task_restarts_the_job_from_its_newest_checkpoint(job) -> None:
+    job.arm("taskmanager-1/task.after-snapshot!raise")
+    job.settings["restart-strategy.fixed-delay.delay"] = "1 ms"
+
+    result = job.run()
+
+    assert (result.state, result.restarts) == ("finished", 1)
+    assert job.audit() == []
+
+
+def test_an_error_of_tidegate_in_a_task_names_the_subtask(final) -> None:
+    final.arm("taskmanager-1/task.after-snapshot!raise")
+
+    with pytest.raises(JobFailedError, match=r"used up: subtask source-1\[1\]: InjectedFault\w*: injected at task"):
+        final.run()
+
+
+def test_an_error_of_a_user_function_names_the_operator_and_the_record(final) -> None:
+    def fail(value: dict[str, Any]) -> dict[str, Any]:
+        return {**value, "amount": 1 // (value["id"] - 150)}
+
+    with pytest.raises(JobFailedError, match=r"operator 'map' .* on record .*'id': 150.* ZeroDivisionError"):
+        final.run(before=fail)
+
+
+def test_a_task_that_always_dies_ends_in_the_words_of_spark(final) -> None:
+    def die(value: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(
+        JobFailedError, match=r"epoch of checkpoint 1 failed on spark: Job aborted .* failed 4 times"
+    ):
+        final.run(before=die)
+
+
+def test_an_epoch_that_takes_too_long_is_given_up(final) -> None:
+    final.settings["execution.checkpointing.timeout"] = "1 ms"
+
+    with pytest.raises(JobFailedError, match=r"the epoch of checkpoint 1 did not end within 1 ms"):
+        final.run()
+
+
+def test_epochs_that_come_to_nothing_end_the_job(final) -> None:
+    with pytest.raises(
+        JobFailedError, match=r"3 epochs in a row came to nothing; the last one, checkpoint 3: "
+    ):
+        final.run(before=_no_place_for_metadata(final.directory / "state"))
+
+    assert final.rows() == []
+    assert not list(final.output.rglob("*.pending"))
+
+
+def test_a_master_that_does_not_exist_is_named(final) -> None:
+    with final.started(target="local[two]") as process:
+        _, said = process.communicate(timeout=120)
+
+    assert process.returncode == 1
+    assert (
+        "JobFailedError: job 'totals' failed and its restarts are used up: spark at local[two] did not start"
+        in said
+    )
+
+
+def _no_place_for_metadata(root: Path) -> Callable[[Any], Any]:
+    def block(value: Any) -> Any:
+        decisions = open_storage(str(root)).decisions
+        assert decisions is not None
+        decision = decisions.read("totals/latest")
+        assert decision is not None
+        run = root / msgspec.msgpack.decode(decision.data, type=Record).lease.run
+        run.mkdir(exist_ok=True)
+        for checkpoint in range(1, 4):
+            (run / f"chk-{checkpoint}").touch()
+        return value
+
+    return block
