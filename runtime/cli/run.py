@@ -22,11 +22,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add `run` to the commands."""
     parser = subparsers.add_parser("run", help="run a program")
     _add_settings(parser)
-    parser.add_argument("job", help="the program's file; settings may follow it, too")
     parser.add_argument(
-        "arguments",
-        nargs=argparse.REMAINDER,
-        help="what the program itself takes, behind -- if it looks like ours",
+        "program",
+        nargs=argparse.PARSER,
+        help="the program's file; settings may follow it directly, then what the program itself takes, behind -- "
+        "if it looks like ours",
     )
     parser.set_defaults(run=run)
 
@@ -47,10 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         ConfigError: there is no such file, or a setting is wrong.
     """
-    job = Path(arguments.job)
+    job = Path(arguments.program[0])
     if not job.is_file():
         raise ConfigError(f"{job} is no file; expected the program to run")
-    behind, own = _split(arguments.arguments)
+    behind, own = _split(arguments.program[1:])
     options.set_command_line(from_assignments([*_settings(arguments), *_settings(behind)]))
     sys.argv = [str(job), *own]
     sys.path.insert(0, str(job.resolve().parent))
