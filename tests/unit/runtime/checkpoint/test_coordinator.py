@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import pytest
+
+from tidegate.errors import (
+    CommitFailedError,
+    CommitUnknownError,
+    FencedError,
+    InternalError,
+    UnavailableError,
+)
+from tidegate.ids import CheckpointId, OperatorUid, Subtask
+from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator
+from tidegate.runtime.checkpoint.manifest import Unsettled
+from tidegate.runtime.checkpoint.retention import Release
+from tidegate.runtime.operators.environment import OperatorReport
+from tidegate.twophase.ledger import Answered
+from tidegate.twophase.spi import CommitAnswer, Committable
+
+A, B = Subtask("a", 0), Subtask("b", 0)
+ONE, TWO, THREE = CheckpointId(1), CheckpointId(2), CheckpointId(3)
+WORK = Committable(OperatorUid("sink"), 0, ONE, b"", "part-1", 5)
+OTHER = Committable(OperatorUid("sink"), 1, ONE, b"", "part-2", 6)
+NO_RELEASE = Release((), frozenset())
+
+
+def coordinator(**plan: int) -> CheckpointCoordinator:
+    made = CheckpointCoordinator(
+        cp.Plan((A, B), (A,), **{"interval_ms": 100, "timeout_ms": 1_000, **plan}), ONE
+    )
+    assert made.on(cp.Tick(0)) == []
+    return made
+
+
+def decide(made: CheckpointCoordinator, number: CheckpointId, *work: Committable) -> list[cp.Action]:
+    """Acknowledge, write and swap; what the swap leads to."""
+    made.on(cp.Ack(A, number, ()))
+    (write,) = made.on(cp.Ack(B, number, (OperatorReport(OperatorUid("sink"), 0, committables=work),)))
+    assert isinstance(write, cp.WriteMetadata)
+    assert made.on(cp.MetadataDurable(number, frozenset())) == [cp.SwapLatest(number)]
+    return made.on(cp.Swapped(number))
+
+
+def test_the_first_checkpoint_comes_an_interval_after_the_start() -> None:
+    made = coordinator()
+
+    assert made.on(cp.Tick(99)) == []
+    assert made.on(cp.Tick(100)) == [cp.TriggerSources(ONE, None)]
+    assert made.on(cp.Tick(500)) == [], "one at a time"
+
+
+def test_nothing_is_committed_before_the_decision_and_nothing_settled_before_the_answers() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+
+    assert decide(made, ONE, WORK, OTHER) == [cp.CommitWork(ONE, (WORK, OTHER))]
+    assert made.confirmed == ONE
+    assert made.on(Answered(ONE, ((WORK, CommitAnswer.COMMITTED),))) == []
+    assert made.on(Answered(ONE, ((OTHER, CommitAnswer.ALREADY_COMMITTED),))) == [cp.WriteSettled(ONE)]
+    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE)]
+
+
+def test_the_next_checkpoint_runs_while_one_is_settling_and_carries_its_work() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+    decide(made, ONE, WORK)
+
+    assert made.on(cp.Tick(200)) == [cp.TriggerSources(TWO, ONE)]
+    made.on(cp.Ack(A, TWO, ()))
+    (write,) = made.on(cp.Ack(B, TWO, ()))
+
+    assert isinstance(write, cp.WriteMetadata)
+    assert write.unsettled == (Unsettled(ONE, (WORK,)), Unsettled(TWO, ()))
+
+
+def test_a_late_checkpoint_is_given_up_with_who_did_not_answer() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+    made.on(cp.Ack(A, ONE, ()))
+
+    assert made.on(cp.Tick(1_099)) == []
+    assert made.on(cp.Tick(1_100)) == [cp.Abort(ONE, "not acknowledged within 1000 ms by b[0]")]
+    assert made.on(cp.Tick(1_101)) == [cp.TriggerSources(TWO, None)]
+    assert made.on(cp.Ack(B, ONE, ())) == [], "too late"
+
+
+def test_a_checkpoint_that_is_being_decided_is_never_given_up() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+    made.on(cp.Ack(A, ONE, ()))
+    made.on(cp.Ack(B, ONE, ()))
+
+    assert made.on(cp.Tick(100_000)) == []
+
+
+@pytest.mark.parametrize(
+    "event",
+    [cp.Decline(B, ONE, "disk full"), cp.MetadataFailed(ONE, "disk full")],
+    ids=["declined by a subtask", "metadata not written"],
+)
+def test_a_checkpoint_that_cannot_be_made_durable_is_given_up_and_the_job_goes_on(event: cp.Event) -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+
+    assert made.on(event) == [cp.Abort(ONE, "disk full")]
+    assert made.on(event) == []
+    assert made.on(cp.Tick(200)) == [cp.TriggerSources(TWO, None)]
+
+
+def test_a_second_ack_of_a_subtask_counts_once() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+
+    assert made.on(cp.Ack(A, ONE, ())) == []
+    assert made.on(cp.Ack(A, ONE, ())) == []
+
+
+def test_the_end_of_the_input_takes_a_last_checkpoint_and_ends_when_it_is_settled() -> None:
+    made = coordinator()
+
+    assert made.on(cp.Finish("finish")) == [cp.TriggerSources(ONE, None)]
+    assert made.on(cp.Finish("stop")) == [], "it ends already"
+    assert decide(made, ONE) == [cp.WriteSettled(ONE)]
+    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE), cp.Ended("finish", ONE)]
+    assert made.on(cp.Tick(10_000)) == [], "nothing follows the last one"
+
+
+def test_a_stop_waits_for_the_checkpoint_on_its_way() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+
+    assert made.on(cp.Finish("stop")) == []
+    assert decide(made, ONE) == [cp.WriteSettled(ONE), cp.TriggerSources(TWO, ONE)]
+    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE)]
+    assert decide(made, TWO) == [cp.WriteSettled(TWO)]
+    assert made.on(cp.SettledDurable(TWO)) == [cp.Settled(TWO, NO_RELEASE), cp.Ended("stop", TWO)]
+
+
+def test_a_last_checkpoint_that_fails_is_tried_again() -> None:
+    made = coordinator()
+    made.on(cp.Finish("stop"))
+
+    assert made.on(cp.Decline(A, ONE, "disk full")) == [cp.Abort(ONE, "disk full")]
+    assert made.on(cp.Tick(100)) == [cp.TriggerSources(TWO, None)]
+    decide(made, TWO)
+    assert made.on(cp.SettledDurable(TWO))[-1] == cp.Ended("stop", TWO)
+
+
+def test_who_lost_the_pipeline_is_fenced() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+
+    (failed,) = made.on(cp.SwapLost(ONE, "run r2 owns it"))
+
+    assert isinstance(failed, cp.FailJob)
+    with pytest.raises(FencedError, match="checkpoint 1 cannot be decided: run r2 owns it; this run stops"):
+        raise failed.error
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "message"),
+    [
+        (
+            (CommitAnswer.ABORTED, CommitAnswer.ABORTED),
+            UnavailableError,
+            "all output of checkpoint 1 was aborted",
+        ),
+        (
+            (CommitAnswer.COMMITTED, CommitAnswer.ABORTED),
+            CommitFailedError,
+            "only a part of its output is visible",
+        ),
+        ((CommitAnswer.COMMITTED, CommitAnswer.UNKNOWN), CommitUnknownError, "it cannot be told"),
+    ],
+    ids=["all aborted", "partly aborted", "unknown"],
+)
+def test_output_that_is_not_what_was_decided_fails_the_job(
+    answers: tuple[CommitAnswer, CommitAnswer], error: type[Exception], message: str
+) -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+    decide(made, ONE, WORK, OTHER)
+
+    (failed,) = made.on(Answered(ONE, tuple(zip((WORK, OTHER), answers, strict=True))))
+
+    assert isinstance(failed, cp.FailJob)
+    with pytest.raises(error, match=message):
+        raise failed.error
+
+
+def test_a_commit_that_could_not_be_tried_is_asked_for_again() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+    decide(made, ONE, WORK, OTHER)
+
+    answers = ((WORK, CommitAnswer.COMMITTED), (OTHER, CommitAnswer.RETRY))
+    assert made.on(Answered(ONE, answers)) == [cp.CommitWork(ONE, (OTHER,))]
+
+
+def test_an_answer_nobody_asked_for_is_an_error_of_ours() -> None:
+    (failed,) = coordinator().on(Answered(THREE, ((WORK, CommitAnswer.COMMITTED),)))
+
+    assert isinstance(failed, cp.FailJob)
+    with pytest.raises(InternalError, match="settlement is out of order: answers for checkpoint 3"):
+        raise failed.error

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tidegate.runtime.cli.main import main
+
+Job = Callable[[str], Path]
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_command_line: None) -> Job:
+    """Writes a program; what `tidegate run` does to the interpreter is undone."""
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+
+    def write(text: str) -> Path:
+        path = tmp_path / "job.py"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_program_is_run_as_the_main_module_with_its_own_arguments(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = job("import sys\nprint(__name__, __file__, sys.argv[1:])\n")
+
+    assert main(["run", str(path), "--input", "x", "-D", "mine"]) == 0
+    assert capsys.readouterr().out == f"__main__ {path} ['--input', 'x', '-D', 'mine']\n"
+
+
+def test_modules_beside_the_program_are_found(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    path = job("import beside_the_job\nprint(beside_the_job.NAME)\n")
+    (path.parent / "beside_the_job.py").write_text("NAME = 'found'\n")
+
+    assert main(["run", str(path)]) == 0
+    assert capsys.readouterr().out == "found\n"
+
+
+def test_a_missing_file_is_named(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "missing.py"]) == 2
+    assert capsys.readouterr().err == "tidegate: missing.py is no file; expected the program to run\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [("FencedError", 3), ("ConfigError", 2), ("CommitUnknownError", 4), ("UnavailableError", 1)],
+)
+def test_an_error_of_ours_is_one_line_and_its_code(
+    job: Job, capsys: pytest.CaptureFixture[str], error: str, code: int
+) -> None:
+    path = job(f"from tidegate.errors import {error}\nraise {error}('what is wrong; what to do')\n")
+
+    assert main(["run", str(path)]) == code
+    assert capsys.readouterr().err == "tidegate: what is wrong; what to do\n"
+
+
+def test_an_error_of_the_program_itself_is_shown_by_python(job: Job) -> None:
+    with pytest.raises(ZeroDivisionError):
+        main(["run", str(job("1 / 0\n"))])
+
+
+def test_a_program_may_choose_its_own_exit_code(job: Job) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(job("raise SystemExit(7)\n"))])
+    assert ended.value.code == 7
+
+
+def test_ctrl_c_is_the_code_shells_expect(job: Job) -> None:
+    assert main(["run", str(job("raise KeyboardInterrupt\n"))]) == 130
+
+
+SETTINGS = """
+import json
+import os
+from pathlib import Path
+from tidegate.options import load
+from tidegate.runtime.options import JobOptions, client_layers
+
+options = load(JobOptions, *client_layers({}, Path(".")))
+print(options.parallelism, options.fresh, options.savepoint)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "expected"),
+    [
+        (["-D", "parallelism.default=3"], [], "3 False None"),
+        ([], ["-D", "parallelism.default=3", "--fresh"], "3 True None"),
+        (["-s", "17"], ["-Dparallelism.default=4"], "4 False 17"),
+        ([], ["--savepoint=run/chk-3"], "None False run/chk-3"),
+        ([], ["--savepoint", "3"], "None False 3"),
+        (["-D", "parallelism.default=3"], ["-D", "parallelism.default=5"], "5 False None"),
+        ([], ["--freshly"], "None False None"),
+    ],
+    ids=["before", "behind", "both", "equals", "two words", "the last one wins", "not an abbreviation"],
+)
+def test_settings_reach_the_program(
+    job: Job, capsys: pytest.CaptureFixture[str], before: list[str], behind: list[str], expected: str
+) -> None:
+    assert main(["run", *before, str(job(SETTINGS)), *behind]) == 0
+    assert capsys.readouterr().out == f"{expected}\n"
