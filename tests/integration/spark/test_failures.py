@@ -38,7 +38,9 @@ def test_an_error_in_a_task_restarts_the_job_from_its_newest_checkpoint(job) -> 
 def test_an_error_of_tidegate_in_a_task_names_the_subtask(final) -> None:
     final.arm("taskmanager-1/task.after-snapshot!raise")
 
-    with pytest.raises(JobFailedError, match=r"used up: subtask source-1\[1\]: InjectedFault\w*: injected at task"):
+    with pytest.raises(
+        JobFailedError, match=r"used up: subtask source-1\[1\]: InjectedFault\w*: injected at task"
+    ):
         final.run()
 
 
