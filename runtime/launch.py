@@ -15,6 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+import xxhash
+
 from tidegate.backends.storage import open_storage
 from tidegate.clock import SYSTEM_CLOCK, new_id
 from tidegate.errors import ConfigError
@@ -29,6 +31,7 @@ from tidegate.runtime.status import RunStatus
 
 __all__ = ["Executor", "Launch", "run_program"]
 
+_LONGEST_NAME = 80
 _SPARK = ("local", "spark://", "yarn", "k8s://")
 
 
@@ -109,7 +112,13 @@ def _pipeline_id(launch: Launch, root: str) -> PipelineId:
     if launch.root is not None or not _has_name(launch):
         return PipelineId(f"unnamed-{new_id(8)}")
     name = launch.options.pipeline_id or launch.job_name or str(launch.script)
-    return PipelineId(re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "job")
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")
+    if readable == name and len(name) <= _LONGEST_NAME:
+        return PipelineId(name)
+    # Names that look alike once they are readable must not share their checkpoints.
+    return PipelineId(
+        f"{readable[-_LONGEST_NAME:].lstrip('-.') or 'job'}-{xxhash.xxh32_hexdigest(name.encode())}"
+    )
 
 
 @contextlib.contextmanager

@@ -1,0 +1,277 @@
+"""How a start finds its place: what is settled first, what is removed, what is refused, on a storage in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tidegate.backends.storage import MemoryStorage
+from tidegate.clock import SYSTEM_CLOCK, ManualClock
+from tidegate.connectors.collection import CollectionSource
+from tidegate.connectors.spi import Sink
+from tidegate.errors import CommitFailedError, CommitUnknownError, ConfigError, UnavailableError
+from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
+from tidegate.runtime.checkpoint.archive import Retained
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Unsettled
+from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.runtime.graph.transformations import Input, Transformation
+from tidegate.runtime.job import Program, Startup
+from tidegate.runtime.options import JobOptions
+from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
+
+SINK = OperatorUid("sink")
+ORDERS = PipelineId("orders")
+
+
+class Told(Sink):
+    """A sink whose committer answers what it is told; remembers what it was asked."""
+
+    delivery = "exactly-once"
+
+    def __init__(self, *answers: CommitAnswer, on_branch: str = "refuse") -> None:
+        self.answers = list(answers)
+        self.on_branch = on_branch
+        self.asked: list[str] = []
+
+    def open_writer(self, context: Any) -> Any:
+        raise AssertionError("no writer is opened before a start point is found")
+
+    def open_committer(self, context: CommitterContext) -> Committer:
+        return _Committer(self)
+
+
+class _Committer(Committer):
+    def __init__(self, sink: Told) -> None:
+        self._sink = sink
+
+    def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+        self._sink.asked += [work.describe for work in committables]
+        return [
+            self._sink.answers.pop(0) if self._sink.answers else CommitAnswer.COMMITTED for _ in committables
+        ]
+
+    def abort_except(self, keep: Sequence[Committable]) -> int:
+        self._sink.asked.append(f"abort except {len(keep)}")
+        return 3
+
+
+def work(checkpoint: int) -> Committable:
+    return Committable(SINK, 0, CheckpointId(checkpoint), b"", f"part-{checkpoint}", 10)
+
+
+def start(storage: MemoryStorage, sink: Told, said: list[str], **options: Any) -> Startup:
+    source = Transformation("source", "source", CollectionSource([1]), uid="source")
+    step = Transformation("sink", "sink", sink, (Input(source),), uid=SINK)
+    program = Program("orders", ORDERS, (step,), JobOptions(**options), parallelism=1)
+    return Startup(program, storage, SYSTEM_CLOCK, said.append)
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage()
+
+
+@pytest.fixture
+def before(storage: MemoryStorage) -> Callable[..., Pipeline]:
+    """A run that decided checkpoints with work of their own, settled some of them, and stopped."""
+
+    def run(decided: Sequence[int], settled: Sequence[int], carried: Sequence[int] = ()) -> Pipeline:
+        pipeline = Pipeline(storage, ORDERS, RunId("before"), ManualClock())
+        pipeline.acquire(lambda: LineageId("l"), fresh=False, say=print)
+        for number in decided:
+            unsettled = [
+                Unsettled(CheckpointId(n), (work(n),)) for n in sorted({*carried, number}) if n <= number
+            ]
+            states = (
+                OperatorState(OperatorUid("source"), "source", 1, 128),
+                OperatorState(SINK, "sink", 1, 128),
+            )
+            pipeline.archive.write(
+                Manifest(
+                    ORDERS,
+                    LineageId("l"),
+                    pipeline.record.branch,
+                    RunId("before"),
+                    CheckpointId(number),
+                    None,
+                    0,
+                    states,
+                    tuple(unsettled),
+                )
+            )
+            pipeline.decide(CheckpointId(number))
+        for number in settled:
+            pipeline.archive.mark_settled(Retained(RunId("before"), CheckpointId(number)))
+        pipeline.leave("stopped")
+        return pipeline
+
+    return run
+
+
+def test_a_first_start_begins_at_the_beginning(storage: MemoryStorage) -> None:
+    sink, said = Told(), list[str]()
+    startup = start(storage, sink, said)
+    startup.acquire()
+
+    point = startup.start_point()
+
+    assert (point.checkpoint, point.restored, startup.resumed_from) == (None, {}, None)
+    assert sink.asked == ["abort except 0"]
+    assert said == ["sink 'sink': removed 3 pieces of work that were never decided"]
+
+
+def test_what_is_decided_is_committed_and_marked_before_anything_is_removed(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1, 2], settled=[1])
+    sink = Told()
+    startup = start(storage, sink, [])
+    startup.acquire()
+
+    point = startup.start_point()
+
+    assert sink.asked == ["part-2", "abort except 0"]
+    assert (point.checkpoint, startup.resumed_from) == (2, 2)
+    assert startup.pipeline.archive.settled(Retained(RunId("before"), CheckpointId(2)))
+
+
+def test_what_is_settled_is_never_asked_for_again_even_if_its_own_checkpoint_is_gone(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    # Checkpoint 1 settled late, so 2 carries its work; both are settled and 1 is released.
+    before([2], settled=[2], carried=[1])
+    sink = Told(CommitAnswer.UNKNOWN)
+    startup = start(storage, sink, [])
+    startup.acquire()
+
+    assert startup.start_point().checkpoint == 2
+    assert sink.asked == ["abort except 0"]
+
+
+def test_work_that_was_aborted_altogether_sends_the_start_back(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1, 2], settled=[1])
+    said: list[str] = []
+    startup = start(storage, Told(CommitAnswer.ABORTED), said)
+    startup.acquire()
+
+    assert startup.start_point().checkpoint == 1
+    assert said[0] == "output of checkpoint 2 was aborted; going back to 1"
+    assert [known.checkpoint for known in startup.pipeline.record.retained] == [1]
+    assert startup.coordinator(startup.start_point().graph, startup.start_point()).confirmed == 1
+    assert startup.pipeline.record.newest_id == 2, "its number is not used again"
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "message"),
+    [
+        ([CommitAnswer.COMMITTED, CommitAnswer.ABORTED], None, None),
+        ([CommitAnswer.UNKNOWN], CommitUnknownError, "checkpoint 1 is decided but it cannot be told"),
+        ([CommitAnswer.RETRY], UnavailableError, "no sink could commit what is decided; try again"),
+    ],
+    ids=["the second aborted", "unknown", "not now"],
+)
+def test_each_answer_leads_where_it_should(
+    storage: MemoryStorage,
+    before: Callable[..., Pipeline],
+    answers: list[CommitAnswer],
+    error: type[Exception] | None,
+    message: str | None,
+) -> None:
+    before([1, 2], settled=[], carried=[1])
+    startup = start(storage, Told(*answers), [])
+    startup.acquire()
+
+    if error is None:
+        assert startup.start_point().checkpoint == 1, "1 is visible, nothing of 2 is"
+    else:
+        with pytest.raises(error, match=message):
+            startup.start_point()
+
+
+def test_decided_work_of_a_sink_that_is_gone_is_never_forgotten(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1], settled=[])
+    startup = start(storage, Told(), [])
+    startup.program.sinks[0].uid = "renamed"
+    startup.acquire()
+
+    with pytest.raises(
+        CommitFailedError, match=r"sink 'sink' holds decided work that is not visible yet.*its uid back"
+    ):
+        startup.start_point()
+
+
+def test_an_older_checkpoint_is_refused_by_a_sink_that_committed_since(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1, 2, 3], settled=[1, 2, 3])
+
+    with pytest.raises(
+        ConfigError,
+        match=r"sink 'sink' has committed 20 records after checkpoint 1 \(part-2, part-3\); going back would write "
+        r"them again; give the sink on_branch='append' if that is wanted",
+    ):
+        start(storage, Told(), [], savepoint="1").acquire()
+
+    goes_on = start(storage, Told(), [])
+    goes_on.acquire()
+    assert goes_on.resumed_from == 3, "a refusal changes nothing"
+
+
+@pytest.mark.parametrize("name", ["1", "before/chk-1"])
+def test_an_older_checkpoint_opens_a_branch_and_what_came_after_is_swept(
+    storage: MemoryStorage, before: Callable[..., Pipeline], name: str
+) -> None:
+    before([1, 2, 3], settled=[1, 2, 3])
+    startup = start(storage, Told(on_branch="append"), [], savepoint=name)
+
+    startup.acquire()
+
+    record = startup.pipeline.record
+    assert (startup.resumed_from, record.branch, record.newest_id) == (1, 1, 3)
+    assert storage.blobs.list("before/") == ["before/chk-1/_metadata", "before/chk-1/_settled"]
+
+
+def test_going_back_works_although_what_came_after_is_damaged(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1, 2], settled=[1, 2])
+    storage.blobs.put("before/chk-2/_metadata", b"damaged")
+
+    startup = start(storage, Told(on_branch="append"), [], savepoint="1")
+    startup.acquire()
+
+    assert startup.start_point().checkpoint == 1
+
+
+def test_going_back_settles_what_is_newer_first(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1, 2], settled=[1])
+    sink = Told(on_branch="append")
+
+    start(storage, sink, [], savepoint="1").acquire()
+
+    assert sink.asked == ["part-2"]
+
+
+@pytest.mark.parametrize("status", ["stopped", "finished"])
+def test_a_checkpoint_nobody_knows_is_refused_and_nothing_is_forgotten(
+    storage: MemoryStorage, before: Callable[..., Pipeline], status: Any
+) -> None:
+    before([1, 2], settled=[1, 2]).leave(status)
+
+    with pytest.raises(
+        ConfigError,
+        match="'7' is no retained checkpoint of pipeline 'orders'; retained are before/chk-1, before/chk-2",
+    ):
+        start(storage, Told(), [], savepoint="7").acquire()
+
+    again = start(storage, Told(), [], savepoint="2")
+    again.acquire()
+    assert again.resumed_from == 2
