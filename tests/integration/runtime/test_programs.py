@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -60,9 +62,19 @@ sorted(counted.execute_and_collect())
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_notebook_cell_runs_at_parallelism_two_and_shows_what_workers_print(tmp_path: Path) -> None:
-    notebook = nbformat.v4.new_notebook()
-    notebook.cells.append(nbformat.v4.new_code_cell(CELL))
-    notebook.cells.append(nbformat.v4.new_code_cell("sorted(words.map(len).execute_and_collect())"))
+    cells: list[dict[str, Any]] = [
+        {
+            "cell_type": "code",
+            "id": f"cell-{n}",
+            "metadata": {},
+            "source": source,
+            "outputs": [],
+            "execution_count": None,
+        }
+        for n, source in enumerate((CELL, "sorted(words.map(len).execute_and_collect())"))
+    ]
+    text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    notebook: Any = nbformat.reads(text, as_version=4)
 
     NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
 

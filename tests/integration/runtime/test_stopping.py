@@ -27,7 +27,7 @@ AT_ONCE = {**SLOWLY, "rate": None}
 
 
 def halfway(progress: dict[str, Any]) -> bool:
-    return progress.get("settled", 0) >= 2 and progress["records"] >= 300
+    return bool(progress.get("settled", 0) >= 2 and progress["records"] >= 300)
 
 
 def stop(running: Running) -> dict[str, Any]:

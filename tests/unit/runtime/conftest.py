@@ -16,7 +16,7 @@ from tidegate.runtime.graph.transformations import Input, Kind, Partition, Trans
 Step = Callable[..., Transformation]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def step() -> Step:
     """Makes a step behind another one: `step("map", before, name="double", partition=Rebalance())`."""
 

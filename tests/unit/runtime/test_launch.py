@@ -95,8 +95,10 @@ def test_the_root_follows_the_users_home() -> None:
 def test_a_number_out_of_range_is_refused_wherever_it_comes_from(
     field: str, value: int, message: str
 ) -> None:
+    given: dict[str, Any] = {field: value}
+
     with pytest.raises(ConfigError, match=message):
-        JobOptions(**{field: value})
+        JobOptions(**given)
 
 
 def test_zero_is_a_number_of_restarts() -> None:

@@ -1,0 +1,111 @@
+"""What is left behind when something goes wrong on the way: nothing, and the pipeline free for the next start."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate.connectors.collection import CollectionSource
+from tidegate.connectors.files import FileSink
+from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from tidegate.errors import ConfigError, JobFailedError
+
+
+class Unreachable(CollectionSource):
+    """A source whose enumerator cannot look for splits."""
+
+    def open_enumerator(self, context: Any, restored: Any) -> Any:
+        enumerator = super().open_enumerator(context, restored)
+
+        def start() -> None:
+            raise self.error("no route to host")
+
+        object.__setattr__(enumerator, "start", start)
+        return enumerator
+
+    error: type[BaseException] = OSError
+
+
+class Interrupted(Unreachable):
+    error = KeyboardInterrupt
+
+
+class DiesAtOnce(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        os._exit(9)
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory for everything temporary; afterwards no thread and no temporary directory of a run is left."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr("tidegate.runtime.embedded.cluster._short_directory", lambda: str(temporary))
+    before = set(threading.enumerate())
+    yield tmp_path
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+    assert [thread.name for thread in set(threading.enumerate()) - before] == []
+    assert list(temporary.iterdir()) == []
+
+
+def environment(place: Path, target: str) -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment(
+        {
+            "execution.target": target,
+            "pipeline.progress": "off",
+            "parallelism.default": 2,
+            "state.checkpoints.dir": str(place / "state"),
+            "restart-strategy.fixed-delay.attempts": 1,
+            "restart-strategy.fixed-delay.delay": 0,
+        }
+    )
+
+
+def runs(place: Path, target: str) -> str:
+    env = environment(place, target)
+    env.from_collection([1, 2]).sink_to(FileSink(place / "out")).uid("files")
+    return env.execute("orders").state
+
+
+@pytest.mark.parametrize("target", ["inline", "embedded"])
+@pytest.mark.parametrize("source", [Unreachable, Interrupted], ids=["error", "ctrl-c"])
+def test_a_start_that_fails_leaves_the_pipeline_to_the_next_one(
+    place: Path, target: str, source: type[Unreachable]
+) -> None:
+    env = environment(place, target)
+    env.from_source(source([1])).sink_to(FileSink(place / "out")).uid("files")
+
+    with pytest.raises(source.error):
+        env.execute("orders")
+
+    assert runs(place, target) == "finished"
+
+
+def test_what_cannot_travel_leaves_nothing_behind(place: Path) -> None:
+    lock = threading.Lock()
+    env = environment(place, "embedded")
+    env.from_collection([1]).map(lambda value: lock).sink_to(FileSink(place / "out")).uid("files")
+
+    with pytest.raises(ConfigError, match="cannot be sent to another process"):
+        env.execute("orders")
+
+    assert runs(place, "embedded") == "finished"
+
+
+def test_a_worker_that_always_dies_is_named_and_nothing_is_left(place: Path) -> None:
+    env = environment(place, "embedded")
+    env.from_collection([1, 2]).key_by(abs).process(DiesAtOnce()).sink_to(FileSink(place / "out"))
+
+    with pytest.raises(JobFailedError, match=r"worker \d is gone \(pid \d+, exit code 9\); it ran "):
+        env.execute("dying")

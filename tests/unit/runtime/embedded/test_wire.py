@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tidegate.elements import EndOfInput
+from tidegate.runtime.embedded.wire import Granted, Hello, decode
+from tidegate.runtime.task.exchange import ChannelId
+from tidegate.runtime.task.wire import Frame
+
+CHANNEL = ChannelId("a->b", 1, 2)
+
+
+@pytest.mark.parametrize("message", [Hello(3), Granted(CHANNEL), Frame(CHANNEL, EndOfInput())], ids=repr)
+def test_what_workers_say_to_each_other_is_told_apart(message: Hello | Granted | Frame) -> None:
+    assert decode(msgspec.msgpack.encode(message)) == message
