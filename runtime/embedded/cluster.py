@@ -32,6 +32,7 @@ from tidegate.runtime.shipping import pack
 __all__ = ["Cluster", "InlineCluster", "ProcessCluster", "WorkerLost"]
 
 _GRACE_S = 10.0
+_LAST_WORDS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class ProcessCluster(Cluster):
         self._token = new_token().encode()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._controls: list[Connection] = []
+        self._forwarders: list[threading.Thread] = []
 
     def deploy(self, deployments: Sequence[Deployment]) -> None:
         """Start the processes, wait until all listen, send each its part.
@@ -135,6 +137,9 @@ class ProcessCluster(Cluster):
         for process in self._processes:
             process.kill()
             process.wait()
+        for forwarder in self._forwarders:
+            # What workers printed last shall be there when the job ends; a child of theirs may hold the pipe for ever.
+            forwarder.join(_LAST_WORDS_S)
         for control in self._controls:
             control.close()
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -152,7 +157,7 @@ class ProcessCluster(Cluster):
         self._processes.append(process)
         self._controls.append(ours)
         if process.stdout is not None:
-            _thread(_forward, process.stdout)
+            self._forwarders.append(_thread(_forward, process.stdout))
         ours.send(Invitation(worker, address, self._token, [entry or str(Path.cwd()) for entry in sys.path]))
 
     def _listen(self, worker: int, control: Connection) -> None:
@@ -172,8 +177,10 @@ class ProcessCluster(Cluster):
         return f"pid {process.pid}, {how}"
 
 
-def _thread(target: Callable[..., None], *arguments: Any) -> None:
-    threading.Thread(target=target, args=arguments, daemon=True, name="tidegate-control").start()
+def _thread(target: Callable[..., None], *arguments: Any) -> threading.Thread:
+    thread = threading.Thread(target=target, args=arguments, daemon=True, name="tidegate-control")
+    thread.start()
+    return thread
 
 
 def _is_terminal_or_file(stream: TextIO) -> bool:
