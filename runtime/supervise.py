@@ -52,15 +52,15 @@ class Supervisor:
         """
         while True:
             try:
-                how = attempt(self._restart)
+                ended: Status = "finished" if attempt(self._restart) == "finish" else "stopped"
+                # An end nobody could write down is no end: the next start would not know of it.
+                self._startup.pipeline.leave(ended)
                 break
             except TidegateError as error:
                 self._after_failure(error)
             except BaseException:
                 self._give_up()
                 raise
-        ended: Status = "finished" if how == "finish" else "stopped"
-        self._startup.pipeline.leave(ended)
         self._status.become(ended)
         self._observe(self._status)
         return JobResult.of(self._startup, self._status)

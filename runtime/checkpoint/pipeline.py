@@ -15,7 +15,7 @@ import msgspec
 from tidegate import faults
 from tidegate.backends.spi import CheckpointStorage
 from tidegate.clock import Clock
-from tidegate.errors import ConfigError, FencedError, InternalError, StateFormatError
+from tidegate.errors import ConfigError, FencedError, InternalError, StateFormatError, UnavailableError
 from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Archive, Retained
 from tidegate.runtime.checkpoint.manifest import metadata_name, settled_name
@@ -110,7 +110,7 @@ class Pipeline:
                 raise self._fenced(record)
             self._tag, self._record = tag, record
             # What was read may not be durable yet; what is swapped on top of it is.
-            self._swap(msgspec.structs.replace(record, renewals=record.renewals + 1))
+            self._swap(msgspec.structs.replace(record, status="running", renewals=record.renewals + 1))
 
     def decide(self, checkpoint: CheckpointId) -> None:
         """Make a checkpoint the newest.
@@ -225,7 +225,12 @@ class Pipeline:
         if decision is None:
             raise InternalError(f"{self._name} vanished after it was swapped")
         if decision.data != data:
-            raise self._fenced(msgspec.msgpack.decode(decision.data, type=Record))
+            found = msgspec.msgpack.decode(decision.data, type=Record)
+            if self._record is not None and found.lease == self._record.lease:
+                raise UnavailableError(
+                    f"pipeline {self.id!r}: the storage holds an earlier change of this run whose answer was lost; refresh first"
+                )
+            raise self._fenced(found)
         self._tag, self._record = decision.tag, record
 
     def _fenced(self, record: Record | None) -> FencedError:

@@ -74,7 +74,7 @@ def test_a_notebook_cell_runs_at_parallelism_two_and_shows_what_workers_print(tm
         for n, source in enumerate((CELL, "sorted(words.map(len).execute_and_collect())"))
     ]
     text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
-    notebook: Any = nbformat.reads(text, as_version=4)
+    notebook: Any = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call] # not annotated
 
     NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
 

@@ -399,6 +399,10 @@ def test_a_decision_whose_answer_was_lost_counts_after_a_refresh(storage: Checkp
     with pytest.raises(UnavailableError, match="did not answer"):
         write(pipeline, 1)
     unreliable.silent = False
+    with pytest.raises(
+        UnavailableError, match="an earlier change of this run whose answer was lost; refresh"
+    ):
+        pipeline.renew()
 
     pipeline.refresh()
 
