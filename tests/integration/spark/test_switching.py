@@ -32,7 +32,8 @@ def test_what_embedded_began_spark_goes_on_with(job, backend: str, parallelism: 
     assert result.records == unread < job.count
 
 
-def test_sigterm_stops_spark_with_a_checkpoint_and_embedded_goes_on(job) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "ctrl-c"])
+def test_a_signal_stops_spark_with_a_checkpoint_and_embedded_goes_on(job, number: signal.Signals) -> None:
     job.count = 60_000
     job.settings |= {"pipeline.progress": "json", "execution.spark.epoch-records": 500}
     with job.started() as process:
@@ -42,7 +43,7 @@ def test_sigterm_stops_spark_with_a_checkpoint_and_embedded_goes_on(job) -> None
             ConfigError, match=rf"already running as run .* pid {process.pid}, .*stop it first"
         ):
             job.run()
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         said, _ = process.communicate(timeout=120)
     stopped, unread = json.loads(said), job.unread()
     assert (process.returncode, stopped["state"]) == (0, "stopped")
