@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
@@ -48,7 +49,8 @@ class EpochJobs:
                     )
         finally:
             if not job.done():
-                self._context.cancelJobGroup(group)
+                with contextlib.suppress(Exception):  # a Java process that is gone has no tasks to end
+                    self._context.cancelJobGroup(group)
         return job.result()
 
     def close(self) -> None:
@@ -56,8 +58,8 @@ class EpochJobs:
         self._thread.shutdown()
 
     def _collect(self, group: str, order: Order, reads: Sequence[ReadOrder]) -> list[Outcome]:
-        self._context.setJobGroup(group, f"checkpoint {order.checkpoint}", interruptOnCancel=True)
         try:
+            self._context.setJobGroup(group, f"checkpoint {order.checkpoint}", interruptOnCancel=True)
             # A new data set for each epoch: Spark would answer for one it knows without running it again.
             assigned = self._context.parallelize(reads, len(reads))
             if order.shape.targets:

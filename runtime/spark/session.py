@@ -93,7 +93,8 @@ def spark_context(master: str, name: str) -> Iterator[SparkContext]:
         yield context
     finally:
         if not _forget_dead_java():
-            context.stop()
+            with contextlib.suppress(Exception):  # Java may die at this moment; the next start finds out
+                context.stop()
 
 
 def local_with_retries(master: str) -> str:
