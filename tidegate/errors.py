@@ -33,7 +33,9 @@ class TidegateError(Exception):
     """Base of all errors tidegate raises on purpose; catch it to catch them all."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.args, dict(self.__dict__), tuple(getattr(self, "__notes__", ()))))
+        # The interpreter keeps notes among the attributes too; carried once, they are shown once.
+        state = {name: value for name, value in self.__dict__.items() if name != "__notes__"}
+        return (_rebuild, (type(self), self.args, state, tuple(getattr(self, "__notes__", ()))))
 
 
 class ConfigError(TidegateError, ValueError):
