@@ -117,6 +117,7 @@ class Job:
         with storage.blobs.open(f"{newest.run}/chk-{newest.checkpoint}/_metadata") as file:
             manifest = decode(file.read(), "newest")
         (source,) = [operator for operator in manifest.operators if operator.coordinator is not None]
+        assert source.coordinator is not None
         waiting = msgspec.msgpack.decode(source.coordinator)["splits"]
         splits = [msgspec.msgpack.decode(split, type=RangeSplit) for split in source.splits]
         splits += [msgspec.convert(split, RangeSplit) for split in waiting]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 
 @pytest.mark.parametrize("backend", ["heap", "rocksdb", "filesystem"])
-def test_totals_equal_those_of_the_inline_executor(job, tmp_path: Path, backend: str) -> None:
+def test_totals_equal_those_of_the_inline_executor(job: Any, tmp_path: Path, backend: str) -> None:
     job.settings["state.backend.type"] = backend
     expected = type(job)(tmp_path / "inline", job.count)
     expected.run("inline")
@@ -24,12 +25,12 @@ def test_totals_equal_those_of_the_inline_executor(job, tmp_path: Path, backend:
     assert (result.state, result.records, result.restarts) == ("finished", 600, 0)
 
 
-def test_an_epoch_reads_no_more_than_it_may_and_the_end_takes_one_more(job) -> None:
+def test_an_epoch_reads_no_more_than_it_may_and_the_end_takes_one_more(job: Any) -> None:
     # Three splits of 200 records: one reader gets two of them, so it takes four epochs of 100.
     assert job.run().checkpoint == 5
 
 
-def test_user_functions_run_in_processes_of_spark_alone(job) -> None:
+def test_user_functions_run_in_processes_of_spark_alone(job: Any) -> None:
     job.run()
 
     read_by = {row["read_by"] for row in job.rows()}

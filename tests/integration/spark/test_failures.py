@@ -19,13 +19,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 
 @pytest.fixture
-def final(job):
+def final(job: Any) -> Any:
     """A job whose first failure is its last."""
     job.settings["restart-strategy.fixed-delay.attempts"] = 0
     return job
 
 
-def test_an_error_in_a_task_restarts_the_job_from_its_newest_checkpoint(job) -> None:
+def test_an_error_in_a_task_restarts_the_job_from_its_newest_checkpoint(job: Any) -> None:
     job.arm("taskmanager-1/task.after-snapshot!raise")
     job.settings["restart-strategy.fixed-delay.delay"] = "1 ms"
 
@@ -35,7 +35,7 @@ def test_an_error_in_a_task_restarts_the_job_from_its_newest_checkpoint(job) -> 
     assert job.audit() == []
 
 
-def test_an_error_of_tidegate_in_a_task_names_the_subtask(final) -> None:
+def test_an_error_of_tidegate_in_a_task_names_the_subtask(final: Any) -> None:
     final.arm("taskmanager-1/task.after-snapshot!raise")
 
     with pytest.raises(
@@ -44,7 +44,7 @@ def test_an_error_of_tidegate_in_a_task_names_the_subtask(final) -> None:
         final.run()
 
 
-def test_an_error_of_a_user_function_names_the_operator_and_the_record(final) -> None:
+def test_an_error_of_a_user_function_names_the_operator_and_the_record(final: Any) -> None:
     def fail(value: dict[str, Any]) -> dict[str, Any]:
         return {**value, "amount": 1 // (value["id"] - 150)}
 
@@ -52,7 +52,7 @@ def test_an_error_of_a_user_function_names_the_operator_and_the_record(final) ->
         final.run(before=fail)
 
 
-def test_a_task_that_always_dies_ends_in_the_words_of_spark(final) -> None:
+def test_a_task_that_always_dies_ends_in_the_words_of_spark(final: Any) -> None:
     def die(value: Any) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -62,14 +62,14 @@ def test_a_task_that_always_dies_ends_in_the_words_of_spark(final) -> None:
         final.run(before=die)
 
 
-def test_an_epoch_that_takes_too_long_is_given_up(final) -> None:
+def test_an_epoch_that_takes_too_long_is_given_up(final: Any) -> None:
     final.settings["execution.checkpointing.timeout"] = "1 ms"
 
     with pytest.raises(JobFailedError, match=r"the epoch of checkpoint 1 did not end within 1 ms"):
         final.run()
 
 
-def test_epochs_that_come_to_nothing_end_the_job(final) -> None:
+def test_epochs_that_come_to_nothing_end_the_job(final: Any) -> None:
     with pytest.raises(
         JobFailedError, match=r"3 epochs in a row came to nothing; the last one, checkpoint 3: "
     ):
@@ -79,7 +79,7 @@ def test_epochs_that_come_to_nothing_end_the_job(final) -> None:
     assert not list(final.output.rglob("*.pending"))
 
 
-def test_a_master_that_does_not_exist_is_named(final) -> None:
+def test_a_master_that_does_not_exist_is_named(final: Any) -> None:
     with final.started(target="local[two]") as process:
         _, said = process.communicate(timeout=120)
 

@@ -25,10 +25,10 @@ INTERVAL_MS = 400
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 
-def silent_source() -> Source:
+def silent_source() -> Source[Any]:
     """One split that never has a record; defined here so that it travels by value."""
 
-    class SilentReader(SourceReader):
+    class SilentReader(SourceReader[Any]):
         def __init__(self) -> None:
             self.splits: list[Any] = []
 
@@ -44,7 +44,7 @@ def silent_source() -> Source:
         def snapshot(self, checkpoint: Any) -> list[Any]:
             return self.splits
 
-    class Silent(Source):
+    class Silent(Source[Any]):
         split_type = RangeSplit
         bounded = False
 

@@ -20,7 +20,7 @@ DRIVER_POINTS = ["checkpoint.before-metadata@2", "checkpoint.after-swap@2", "com
 
 @pytest.mark.crash
 @pytest.mark.parametrize("point", DRIVER_POINTS)
-def test_a_driver_that_is_killed_goes_on_exactly_once(job, point: str) -> None:
+def test_a_driver_that_is_killed_goes_on_exactly_once(job: Any, point: str) -> None:
     job.kill_at(point)
     assert job.audit() != []
     unread = job.unread()
@@ -34,7 +34,7 @@ def test_a_driver_that_is_killed_goes_on_exactly_once(job, point: str) -> None:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("point", ["task.after-batch", "sink.after-prepare", "task.after-snapshot"])
-def test_a_task_that_dies_is_repeated_by_spark(job, point: str) -> None:
+def test_a_task_that_dies_is_repeated_by_spark(job: Any, point: str) -> None:
     job.arm(f"taskmanager-1/{point}")
 
     result = job.run()
@@ -46,7 +46,7 @@ def test_a_task_that_dies_is_repeated_by_spark(job, point: str) -> None:
 
 
 @pytest.mark.crash
-def test_random_values_are_there_once_though_a_task_that_consumed_them_died(job) -> None:
+def test_random_values_are_there_once_though_a_task_that_consumed_them_died(job: Any) -> None:
     job.arm("taskmanager-0/task.before-ack")
 
     result = job.run(before=_random_mark())
@@ -58,7 +58,7 @@ def test_random_values_are_there_once_though_a_task_that_consumed_them_died(job)
 
 
 @pytest.mark.crash
-def test_an_epoch_whose_tasks_consumed_different_executions_runs_again(job, spark: Path) -> None:
+def test_an_epoch_whose_tasks_consumed_different_executions_runs_again(job: Any, spark: Path) -> None:
     """Subtask 1 loses what was shuffled and dies, so Spark reads again, for it alone, what subtask 0 has."""
     fifo = job.directory / "subtask-0-has-its-records"
     os.mkfifo(fifo)
@@ -73,7 +73,7 @@ def test_an_epoch_whose_tasks_consumed_different_executions_runs_again(job, spar
 
 
 @pytest.mark.crash
-def test_a_driver_whose_java_process_dies_starts_another_one(job) -> None:
+def test_a_driver_whose_java_process_dies_starts_another_one(job: Any) -> None:
     job.count = 6_000
     job.settings["pipeline.progress"] = "json"
     with job.started() as process:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ pytestmark = [pytest.mark.spark]
 @pytest.mark.crash
 @pytest.mark.parametrize(("backend", "parallelism"), [("heap", 2), ("rocksdb", 3)])
 @pytest.mark.usefixtures("spark")
-def test_what_embedded_began_spark_goes_on_with(job, backend: str, parallelism: int) -> None:
+def test_what_embedded_began_spark_goes_on_with(job: Any, backend: str, parallelism: int) -> None:
     job.count, job.rate = 3_000, 3_000
     job.kill_at("checkpoint.after-settled@2", target="embedded")
     assert job.audit() != []
@@ -33,7 +34,9 @@ def test_what_embedded_began_spark_goes_on_with(job, backend: str, parallelism: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "ctrl-c"])
-def test_a_signal_stops_spark_with_a_checkpoint_and_embedded_goes_on(job, number: signal.Signals) -> None:
+def test_a_signal_stops_spark_with_a_checkpoint_and_embedded_goes_on(
+    job: Any, number: signal.Signals
+) -> None:
     job.count = 60_000
     job.settings |= {"pipeline.progress": "json", "execution.spark.epoch-records": 500}
     with job.started() as process:

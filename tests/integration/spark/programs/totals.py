@@ -7,23 +7,29 @@ import dataclasses
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidegate.common import Types
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
-from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
+from tidegate.datastream import (
+    KeyedProcessFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+)
 
 
 class Totals(KeyedProcessFunction):
-    def __init__(self, begin):
+    def __init__(self, begin: Callable[[int], Any]) -> None:
         self.begin = begin
 
-    def open(self, runtime_context):
+    def open(self, runtime_context: RuntimeContext) -> None:
         self.index = runtime_context.get_index_of_this_subtask()
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG(), 0))
 
-    def process_element(self, value, ctx):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[dict[str, Any]]:
         self.begin(self.index)
         self.total.update(self.total.value() + value["amount"])
         yield {**value, "total": self.total.value(), "worked_by": os.getpid()}
@@ -43,8 +49,8 @@ def run(
     count: int,
     settings: dict[str, Any],
     rate: float = 0,
-    before=lambda value: value,
-    behind=lambda index: None,
+    before: Callable[[Any], Any] = lambda value: value,
+    behind: Callable[[int], Any] = lambda index: None,
 ) -> Any:
     env = StreamExecutionEnvironment.get_execution_environment(settings)
     stream = env.from_source(

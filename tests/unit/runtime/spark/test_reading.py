@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -20,7 +22,7 @@ SPLIT = RangeSplit(SplitId("0/1"), 10, 1_000)
 
 def read(
     limit: int, *splits: RangeSplit, complete: bool = True, rate: float | None = None
-) -> tuple[Done, list]:
+) -> tuple[Done, list[Any]]:
     uid = OperatorUid("numbers")
     source = GeneratorSource(lambda number: number, count=1_000, rate_per_second=rate)
     vertex = JobVertex(
@@ -34,7 +36,7 @@ def read(
         (),
     )
     encoded = tuple(map(msgspec.msgpack.encode, splits))
-    values: list = []
+    values: list[Any] = []
 
     def take(batch: Batch) -> None:
         values.extend(batch.values)
