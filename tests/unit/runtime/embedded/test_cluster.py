@@ -36,12 +36,17 @@ class Interrupted(Unreachable):
     error = KeyboardInterrupt
 
 
-class DiesAtOnce(KeyedProcessFunction):
-    def open(self, runtime_context: Any) -> None:
-        os._exit(9)
+def dies_at_once() -> KeyedProcessFunction:
+    """A function whose worker process ends when it opens; defined here so that it travels by value."""
 
-    def process_element(self, value: Any, ctx: Any) -> None:
-        pass
+    class DiesAtOnce(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            os._exit(9)
+
+        def process_element(self, value: Any, ctx: Any) -> None:
+            pass
+
+    return DiesAtOnce()
 
 
 @pytest.fixture
@@ -105,7 +110,7 @@ def test_what_cannot_travel_leaves_nothing_behind(place: Path) -> None:
 
 def test_a_worker_that_always_dies_is_named_and_nothing_is_left(place: Path) -> None:
     env = environment(place, "embedded")
-    env.from_collection([1, 2]).key_by(abs).process(DiesAtOnce()).sink_to(FileSink(place / "out"))
+    env.from_collection([1, 2]).key_by(abs).process(dies_at_once()).sink_to(FileSink(place / "out"))
 
     with pytest.raises(JobFailedError, match=r"worker \d is gone \(pid \d+, exit code 9\); it ran "):
         env.execute("dying")
