@@ -18,7 +18,7 @@ from tidegate.types import TypeInformation
 
 __all__ = ["JobEdge", "JobGraph", "JobVertex", "build_job_graph"]
 
-_NESTING: Final = ("filter", "flat_map", "process")
+_NESTING: Final = ("filter", "flat_map", "process", "co_flat_map", "co_process", "side")
 _DEEPEST: Final = 16
 """Python nests 20 loops at most, and a chain becomes one function."""
 
@@ -32,8 +32,10 @@ class JobEdge:
     target: str
     partition: Partition
     value_type: TypeInformation | None
+    source_parallelism: int
     target_parallelism: int
     target_max_parallelism: int
+    side: int = 0
     number: int = 0
     """Tells edges between the same two steps apart."""
 
@@ -107,7 +109,7 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     for uid, node in graph.nodes.items():
         edges = graph.inputs(uid)
         depth = depths[edges[0].source] + (node.kind in _NESTING) if edges else 0
-        chained = len(edges) == 1 and depth <= _DEEPEST and _chainable(graph, edges[0])
+        chained = _chained(graph, node, depth)
         heads[uid], depths[uid] = (heads[edges[0].source], depth) if chained else (uid, 1)
     members: dict[OperatorUid, list[StreamNode]] = {}
     for uid, head in heads.items():
@@ -123,6 +125,12 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
 def _chainable(graph: StreamGraph, edge: StreamEdge) -> bool:
     source, target = graph.nodes[edge.source], graph.nodes[edge.target]
     return isinstance(edge.partition, Forward) and source.parallelism == target.parallelism
+
+
+def _chained(graph: StreamGraph, node: StreamNode, depth: int) -> bool:
+    edges = graph.inputs(node.uid)
+    # What a side output is can be told only by the step that emits it, so it never leaves that step's chain.
+    return node.kind == "side" or (len(edges) == 1 and depth <= _DEEPEST and _chainable(graph, edges[0]))
 
 
 def _numbered(edges: Iterable[StreamEdge]) -> Iterator[tuple[int, StreamEdge]]:
@@ -142,8 +150,10 @@ def _exchange(
         target=str(edge.target),
         partition=edge.partition,
         value_type=source.output_type,
+        source_parallelism=source.parallelism,
         target_parallelism=target.parallelism,
         target_max_parallelism=target.max_parallelism,
+        side=edge.side,
         number=number,
     )
 

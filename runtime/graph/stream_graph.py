@@ -10,7 +10,7 @@ from typing import Any
 from tidegate.errors import ConfigError
 from tidegate.ids import OperatorUid
 from tidegate.keys import check_max_parallelism, default_max_parallelism
-from tidegate.runtime.graph.transformations import Forward, Hash, Kind, Partition, Rebalance, Transformation
+from tidegate.runtime.graph.transformations import Forward, Kind, Partition, Rebalance, Transformation
 from tidegate.types import TypeInformation
 
 __all__ = ["StreamEdge", "StreamGraph", "StreamNode", "build_stream_graph"]
@@ -23,6 +23,8 @@ class StreamEdge:
     source: OperatorUid
     target: OperatorUid
     partition: Partition
+    side: int = 0
+    """1 for the second input of a step with two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ def build_stream_graph(
             uids[id(source.transformation)],
             uids[id(step)],
             _partition(source.partition, nodes[uids[id(source.transformation)]], nodes[uids[id(step)]]),
+            source.side,
         )
         for step in order
         for source in step.inputs
@@ -146,7 +149,7 @@ def _resolve(
 
 
 def _partition(asked: Partition | None, source: StreamNode, target: StreamNode) -> Partition:
-    if isinstance(asked, Hash | Rebalance):
+    if asked is not None and not isinstance(asked, Forward):
         return asked
     if source.parallelism == target.parallelism:
         return Forward()

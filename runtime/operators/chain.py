@@ -1,6 +1,6 @@
 """A chain of operators at work in one subtask: what a record meets between two exchanges.
 
-The chain knows nothing of threads, channels or executors. It takes batches and moments in time, calls `emit` for
+The chain knows nothing of threads, channels or executors. It takes batches and moments in time, hands to its outlet
 what leaves through an exchange, and reports its part of a checkpoint.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from tidegate import faults
 from tidegate.backends.keyed.store import KeyedStore
@@ -21,18 +21,23 @@ from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.failure import blame, explain
-from tidegate.runtime.operators.keyed import KeyedProcess
+from tidegate.runtime.operators.openers import open_operator
+from tidegate.runtime.operators.operator import Operator
 from tidegate.runtime.operators.sink import SinkOperator
-from tidegate.runtime.stream.functions import Function, as_callable
+from tidegate.runtime.stream.functions import Function
 
-__all__ = ["Emit", "OperatorChain", "PendingReports"]
+__all__ = ["OperatorChain", "Outlet", "PendingReports"]
 
 
-class Emit(Protocol):
-    """Takes what leaves the chain through an exchange."""
+class Outlet(Protocol):
+    """Takes what leaves the chain through its exchanges."""
 
-    def __call__(self, edge: JobEdge, batch: Batch) -> None:
+    def emit(self, edge: JobEdge, batch: Batch) -> None:
         """Deal the batch to the subtasks behind `edge`."""
+        ...
+
+    def watermark(self, edge: JobEdge, timestamp: int) -> None:
+        """Tell all subtasks behind `edge` how far event time is."""
         ...
 
 
@@ -43,137 +48,180 @@ PendingReports = Callable[[], list[OperatorReport]]
 class OperatorChain:
     """Opens, feeds, snapshots and closes the operators of one vertex in one subtask."""
 
-    def __init__(self, vertex: JobVertex, env: ChainEnvironment, emit: Emit) -> None:
+    def __init__(self, vertex: JobVertex, env: ChainEnvironment, outlet: Outlet) -> None:
         self._vertex = vertex
         self._env = env
-        self._names: dict[str, Any] = {}
-        self._functions: list[tuple[StreamNode, Function]] = []
+        self._outlet = outlet
         self._takers: list[Callable[[Batch], None]] = []
         self._sinks: list[SinkOperator] = []
-        self._keyed: KeyedProcess | None = None
-        self._compiled: dict[tuple[bool, bool], Compiled] = {}
-        self._numbers = {uid: number for number, uid in enumerate(vertex.nodes)}
-        self._outputs = {uid: self._open_outputs(uid, emit) for uid in vertex.nodes}
-        self._head = self._stage(vertex.head.uid, stateful=vertex.head.kind == "process")
-        self._behind = dataclasses.replace(self._head, kind="pass")
+        self._functions: list[tuple[StreamNode, Function]] = []
+        self._operators: dict[OperatorUid, Operator] = {}
+        self._stages: dict[OperatorUid, Stage] = {}
+        self._compiled: dict[tuple[OperatorUid, int | None, bool], Compiled] = {}
+        self._outputs = {uid: self._open_outputs(uid) for uid in vertex.nodes}
 
     def open(self) -> None:
         """Open state, functions and writers, restored to what the environment says."""
         for node in self._vertex.nodes.values():
-            if node.kind in ("source", "sink"):
-                continue
-            store = self._open_store(node.uid) if node.kind == "process" else None
-            number = self._numbers[node.uid]
-            context = OperatorContext(node.name, self._env.subtask, self._env.parallelism, store)
-            if store is not None:
-                self._keyed = KeyedProcess(node.payload, store, self._env.clock)
-                self._names[f"bind{number}"] = store.bind
-                self._names[f"ctx{number}"] = self._keyed.context
-            if isinstance(node.payload, Function):
-                self._functions.append((node, node.payload))
-                with blame(node, self._env.subtask, "open"):
-                    node.payload.open(context)
-            self._names[f"f{number}"] = as_callable(node.payload)
+            if node.kind not in ("source", "sink", "side"):
+                self._open_operator(node)
+        self._build(self._vertex.head.uid, stateful=False)
+        for operator in self._operators.values():
+            operator.open()
         for sink in self._sinks:
             sink.open()
 
-    def process(self, batch: Batch) -> None:
-        """Pass every record through the whole chain."""
-        if self._keyed is not None and batch.keys is not None:
-            self._keyed.store.prefetch(batch.keys)
-        self._run(False, batch)
-        if self._keyed is not None:
-            self._keyed.store.end_batch()
+    def process(self, batch: Batch, side: int = 0) -> None:
+        """Pass every record through the whole chain; `side` is the input it came in on."""
+        head = self._vertex.head.uid
+        store = self._operators[head].store if head in self._operators else None
+        if store is not None and batch.keys is not None:
+            store.prefetch(batch.keys)
+        self._run(head, side, batch)
+        if store is not None:
+            store.end_batch()
+        for uid, operator in self._operators.items():
+            watermark = operator.own_watermark()
+            if watermark is not None:
+                self._pass_on(uid, watermark)
         faults.point("task.after-batch")
 
     def advance_watermark(self, timestamp: int) -> None:
-        """Fire the event-time timers that are due."""
-        if self._keyed is not None:
-            with blame(self._vertex.head, self._env.subtask, f"a timer due by watermark {timestamp}"):
-                values, times = self._keyed.advance_watermark(timestamp)
-            if values:
-                self._run(True, Batch(values, times))
+        """Event time is `timestamp` for all input from now on: fire what is due, step by step."""
+        self._flow(self._vertex.head.uid, timestamp)
 
     def advance_processing_time(self, now_ms: int) -> None:
-        """Fire the processing-time timers that are due."""
-        if self._keyed is not None:
-            with blame(self._vertex.head, self._env.subtask, f"a timer due by {now_ms}"):
-                values = self._keyed.advance_processing_time(now_ms)
+        """Fire what is due by the clock."""
+        for uid, operator in self._operators.items():
+            with blame(self._vertex.nodes[uid], self._env.subtask, f"a timer due by {now_ms}"):
+                values, times = operator.processing_time(now_ms)
             if values:
-                self._run(True, Batch(values))
+                self._run(uid, None, Batch(values, times))
 
     def next_timer(self) -> int | None:
         """When the next processing-time timer is due."""
-        return self._keyed.store.processing_timers.next_time() if self._keyed is not None else None
+        times = (operator.next_processing_time() for operator in self._operators.values())
+        return min((time for time in times if time is not None), default=None)
 
     def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> PendingReports:
         """Take the state at a barrier; `confirmed` is the newest decided checkpoint."""
         faults.point("task.before-snapshot")
         reports = [sink.snapshot(checkpoint, confirmed) for sink in self._sinks]
-        if self._keyed is None:
-            return lambda: reports
-        pending = self._keyed.store.snapshot(checkpoint, confirmed)
-        uid, index = self._vertex.head.uid, self._env.subtask.index
-        return lambda: [*reports, OperatorReport(uid, index, keyed=pending.finish())]
+        index = self._env.subtask.index
+        pending = {
+            uid: operator.store.snapshot(checkpoint, confirmed)
+            for uid, operator in self._operators.items()
+            if operator.store is not None
+        }
+        return lambda: [
+            *reports,
+            *(OperatorReport(uid, index, keyed=each.finish()) for uid, each in pending.items()),
+        ]
 
     def close(self) -> None:
         """Close functions, writers and state; all of them, even if one fails."""
         closers: list[Callable[[], None]] = [partial(self._close_function, *each) for each in self._functions]
         closers += [sink.close for sink in self._sinks]
-        if self._keyed is not None:
-            closers.append(self._keyed.store.close)
+        closers += [operator.close for operator in self._operators.values()]
         _call_all(closers)
 
     def explain(self, timed: bool = False) -> str:
         """The source of the generated loop."""
-        return self._loop(False, timed).source
+        return self._loop(self._vertex.head.uid, 0, timed).source
+
+    def _open_operator(self, node: StreamNode) -> None:
+        keyed = node.uid == self._vertex.head.uid and self._vertex.keyed is not None
+        context = OperatorContext(
+            node.name, self._env, partial(self._open_store, node.uid) if keyed else None
+        )
+        if self._env.operator(node.uid).keyed:
+            # State that the function does not ask for any more is carried on, not forgotten.
+            context.keyed_store("has state")
+        if isinstance(node.payload, Function):
+            self._functions.append((node, node.payload))
+            with blame(node, self._env.subtask, "open"):
+                node.payload.open(context)
+        operator = open_operator(node, context, keyed=keyed)
+        if operator is not None:
+            self._operators[node.uid] = operator
 
     def _close_function(self, node: StreamNode, function: Function) -> None:
         with blame(node, self._env.subtask, "close"):
             function.close()
 
-    def _run(self, behind: bool, batch: Batch) -> None:
-        loop = self._loop(behind, batch.timestamps is not None)
+    def _flow(self, uid: OperatorUid, timestamp: int) -> None:
+        operator = self._operators.get(uid)
+        if operator is not None:
+            with blame(self._vertex.nodes[uid], self._env.subtask, f"a timer due by watermark {timestamp}"):
+                values, times = operator.event_time(timestamp)
+            if values:
+                self._run(uid, None, Batch(values, times))
+            forwarded = operator.forwarded(timestamp)
+            if forwarded is None:
+                return
+            timestamp = forwarded
+        self._pass_on(uid, timestamp)
+
+    def _pass_on(self, uid: OperatorUid, timestamp: int) -> None:
+        for edge in self._vertex.outputs:
+            if edge.node == uid:
+                self._outlet.watermark(edge, timestamp)
+        for child in self._vertex.follows[uid]:
+            self._flow(child, timestamp)
+
+    def _run(self, uid: OperatorUid, side: int | None, batch: Batch) -> None:
+        loop = self._loop(uid, side, batch.timestamps is not None)
         try:
             results = loop.run(batch.values, batch.timestamps, batch.keys)
         except Exception as error:
             raise explain(error, loop, batch, self._vertex, self._env.subtask) from error
-        for take, (values, times) in zip(self._takers, results, strict=True):
+        for output, (values, times) in zip(loop.outputs, results, strict=True):
             if values:
-                take(Batch(values, times))
+                self._takers[output](Batch(values, times))
 
-    def _loop(self, behind: bool, timed: bool) -> Compiled:
-        compiled = self._compiled.get((behind, timed))
+    def _loop(self, uid: OperatorUid, side: int | None, timed: bool) -> Compiled:
+        """The loop that starts with a step, called for input `side`, or behind it."""
+        compiled = self._compiled.get((uid, side, timed))
         if compiled is None:
-            stage = self._behind if behind else self._head
-            name = f"{self._env.subtask}{' timers' * behind}"
-            compiled = compile_stages(name, stage, len(self._takers), self._names, timed=timed)
-            self._compiled[behind, timed] = compiled
+            stage, operator = self._stages[uid], self._operators.get(uid)
+            call = operator.calls[side] if operator is not None and side is not None else None
+            where = f"{self._env.subtask} {uid}{f' input {side}' if side is not None else ' timers'}"
+            compiled = compile_stages(where, dataclasses.replace(stage, call=call), timed=timed)
+            self._compiled[uid, side, timed] = compiled
         return compiled
 
-    def _stage(self, uid: OperatorUid, *, stateful: bool) -> Stage:
-        node = self._vertex.nodes[uid]
-        children = [child for child in self._vertex.follows[uid] if self._vertex.nodes[child].kind != "sink"]
-        return Stage(
+    def _build(self, uid: OperatorUid, *, stateful: bool) -> Stage:
+        operator = self._operators.get(uid)
+        stateful = stateful or (operator is not None and operator.store is not None)
+        nodes = self._vertex.nodes
+        followers = [child for child in self._vertex.follows[uid] if nodes[child].kind != "sink"]
+        stages = {child: self._build(child, stateful=stateful) for child in followers}
+        self._stages[uid] = stage = Stage(
             uid,
-            self._numbers[uid],
-            "pass" if node.kind in ("source", "sink") else node.kind,
-            tuple(self._stage(child, stateful=stateful) for child in children),
+            list(nodes).index(uid),
+            operator.calls[0] if operator is not None else None,
+            tuple(stage for child, stage in stages.items() if nodes[child].kind != "side"),
             self._outputs[uid],
+            tuple(
+                (nodes[child].payload, stage)
+                for child, stage in stages.items()
+                if nodes[child].kind == "side"
+            ),
             isolated=stateful or len(self._takers) > 1,
         )
+        return stage
 
-    def _open_outputs(self, uid: OperatorUid, emit: Emit) -> tuple[int, ...]:
+    def _open_outputs(self, uid: OperatorUid) -> tuple[int, ...]:
         first = len(self._takers)
-        for edge in self._vertex.outputs:
-            if edge.node == uid:
-                self._takers.append(lambda batch, edge=edge: emit(edge, batch))  # type: ignore[misc] # bound per edge
-        followers = self._vertex.follows[uid]
-        sinks = [child for child in followers if self._vertex.nodes[child].kind == "sink"]
-        if self._vertex.nodes[uid].kind == "sink" and uid == self._vertex.head.uid:
+        self._takers += [
+            partial(self._outlet.emit, edge) for edge in self._vertex.outputs if edge.node == uid
+        ]
+        nodes = self._vertex.nodes
+        sinks = [child for child in self._vertex.follows[uid] if nodes[child].kind == "sink"]
+        if nodes[uid].kind == "sink" and uid == self._vertex.head.uid:
             sinks.append(uid)
         for child in sinks:
-            sink = SinkOperator(self._vertex.nodes[child], self._env)
+            sink = SinkOperator(nodes[child], self._env)
             self._sinks.append(sink)
             self._takers.append(sink.write)
         return tuple(range(first, len(self._takers)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor
 from tidegate.backends.keyed.row import ValueState
@@ -11,27 +11,47 @@ from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.spi import Timer
 from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError
-from tidegate.ids import Subtask
+from tidegate.runtime.operators.environment import ChainEnvironment
 
-__all__ = ["KeyedContext", "OperatorContext"]
+__all__ = ["KeyedContext", "OperatorContext", "RecordContext"]
 
 
 class OperatorContext:
-    """What every function can ask for in `open`."""
+    """What every function can ask for in `open`, and what operators are opened with."""
 
-    def __init__(self, name: str, subtask: Subtask, parallelism: int, store: KeyedStore | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        env: ChainEnvironment,
+        open_store: Callable[[], KeyedStore] | None,
+    ) -> None:
+        self.env = env
+        self.store: KeyedStore | None = None
+        """The operator's keyed state, once somebody asked for it."""
         self._name = name
-        self._subtask = subtask
-        self._parallelism = parallelism
-        self._store = store
+        self._open_store = open_store
+
+    def keyed_store(self, why: str) -> KeyedStore:
+        """The operator's keyed state, opened when first asked for.
+
+        Raises:
+            ConfigError: the input has no key.
+        """
+        if self._open_store is None:
+            raise ConfigError(
+                f"operator {self._name!r} {why} but its input has no key; use key_by(...) first"
+            )
+        if self.store is None:
+            self.store = self._open_store()
+        return self.store
 
     def get_index_of_this_subtask(self) -> int:
         """Which of the parallel instances this is, from 0."""
-        return self._subtask.index
+        return self.env.subtask.index
 
     def get_number_of_parallel_subtasks(self) -> int:
         """How many parallel instances there are."""
-        return self._parallelism
+        return self.env.parallelism
 
     def get_task_name(self) -> str:
         """The name of the operator."""
@@ -39,31 +59,22 @@ class OperatorContext:
 
     def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
         """One value per key."""
-        if self._store is None:
-            raise ConfigError(
-                f"operator {self._name!r} asks for state {descriptor.name!r} but its input has no key; use key_by(...) first"
-            )
-        return self._store.value_state(descriptor)
+        return self.keyed_store(f"asks for state {descriptor.name!r}").value_state(descriptor)
 
 
-class KeyedContext:
-    """Key, timestamp and timers of the record or timer at hand; one object, moved from record to record."""
+class RecordContext:
+    """Timestamp of the record at hand, and time; one object, moved from record to record."""
 
-    def __init__(self, store: KeyedStore, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
         self.stamp: int | None = None
         self.watermark = MIN_WATERMARK
-        self._store = store
         self._now_ms = now_ms
-
-    def get_current_key(self) -> Any:
-        """The canonical key."""
-        return self._store.current_key
 
     def timestamp(self) -> int | None:
         """Event time of the record, if it has one."""
         return self.stamp
 
-    def timer_service(self) -> KeyedContext:
+    def timer_service(self) -> Self:
         """Time and timers; the same object."""
         return self
 
@@ -74,6 +85,18 @@ class KeyedContext:
     def current_watermark(self) -> int:
         """How far event time is."""
         return self.watermark
+
+
+class KeyedContext(RecordContext):
+    """The surroundings of a record or timer with a key."""
+
+    def __init__(self, store: KeyedStore, now_ms: Callable[[], int]) -> None:
+        super().__init__(now_ms)
+        self._store = store
+
+    def get_current_key(self) -> Any:
+        """The canonical key."""
+        return self._store.current_key
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Call `on_timer` when the clock reaches `timestamp`."""

@@ -29,6 +29,12 @@ def shape_of(graph: JobGraph) -> Shape:
     Raises:
         ConfigError: an operator stands behind a second exchange.
     """
+    for node in graph.nodes.values():
+        if node.kind == "stamp":
+            raise ConfigError(
+                f"operator {node.name!r} (uid {node.uid!r}) makes watermarks, which do not pass from epoch to epoch "
+                "on Spark yet; set execution.target to embedded"
+            )
     for vertex in graph.vertices.values():
         for edge in vertex.inputs:
             if not graph.vertices[edge.source].is_source:

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidegate import registry
 from tidegate.connectors.spi import Sink
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import (
+    Broadcast,
+    Custom,
     Forward,
+    Global,
     Hash,
     Input,
     Kind,
     Partition,
     Rebalance,
+    Rescale,
+    Shuffle,
     Transformation,
 )
-from tidegate.runtime.stream.functions import KeyedProcessFunction, as_callable
+from tidegate.runtime.stream.aggregations import Aggregation, Projection
+from tidegate.runtime.stream.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+    as_callable,
+)
+from tidegate.runtime.stream.tags import OutputTag
+from tidegate.runtime.stream.watermarks import WatermarkStrategy
 from tidegate.types import TypeInformation, result_type
 
 if TYPE_CHECKING:
@@ -25,7 +42,9 @@ if TYPE_CHECKING:
 
     from tidegate.runtime.stream.environment import StreamExecutionEnvironment
 
-__all__ = ["DataStream", "DataStreamSink", "KeyedStream"]
+__all__ = ["ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream"]
+
+T = TypeVar("T")
 
 
 class _Step:
@@ -86,13 +105,67 @@ class DataStream(_Step):
         selector: Callable[[Any], Any] = as_callable(_checked("key_by", key_selector))
         return KeyedStream(self._env, self._transformation, Hash(selector, key_type))
 
+    def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Handle each record with its time and side outputs."""
+        return self._then(
+            "process", instance_of("process", func, ProcessFunction), output_type or _emits(func)
+        )
+
+    def project(self, *fields: int) -> DataStream:
+        """Keep the named positions of tuples, in the given order."""
+        return self._then("map", Projection(fields), None).name("project")
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Give records timestamps and the stream watermarks, replacing those it has."""
+        strategy = instance_of("assign_timestamps_and_watermarks", watermark_strategy, WatermarkStrategy)
+        step = Transformation(
+            "stamp", "timestamps", strategy, (self._input,), self._transformation.output_type
+        )
+        return DataStream(self._env, step)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """The stream of what this step's function yields as `(output_tag, value)`."""
+        if self._transformation.kind not in ("process", "co_process"):
+            raise ConfigError(
+                f"{self._transformation.name!r} has no side outputs; only process functions have"
+            )
+        tag = instance_of("get_side_output", output_tag, OutputTag)
+        step = Transformation("side", f"side output {tag.tag_id}", tag, (self._input,), tag.type_info)
+        step.parallelism = self._transformation.parallelism
+        return DataStream(self._env, step)
+
+    def connect(self, ds: DataStream) -> ConnectedStreams:
+        """Two streams of any types for one function that shares state between them."""
+        return ConnectedStreams(self._env, self, instance_of("connect", ds, DataStream))
+
     def rebalance(self) -> DataStream:
-        """Deal records round-robin to the subtasks of the next step."""
-        return DataStream(self._env, self._transformation, Rebalance())
+        """Deal records round-robin to all subtasks of the next step."""
+        return self._dealt(Rebalance())
+
+    def rescale(self) -> DataStream:
+        """Deal records round-robin to the subtasks of the next step that are nearest."""
+        return self._dealt(Rescale())
+
+    def shuffle(self) -> DataStream:
+        """Deal records at random."""
+        return self._dealt(Shuffle())
+
+    def broadcast(self) -> DataStream:
+        """Give every record to every subtask of the next step."""
+        return self._dealt(Broadcast())
+
+    def global_(self) -> DataStream:
+        """Give every record to the first subtask of the next step."""
+        return self._dealt(Global())
 
     def forward(self) -> DataStream:
         """Insist that records stay in their subtask."""
-        return DataStream(self._env, self._transformation, Forward())
+        return self._dealt(Forward())
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
+        """Let `partitioner(key, number of subtasks)` say which subtask gets a record."""
+        told = as_callable(_checked("partition_custom", partitioner))
+        return self._dealt(Custom(told, as_callable(_checked("partition_custom", key_selector))))
 
     def union(self, *streams: DataStream) -> DataStream:
         """One stream of the records of all of them."""
@@ -126,6 +199,9 @@ class DataStream(_Step):
         super().__init__(env, transformation)
         self._input = Input(transformation, partition)
 
+    def _dealt(self, partition: Partition) -> DataStream:
+        return DataStream(self._env, self._transformation, partition)
+
     def _then(self, kind: Kind, func: Any, output_type: TypeInformation | None) -> DataStream:
         return DataStream(
             self._env, Transformation(kind, kind, _checked(kind, func), (self._input,), output_type)
@@ -135,12 +211,93 @@ class DataStream(_Step):
 class KeyedStream(DataStream):
     """A stream whose records are grouped by key."""
 
-    def process(self, func: KeyedProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+    def process(  # type: ignore[override] # a keyed stream takes keyed functions, as in PyFlink
+        self, func: KeyedProcessFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
         """Handle each record with state and timers of its key."""
-        if not isinstance(func, KeyedProcessFunction):
-            raise ConfigError(f"process takes a KeyedProcessFunction; got {type(func).__name__}")
-        declared = output_type or result_type(func.process_element, element=True)
-        return DataStream(self._env, Transformation("process", "process", func, (self._input,), declared))
+        return self._then(
+            "process", instance_of("process", func, KeyedProcessFunction), output_type or _emits(func)
+        )
+
+    def reduce(self, func: Any) -> DataStream:
+        """Emit, for each record, what `func` makes of all records of its key so far."""
+        return self._then("reduce", func, self._transformation.output_type)
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Emit, for each record, the sum of a field over its key so far."""
+        return self.reduce(Aggregation("sum", position_to_sum)).name("sum")
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """Emit, for each record, the least value of a field of its key so far."""
+        return self.reduce(Aggregation("min", position_to_min)).name("min")
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """Emit, for each record, the greatest value of a field of its key so far."""
+        return self.reduce(Aggregation("max", position_to_max)).name("max")
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """Emit, for each record, the record of its key with the least value of a field so far."""
+        return self.reduce(Aggregation("min_by", position_to_min_by)).name("min_by")
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """Emit, for each record, the record of its key with the greatest value of a field so far."""
+        return self.reduce(Aggregation("max_by", position_to_max_by)).name("max_by")
+
+
+class ConnectedStreams:
+    """Two streams for one function.
+
+    Example:
+        >>> from tidegate.datastream import CoMapFunction, StreamExecutionEnvironment
+        >>> class Tell(CoMapFunction):
+        ...     def map1(self, value):
+        ...         return f"number {value}"
+        ...
+        ...     def map2(self, value):
+        ...         return f"word {value}"
+        >>> env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
+        >>> numbers, words = env.from_collection([1]), env.from_collection(["a"])
+        >>> sorted(numbers.connect(words).map(Tell()).execute_and_collect())
+        ['number 1', 'word a']
+    """
+
+    def __init__(self, env: StreamExecutionEnvironment, first: DataStream, second: DataStream) -> None:
+        self._env = env
+        self._first = first
+        self._second = second
+
+    def key_by(
+        self, key_selector1: Any, key_selector2: Any, key_type: TypeInformation | None = None
+    ) -> ConnectedStreams:
+        """Group both streams by key: equal keys of both meet in one subtask."""
+        return ConnectedStreams(
+            self._env,
+            self._first.key_by(key_selector1, key_type),
+            self._second.key_by(key_selector2, key_type),
+        )
+
+    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Replace each record of either stream by one."""
+        return self._then("co_map", instance_of("map", func, CoMapFunction), output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Replace each record of either stream by any number."""
+        return self._then("co_flat_map", instance_of("flat_map", func, CoFlatMapFunction), output_type)
+
+    def process(
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Handle the records of both streams, with state and timers if both have keys."""
+        keyed = isinstance(self._first, KeyedStream) and isinstance(self._second, KeyedStream)
+        expected = KeyedCoProcessFunction if keyed else CoProcessFunction
+        return self._then("co_process", instance_of("process", func, expected), output_type)
+
+    def _then(self, kind: Kind, func: Any, output_type: TypeInformation | None) -> DataStream:
+        keyed = [isinstance(stream, KeyedStream) for stream in (self._first, self._second)]
+        if any(keyed) and not all(keyed):
+            raise ConfigError("one of two connected streams has a key; key both by key_by(...), or none")
+        inputs = (self._first._input, dataclasses.replace(self._second._input, side=1))
+        return DataStream(self._env, Transformation(kind, kind, func, inputs, output_type))
 
 
 class DataStreamSink(_Step):
@@ -156,6 +313,21 @@ def positive(what: str, number: int) -> int:
     if type(number) is not int or number < 1:
         raise ConfigError(f"{what} is {number!r}; expected an integer of at least 1")
     return number
+
+
+def instance_of(step: str, given: Any, expected: type[T]) -> T:
+    """`given` itself if it is an `expected`.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if not isinstance(given, expected):
+        raise ConfigError(f"{step} takes a {expected.__name__}; got {type(given).__name__}")
+    return given
+
+
+def _emits(func: Any) -> TypeInformation | None:
+    return result_type(func.process_element, element=True)
 
 
 def _checked(step: str, func: Any) -> Any:

@@ -13,14 +13,22 @@ from tidegate.backends.keyed.descriptors import ValueStateDescriptor
 from tidegate.backends.keyed.row import ValueState
 
 __all__ = [
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
     "KeySelector",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "MapFunction",
     "OnTimerContext",
+    "Partitioner",
     "ProcessContext",
+    "ProcessFunction",
+    "RecordTime",
+    "ReduceFunction",
     "RuntimeContext",
     "TimerService",
     "as_callable",
@@ -117,19 +125,23 @@ class TimerService(Protocol):
         ...
 
 
-class ProcessContext(Protocol):
-    """The record's surroundings; valid during the call only."""
-
-    def get_current_key(self) -> Any:
-        """The canonical key of the record."""
-        ...
+class RecordTime(Protocol):
+    """When a record happened and what time it is; valid during the call only."""
 
     def timestamp(self) -> int | None:
         """The record's event time, if it has one."""
         ...
 
     def timer_service(self) -> TimerService:
-        """Time and timers of the current key."""
+        """Time; timers only behind `key_by`."""
+        ...
+
+
+class ProcessContext(RecordTime, Protocol):
+    """The record's surroundings on a keyed stream."""
+
+    def get_current_key(self) -> Any:
+        """The canonical key of the record."""
         ...
 
 
@@ -158,12 +170,90 @@ class KeyedProcessFunction(Function, ABC):
         """Handle a timer registered for the current key."""
 
 
+class ProcessFunction(Function, ABC):
+    """Any computation without a key: it sees timestamps and time, and has side outputs."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: RecordTime) -> Iterable[Any] | None:
+        """Handle a record; return or yield what goes on, `(tag, value)` to a side output."""
+
+
+class ReduceFunction(Function, ABC):
+    """Combines two records into one of the same kind."""
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """What `value1`, all records so far, and `value2`, the next, come to."""
+
+
+class CoMapFunction(Function, ABC):
+    """One record out for each record of either of two streams."""
+
+    @abstractmethod
+    def map1(self, value: Any) -> Any:
+        """The record that replaces one of the first stream."""
+
+    @abstractmethod
+    def map2(self, value: Any) -> Any:
+        """The record that replaces one of the second stream."""
+
+
+class CoFlatMapFunction(Function, ABC):
+    """Any number of records out for each record of either of two streams."""
+
+    @abstractmethod
+    def flat_map1(self, value: Any) -> Iterable[Any]:
+        """The records that replace one of the first stream."""
+
+    @abstractmethod
+    def flat_map2(self, value: Any) -> Iterable[Any]:
+        """The records that replace one of the second stream."""
+
+
+class CoProcessFunction(Function, ABC):
+    """Any computation over two streams without keys."""
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: RecordTime) -> Iterable[Any] | None:
+        """Handle a record of the first stream."""
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: RecordTime) -> Iterable[Any] | None:
+        """Handle a record of the second stream."""
+
+
+class KeyedCoProcessFunction(Function, ABC):
+    """Any computation with state and timers per key over two streams with the same keys."""
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+        """Handle a record of the first stream."""
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+        """Handle a record of the second stream."""
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """Handle a timer registered for the current key."""
+
+
+class Partitioner(ABC):
+    """Says which subtask gets a record."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """An index from 0, below `num_partitions`."""
+
+
 _METHODS: tuple[tuple[type[Any], str], ...] = (
     (MapFunction, "map"),
     (FilterFunction, "filter"),
     (FlatMapFunction, "flat_map"),
     (KeySelector, "get_key"),
     (KeyedProcessFunction, "process_element"),
+    (ProcessFunction, "process_element"),
+    (ReduceFunction, "reduce"),
+    (Partitioner, "partition"),
 )
 
 

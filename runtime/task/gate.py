@@ -37,6 +37,7 @@ class GateRunner(SubtaskRunner):
     ) -> None:
         super().__init__(vertex, env, gates, report, background)
         self._queues: dict[ChannelId, deque[Element]] = {channel: deque() for channel in channels}
+        self._sides = {edge.name: edge.side for edge in vertex.inputs}
         self._turns = deque(channels)
         self._blocked: set[ChannelId] = set()
         self._alignment = Alignment(channels)
@@ -59,7 +60,7 @@ class GateRunner(SubtaskRunner):
     def _take(self, channel: ChannelId, element: Element) -> None:
         match element:
             case Batch():
-                self._chain.process(element)
+                self._chain.process(element, self._sides[channel.edge])
                 self.records += len(element)
                 self._grant(channel)
             case Watermark():
@@ -75,7 +76,7 @@ class GateRunner(SubtaskRunner):
 
     def _move_time(self, timestamp: int | None) -> None:
         if timestamp is not None:
-            self._advance(timestamp)
+            self._chain.advance_watermark(timestamp)
 
     def _align(self, channel: ChannelId, barrier: Barrier) -> None:
         for action in self._alignment.on(BarrierArrived(channel, barrier.checkpoint)):

@@ -48,7 +48,7 @@ class SubtaskRunner(ABC):
         self._background = background
         self._mailbox: deque[ToSubtask] = deque()
         self._committers: dict[str, Committer] = {}
-        self._chain = OperatorChain(vertex, env, self._emit)
+        self._chain = OperatorChain(vertex, env, self)
 
     def open(self) -> None:
         """Open the chain; called once before the first step."""
@@ -79,6 +79,14 @@ class SubtaskRunner(ABC):
         finally:
             self._chain.close()
 
+    def emit(self, edge: JobEdge, batch: Batch) -> None:
+        """Deal what leaves the chain."""
+        self._gates[edge.name].emit(batch)
+
+    def watermark(self, edge: JobEdge, timestamp: int) -> None:
+        """Tell those behind an edge how far event time is."""
+        self._gates[edge.name].broadcast(Watermark(timestamp))
+
     @abstractmethod
     def _work(self) -> bool:
         """Take one piece of input."""
@@ -94,16 +102,9 @@ class SubtaskRunner(ABC):
             case _:
                 self._handle_input(message)
 
-    def _emit(self, edge: JobEdge, batch: Batch) -> None:
-        self._gates[edge.name].emit(batch)
-
     def _broadcast(self, element: Control) -> None:
         for gate in self._gates.values():
             gate.broadcast(element)
-
-    def _advance(self, timestamp: int) -> None:
-        self._chain.advance_watermark(timestamp)
-        self._broadcast(Watermark(timestamp))
 
     def _snapshot(self, barrier: Barrier, also: list[OperatorReport]) -> None:
         self._broadcast(barrier)

@@ -102,7 +102,7 @@ class SourceRunner(SubtaskRunner):
 
     def _finish_input(self) -> None:
         self._drained = True
-        self._advance(MAX_WATERMARK)
+        self._chain.advance_watermark(MAX_WATERMARK)
         self._broadcast(EndOfInput())
         self._report(Drained(self.subtask))
 

@@ -3,31 +3,25 @@
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor as ValueStateDescriptor
 from tidegate.backends.keyed.row import ValueState as ValueState
 from tidegate.runtime.stream.datastream import (
+    ConnectedStreams as ConnectedStreams,
     DataStream as DataStream,
     DataStreamSink as DataStreamSink,
     KeyedStream as KeyedStream,
 )
 from tidegate.runtime.stream.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
 from tidegate.runtime.stream.functions import (
+    CoFlatMapFunction as CoFlatMapFunction,
+    CoMapFunction as CoMapFunction,
+    CoProcessFunction as CoProcessFunction,
     FilterFunction as FilterFunction,
     FlatMapFunction as FlatMapFunction,
+    KeyedCoProcessFunction as KeyedCoProcessFunction,
     KeyedProcessFunction as KeyedProcessFunction,
     KeySelector as KeySelector,
     MapFunction as MapFunction,
+    Partitioner as Partitioner,
+    ProcessFunction as ProcessFunction,
+    ReduceFunction as ReduceFunction,
     RuntimeContext as RuntimeContext,
 )
-
-__all__ = [
-    "DataStream",
-    "DataStreamSink",
-    "FilterFunction",
-    "FlatMapFunction",
-    "KeySelector",
-    "KeyedProcessFunction",
-    "KeyedStream",
-    "MapFunction",
-    "RuntimeContext",
-    "StreamExecutionEnvironment",
-    "ValueState",
-    "ValueStateDescriptor",
-]
+from tidegate.runtime.stream.tags import OutputTag as OutputTag

@@ -1,0 +1,70 @@
+"""What a step of a chain is at work: how the generated loop calls it, and what time makes it do.
+
+A plain function is an operator with one call. Operators with state, timers or two inputs add what time or a
+checkpoint asks of them; whatever they emit then goes through the steps behind them like any record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from tidegate.backends.keyed.store import KeyedStore
+
+__all__ = ["NOTHING", "Call", "Emitted", "Operator", "Shape"]
+
+Shape = Literal["pass", "map", "filter", "flat_map", "process", "stamp"]
+"""How a call turns one record into others: as it is, `f(v)` once, kept if true, each of `f(v)`, each of
+`f(v, context)` with side outputs among them, or as it is with the time `f(v, t)`."""
+
+Emitted: TypeAlias = tuple[list[Any], list[int] | None]
+"""Values and their times."""
+
+NOTHING: Emitted = ([], None)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the loop; `context.stamp` is set before each `process`, `bind` is called with the key."""
+
+    shape: Shape
+    function: Callable[..., Any]
+    context: Any = None
+    bind: Callable[[Any], None] | None = None
+
+
+class Operator:
+    """One step in one subtask. `calls` has one entry per input; `store` is its keyed state, if it has any."""
+
+    def __init__(self, calls: tuple[Call, ...], store: KeyedStore | None = None) -> None:
+        self.calls = calls
+        self.store = store
+
+    def event_time(self, watermark: int) -> Emitted:
+        """What it emits because event time is now `watermark`."""
+        return NOTHING
+
+    def processing_time(self, now_ms: int) -> Emitted:
+        """What it emits because the clock shows `now_ms`."""
+        return NOTHING
+
+    def next_processing_time(self) -> int | None:
+        """When `processing_time` is worth calling."""
+        return None
+
+    def forwarded(self, watermark: int) -> int | None:
+        """The watermark that goes on when `watermark` came in; None holds it back."""
+        return watermark
+
+    def own_watermark(self) -> int | None:
+        """A new watermark made from the records seen, once; asked after every batch."""
+        return None
+
+    def open(self) -> None:
+        """Called once when the whole chain is set up."""
+
+    def close(self) -> None:
+        """Called once, also after an error."""
+        if self.store is not None:
+            self.store.close()

@@ -1,0 +1,77 @@
+"""Lengths of time, under PyFlink's names.
+
+Example:
+    >>> Duration.of_minutes(1) == Duration.of_seconds(60)
+    True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Duration", "Time"]
+
+
+@dataclass(frozen=True, order=True)
+class Duration:
+    """A length of time in milliseconds."""
+
+    milliseconds: int
+
+    @staticmethod
+    def of_days(days: int) -> Duration:
+        """Days of 24 hours."""
+        return Duration(days * 86_400_000)
+
+    @staticmethod
+    def of_hours(hours: int) -> Duration:
+        """Hours."""
+        return Duration(hours * 3_600_000)
+
+    @staticmethod
+    def of_minutes(minutes: int) -> Duration:
+        """Minutes."""
+        return Duration(minutes * 60_000)
+
+    @staticmethod
+    def of_seconds(seconds: int) -> Duration:
+        """Seconds."""
+        return Duration(seconds * 1_000)
+
+    @staticmethod
+    def of_millis(millis: int) -> Duration:
+        """Milliseconds."""
+        return Duration(millis)
+
+    def to_milliseconds(self) -> int:
+        """Its length."""
+        return self.milliseconds
+
+
+class Time:
+    """PyFlink's older name for lengths of time."""
+
+    @staticmethod
+    def days(days: int) -> Duration:
+        """Days of 24 hours."""
+        return Duration.of_days(days)
+
+    @staticmethod
+    def hours(hours: int) -> Duration:
+        """Hours."""
+        return Duration.of_hours(hours)
+
+    @staticmethod
+    def minutes(minutes: int) -> Duration:
+        """Minutes."""
+        return Duration.of_minutes(minutes)
+
+    @staticmethod
+    def seconds(seconds: int) -> Duration:
+        """Seconds."""
+        return Duration.of_seconds(seconds)
+
+    @staticmethod
+    def milliseconds(milliseconds: int) -> Duration:
+        """Milliseconds."""
+        return Duration.of_millis(milliseconds)
