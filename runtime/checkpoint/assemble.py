@@ -52,4 +52,5 @@ def _state(node: StreamNode, reports: list[OperatorReport], enumerator: bytes | 
         coordinator=enumerator,
         splits=tuple(split for report in reports for split in report.splits),
         writers=tuple(report.writer for report in reports if report.writer is not None),
+        lists=tuple(report.lists for report in reports if report.lists),
     )

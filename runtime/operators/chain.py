@@ -113,10 +113,17 @@ class OperatorChain:
             for uid, operator in self._operators.items()
             if operator.store is not None
         }
-        return lambda: [
-            *reports,
-            *(OperatorReport(uid, index, keyed=each.finish()) for uid, each in pending.items()),
-        ]
+        lists = {uid: operator.snapshot_lists() for uid, operator in self._operators.items()}
+
+        def finish() -> list[OperatorReport]:
+            keyed = {uid: each.finish() for uid, each in pending.items()}
+            return reports + [
+                OperatorReport(uid, index, keyed=keyed.get(uid), lists=held)
+                for uid, held in lists.items()
+                if uid in keyed or held
+            ]
+
+        return finish
 
     def close(self) -> None:
         """Close functions, writers and state; all of them, even if one fails."""
@@ -132,9 +139,12 @@ class OperatorChain:
     def _open_operator(self, node: StreamNode) -> None:
         keyed = node.uid == self._vertex.head.uid and self._vertex.keyed is not None
         context = OperatorContext(
-            node.name, self._env, partial(self._open_store, node.uid) if keyed else None
+            node.name,
+            self._env,
+            partial(self._open_store, node.uid) if keyed else None,
+            self._env.operator(node.uid),
         )
-        if self._env.operator(node.uid).keyed:
+        if context.restored.keyed:
             # State that the function does not ask for any more is carried on, not forgotten.
             context.keyed_store("has state")
         if isinstance(node.payload, Function):

@@ -11,7 +11,7 @@ from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.spi import Timer
 from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError
-from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
 
 __all__ = ["KeyedContext", "OperatorContext", "RecordContext"]
 
@@ -24,8 +24,11 @@ class OperatorContext:
         name: str,
         env: ChainEnvironment,
         open_store: Callable[[], KeyedStore] | None,
+        restored: RestoredOperator,
     ) -> None:
         self.env = env
+        self.restored = restored
+        """What the operator starts from."""
         self.store: KeyedStore | None = None
         """The operator's keyed state, once somebody asked for it."""
         self._name = name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -14,7 +15,20 @@ from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineI
 from tidegate.keys import KeyGroupRange
 from tidegate.twophase.spi import Committable
 
-__all__ = ["ChainEnvironment", "OperatorReport", "RestoredOperator"]
+__all__ = ["ChainEnvironment", "Dealt", "OperatorList", "OperatorReport", "RestoredOperator"]
+
+Dealt = Literal["split", "union", "broadcast"]
+"""What becomes of the lists of all subtasks at a restore: with the parallelism unchanged each subtask gets its own
+back, otherwise an equal share of all items in order; each subtask gets all items; each gets one of the lists, which
+are alike."""
+
+
+class OperatorList(msgspec.Struct, frozen=True):
+    """Operator state of one subtask under a name: items that belong to no key."""
+
+    name: str
+    items: tuple[bytes, ...]
+    dealt: Dealt = "split"
 
 
 class OperatorReport(msgspec.Struct, frozen=True):
@@ -26,6 +40,7 @@ class OperatorReport(msgspec.Struct, frozen=True):
     splits: tuple[bytes, ...] = ()
     writer: bytes | None = None
     committables: tuple[Committable, ...] = ()
+    lists: tuple[OperatorList, ...] = ()
 
 
 class RestoredOperator(msgspec.Struct, frozen=True):
@@ -33,6 +48,11 @@ class RestoredOperator(msgspec.Struct, frozen=True):
 
     keyed: tuple[KeyedHandle, ...] = ()
     writers: tuple[bytes, ...] = ()
+    lists: tuple[OperatorList, ...] = ()
+
+    def items(self, name: str) -> tuple[bytes, ...]:
+        """The operator state of a name; empty if there is none."""
+        return next((each.items for each in self.lists if each.name == name), ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from tidegate.backends.keyed.store import KeyedStore
+from tidegate.runtime.operators.environment import OperatorList
 
 __all__ = ["NOTHING", "Call", "Emitted", "Operator", "Shape"]
 
@@ -60,6 +61,10 @@ class Operator:
     def own_watermark(self) -> int | None:
         """A new watermark made from the records seen, once; asked after every batch."""
         return None
+
+    def snapshot_lists(self) -> tuple[OperatorList, ...]:
+        """Its operator state at a barrier: every list it has, also an empty one."""
+        return ()
 
     def open(self) -> None:
         """Called once when the whole chain is set up."""
