@@ -1,5 +1,7 @@
 """The row of a key: all value states of an operator side by side, and the handles user functions hold.
 
+A key has one more row for each namespace it uses, such as a window, with the same slots.
+
 A record costs one look-up (`KeyedStore.bind`); reading and updating a state after that touches one slot of the bound
 row. A slot holds None (nothing stored), a `Raw` (stored, not decoded yet) or the live value.
 
@@ -36,12 +38,20 @@ class Raw:
 
 
 class Row:
-    """The slots of one key, with the bytes they were last stored as (None: not stored)."""
+    """The slots of one key, or of one namespace of it, with the bytes they were last stored as (None: not stored)."""
 
-    __slots__ = ("address", "changed", "encoded", "key", "values")
+    __slots__ = ("address", "changed", "encoded", "key", "namespace", "values")
 
-    def __init__(self, key: Any, address: Address, encoded: bytes | None, values: list[Any]) -> None:
+    def __init__(
+        self,
+        key: Any,
+        address: Address,
+        encoded: bytes | None,
+        values: list[Any],
+        namespace: bytes | None = None,
+    ) -> None:
         self.key = key
+        self.namespace = namespace
         self.address = address
         self.encoded = encoded
         self.values = values
@@ -63,12 +73,15 @@ class _Unbound(Row):
 
 
 class Cursor:
-    """Which row the handles of one operator are bound to, and which rows changed since the last barrier."""
+    """Which row the handles of one operator are bound to, and which rows changed since the last barrier.
+
+    The cursors of one operator share what changed.
+    """
 
     __slots__ = ("changed", "row")
 
-    def __init__(self) -> None:
-        self.changed: dict[Row, None] = {}
+    def __init__(self, changed: dict[Row, None] | None = None) -> None:
+        self.changed: dict[Row, None] = changed if changed is not None else {}
         self.row: Row = UNBOUND
 
     def mark(self, row: Row) -> None:

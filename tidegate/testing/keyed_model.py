@@ -33,6 +33,8 @@ COUNT = ValueStateDescriptor("count", Types.LONG(), default=0)
 ITEMS = ValueStateDescriptor("items", default=[])
 ALL_KEYS = ("a", "b\0", 7, ("t", 1))
 KEYS = st.sampled_from(ALL_KEYS)
+NAMESPACES = (b"\0", b"w")
+SPACES = st.tuples(KEYS, st.sampled_from(NAMESPACES))
 TIMES = st.integers(-3, 12)
 
 
@@ -42,6 +44,7 @@ class Content:
 
     counts: dict[Any, int] = field(default_factory=dict)
     items: dict[Any, list[int]] = field(default_factory=dict)
+    spaces: dict[tuple[Any, bytes], list[int]] = field(default_factory=dict)
     timers: set[tuple[int, Any]] = field(default_factory=set)
 
 
@@ -96,6 +99,12 @@ class KeyedModel(RuleBasedStateMachine):
         assert store.current_key == key
         return store
 
+    def inside(self, space: tuple[Any, bytes]) -> KeyedStore:
+        """The store of a key, bound to it and to a namespace of it."""
+        store = self.bound(space[0])
+        store.bind_in(*space)
+        return store
+
     @rule(key=KEYS, value=st.integers(-2, 2))
     def update(self, key: Any, value: int) -> None:
         """Write an immutable value."""
@@ -132,6 +141,28 @@ class KeyedModel(RuleBasedStateMachine):
         store = self.bound(key)
         assert store.value_state(COUNT).value() == self.model.counts.get(key, 0)
         assert store.value_state(ITEMS).value() == self.model.items.get(key, [])
+
+    @rule(space=SPACES, item=st.integers(0, 3))
+    def mutate_in(self, space: tuple[Any, bytes], item: int) -> None:
+        """Change a mutable value in a namespace, which the value of the key itself does not show."""
+        items = self.inside(space).value_state(ITEMS, namespaced=True).value()
+        items.append(item)
+        self.read_lists.append(items)
+        self.model.spaces.setdefault(space, []).append(item)
+
+    @rule(space=SPACES)
+    def delete_in(self, space: tuple[Any, bytes]) -> None:
+        """Forget a namespace."""
+        self.inside(space).delete_in(*space)
+        self.model.spaces.pop(space, None)
+
+    @rule(space=SPACES)
+    def read_in(self, space: tuple[Any, bytes]) -> None:
+        """Read a value in a namespace, and that of the key that is bound beside it."""
+        store = self.inside(space)
+        assert store.value_state(ITEMS, namespaced=True).value() == self.model.spaces.get(space, [])
+        self.read(space[0])
+        assert store.value_state(ITEMS, namespaced=True).value() == self.model.spaces.get(space, [])
 
     @rule(key=KEYS, time=TIMES)
     def register(self, key: Any, time: int) -> None:
@@ -259,9 +290,10 @@ class KeyedModel(RuleBasedStateMachine):
             self.close_all()
 
     def compare(self) -> None:
-        """Read every key that ever was."""
+        """Read every key and namespace that ever was."""
         for key in ALL_KEYS:
-            self.read(key)
+            for namespace in NAMESPACES:
+                self.read_in((key, namespace))
 
     def delete_unreferenced(self) -> None:
         """What the coordinator's registry does with files that no decided or open checkpoint counts on."""
