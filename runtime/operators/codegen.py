@@ -82,7 +82,7 @@ def compile_stages(name: str, head: Stage, *, timed: bool) -> Compiled:
     outputs = tuple(sorted({output for stage in head.walk() for output in stage.outputs}))
     first = 1 + 2 * len(outputs) + 1
     body.lines = [""] * first
-    _emit(body, head, "v", 2, timed)
+    _emit(body, head, "v", 2, "t" if timed else None)
     body.lines[0] = "def run(values, timestamps, keys):"
     for place, output in enumerate(outputs):
         body.lines[1 + 2 * place] = f"    out{output} = []; put{output} = out{output}.append"
@@ -101,10 +101,10 @@ def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...]) -> Compiled:
     return Compiled(scope["run"], outputs, source, filename, loop.owners)
 
 
-def _emit(loop: _Loop, stage: Stage, value: str, depth: int, timed: bool) -> None:
+def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:
     result, call = f"v{stage.number}", stage.call
     if call is None:
-        _deliver(loop, stage, value, depth, timed)
+        _deliver(loop, stage, value, depth, time)
         return
     function = loop.name(f"f{stage.number}", call.function)
     if call.bind is not None:
@@ -121,18 +121,19 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, timed: bool) -> Non
             loop.add(depth, f"for {result} in {function}({value}) or ():", stage.uid)
             depth += 1
         case "stamp":
-            loop.add(depth, f"t = {function}({value}, {'t' if timed else None})", stage.uid)
-            result, timed = value, True
+            # A name of its own: what runs beside this step still sees the time from before it.
+            loop.add(depth, f"t{stage.number} = {function}({value}, {time})", stage.uid)
+            result, time = value, f"t{stage.number}"
         case "process":
-            _process(loop, stage, call, value, depth, timed)
+            _process(loop, stage, call, value, depth, time)
             depth += 1
-    _deliver(loop, stage, result, depth, timed)
+    _deliver(loop, stage, result, depth, time)
 
 
-def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, timed: bool) -> None:
+def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, time: str | None) -> None:
     number, result = stage.number, f"v{stage.number}"
     context = loop.name(f"ctx{number}", call.context)
-    loop.add(depth, f"{context}.stamp = {'t' if timed else None}")
+    loop.add(depth, f"{context}.stamp = {time}")
     loop.add(depth, f"results = f{number}({value}, {context})", stage.uid)
     loop.add(depth, f"for {result} in results if results is not None else ():", stage.uid)
     loop.add(
@@ -141,17 +142,17 @@ def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, time
     for place, (tag, side) in enumerate(stage.sides):
         loop.add(depth + 2, f"if {result}[0] == {loop.name(f'tag{number}_{place}', tag)}:")
         loop.add(depth + 3, f"s{number} = {result}[1]")
-        _deliver(loop, side, f"s{number}", depth + 3, timed)
+        _deliver(loop, side, f"s{number}", depth + 3, time)
     loop.add(depth + 2, "continue")
 
 
-def _deliver(loop: _Loop, stage: Stage, value: str, depth: int, timed: bool) -> None:
+def _deliver(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:
     for output in stage.outputs:
         loop.add(depth, f"put{output}(isolate({value}))" if stage.isolated else f"put{output}({value})")
-        if timed:
+        if time is not None:
             loop.timed.add(output)
-            loop.add(depth, f"stamp{output}(t)")
+            loop.add(depth, f"stamp{output}({time})")
     for child in stage.children:
-        _emit(loop, child, value, depth, timed)
+        _emit(loop, child, value, depth, time)
     if not stage.outputs and not stage.children:
         loop.add(depth, "pass")

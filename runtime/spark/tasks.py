@@ -151,7 +151,7 @@ def _work(order: Order, parcels: list[Parcel], task: _Task) -> TaskResult:
             for data in parcel.frames:
                 frame = _FRAMES.decode(data)
                 batch = wires[frame.channel.edge].element(frame)
-                assert isinstance(batch, Batch), "tasks send nothing else"
+                assert isinstance(batch, Batch)
                 chain.process(batch, sides[frame.channel.edge])
         chain.advance_processing_time(order.now_ms)
         upstream = {edge.source for edge in task.vertex.inputs}
@@ -191,7 +191,7 @@ def _settle_in(order: Order, partition: int) -> None:
 
 def _task_id() -> int:
     context = TaskContext.get()
-    assert context is not None, "runs inside a Spark task"
+    assert context is not None
     return int(context.taskAttemptId())
 
 

@@ -67,12 +67,12 @@ def field_of(record: Any, field: Field) -> Any:
     """
     try:
         match record:
-            case tuple() if isinstance(field, str):
-                return getattr(record, field)
-            case tuple() | list() | dict() | Row():
+            case dict() | Row():
                 return record[field]
             case _ if isinstance(field, str):
                 return getattr(record, field)
+            case tuple() | list():
+                return record[field]
             case int() | float() | str() if field == 0:
                 return record
     except (LookupError, AttributeError, TypeError) as error:
@@ -83,14 +83,14 @@ def field_of(record: Any, field: Field) -> Any:
 def with_field(record: Any, field: Field, value: Any) -> Any:
     """A copy of the record with another value in a field that it has."""
     match record:
-        case tuple() if hasattr(record, "_replace"):
+        case tuple() if hasattr(record, "_replace") and hasattr(record, "_fields"):
             name = record._fields[field] if isinstance(field, int) else field
             return record._replace(**{name: value})
         case tuple():
             place = range(len(record))[int(field)]
             return (*record[:place], value, *record[place + 1 :])
         case list() | dict() | Row():
-            copied = copy.copy(record)
+            copied: Any = copy.copy(record)
             copied[field] = value
             return copied
         case msgspec.Struct():

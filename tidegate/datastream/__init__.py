@@ -25,3 +25,27 @@ from tidegate.runtime.stream.functions import (
     RuntimeContext as RuntimeContext,
 )
 from tidegate.runtime.stream.tags import OutputTag as OutputTag
+
+__all__ = [
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "FilterFunction",
+    "FlatMapFunction",
+    "KeySelector",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStream",
+    "MapFunction",
+    "OutputTag",
+    "Partitioner",
+    "ProcessFunction",
+    "ReduceFunction",
+    "RuntimeContext",
+    "StreamExecutionEnvironment",
+    "ValueState",
+    "ValueStateDescriptor",
+]
