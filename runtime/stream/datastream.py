@@ -315,7 +315,7 @@ def positive(what: str, number: int) -> int:
     return number
 
 
-def instance_of(step: str, given: Any, expected: type[T]) -> T:
+def instance_of(step: str, given: T, expected: type[Any]) -> T:
     """`given` itself if it is an `expected`.
 
     Raises:
