@@ -8,8 +8,11 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Duration", "Time"]
+from tidegate.errors import ConfigError
+
+__all__ = ["Duration", "Time", "milliseconds"]
 
 
 @dataclass(frozen=True, order=True)
@@ -75,3 +78,16 @@ class Time:
     def milliseconds(milliseconds: int) -> Duration:
         """Milliseconds."""
         return Duration.of_millis(milliseconds)
+
+
+def milliseconds(what: str, given: Any, *, least: int | None = None) -> int:
+    """A length of time that a program gave, in milliseconds.
+
+    Raises:
+        ConfigError: it is no `Duration`, or shorter than `least`.
+    """
+    if not isinstance(given, Duration):
+        raise ConfigError(f"{what} is {given!r}; expected a Duration such as Duration.of_seconds(5)")
+    if least is not None and given.milliseconds < least:
+        raise ConfigError(f"{what} is {given.milliseconds} ms; expected at least {least}")
+    return given.milliseconds

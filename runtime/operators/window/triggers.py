@@ -1,0 +1,419 @@
+"""When a window is evaluated, and when its contents are dropped. One window of one key asks its trigger.
+
+A trigger holds no state of its own: it is shared by all windows, and what it remembers goes into
+`ctx.get_partitioned_state(...)`, which belongs to the window at hand.
+
+Example:
+    >>> PurgingTrigger.of(CountTrigger.of(100))
+    PurgingTrigger(trigger=CountTrigger(count=100))
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol
+
+from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
+from tidegate.errors import ConfigError
+from tidegate.runtime.stream.time import Duration, milliseconds
+
+__all__ = [
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountTrigger",
+    "DeltaTrigger",
+    "EventTimeTrigger",
+    "NeverTrigger",
+    "OnMergeContext",
+    "ProcessingTimeTrigger",
+    "PurgingTrigger",
+    "Trigger",
+    "TriggerContext",
+    "TriggerResult",
+]
+
+_COUNT: Final = ValueStateDescriptor("count")
+_NEXT: Final = ValueStateDescriptor("fire-time")
+_LAST: Final = ValueStateDescriptor("last-element")
+
+
+class TriggerResult(Enum):
+    """What happens to a window: whether it is evaluated, and whether its contents are dropped then."""
+
+    CONTINUE = (False, False)
+    FIRE_AND_PURGE = (True, True)
+    FIRE = (True, False)
+    PURGE = (False, True)
+
+    def is_fire(self) -> bool:
+        """Whether the window is evaluated."""
+        return self.value[0]
+
+    def is_purge(self) -> bool:
+        """Whether the contents are dropped."""
+        return self.value[1]
+
+
+class TriggerContext(Protocol):
+    """Time, timers and state of the window at hand."""
+
+    def get_current_processing_time(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+    def get_current_watermark(self) -> int:
+        """How far event time is."""
+        ...
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Call `on_processing_time` when the clock reaches `time`."""
+        ...
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Call `on_event_time` when the watermark reaches `time`."""
+        ...
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Forget a processing-time timer."""
+        ...
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Forget an event-time timer."""
+        ...
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        """State of this window and key."""
+        ...
+
+
+class OnMergeContext(TriggerContext, Protocol):
+    """The surroundings of a window that others were just merged into."""
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        """Bring the states of the merged windows together, for kinds of state that say how."""
+        ...
+
+    def merged_values(self, state_descriptor: ValueStateDescriptor) -> list[Any]:
+        """The values that the merged windows have, without those that have none."""
+        ...
+
+
+class Trigger(ABC):
+    """Decides when a window is evaluated; `on_merge` is needed with session windows only."""
+
+    TriggerContext = TriggerContext
+    OnMergeContext = OnMergeContext
+
+    @abstractmethod
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """A record came into the window and is part of its contents already."""
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """A processing-time timer of the window is due."""
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """An event-time timer of the window is due."""
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        """Whether its windows may be merged."""
+        return False
+
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:  # noqa: B027
+        """Others were merged into `window`; take their states and set its timers."""
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:  # noqa: B027
+        """The window ends: forget its timers and states."""
+
+
+@dataclass(frozen=True)
+class EventTimeTrigger(Trigger):
+    """Fires when the watermark passes the end of the window, and for every late record after that."""
+
+    @staticmethod
+    def create() -> EventTimeTrigger:
+        """The trigger."""
+        return EventTimeTrigger()
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Fires at once if the window is over already."""
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Fires at the end of the window."""
+        return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        """Its windows may be merged."""
+        return True
+
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+        """Waits for the end of the merged window."""
+        if window.max_timestamp() > ctx.get_current_watermark():
+            ctx.register_event_time_timer(window.max_timestamp())
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        """Forgets the end of the window."""
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+
+@dataclass(frozen=True)
+class ProcessingTimeTrigger(Trigger):
+    """Fires when the clock passes the end of the window."""
+
+    @staticmethod
+    def create() -> ProcessingTimeTrigger:
+        """The trigger."""
+        return ProcessingTimeTrigger()
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Waits for the end of the window."""
+        ctx.register_processing_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Fires."""
+        return TriggerResult.FIRE
+
+    def can_merge(self) -> bool:
+        """Its windows may be merged."""
+        return True
+
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+        """Waits for the end of the merged window."""
+        if window.max_timestamp() > ctx.get_current_processing_time():
+            ctx.register_processing_time_timer(window.max_timestamp())
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        """Forgets the end of the window."""
+        ctx.delete_processing_time_timer(window.max_timestamp())
+
+
+@dataclass(frozen=True)
+class ContinuousEventTimeTrigger(Trigger):
+    """Fires at every multiple of `interval` milliseconds of event time within the window, and at its end."""
+
+    interval: int
+
+    @staticmethod
+    def of(interval: Duration) -> ContinuousEventTimeTrigger:
+        """The trigger."""
+        return ContinuousEventTimeTrigger(milliseconds("the interval of a trigger", interval, least=1))
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Fires at once if the window is over already."""
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        if ctx.get_partitioned_state(_NEXT).value() is None:
+            self._wait(timestamp - timestamp % self.interval, window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Fires, and waits for the next multiple."""
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        if ctx.get_partitioned_state(_NEXT).value() != time:
+            return TriggerResult.CONTINUE
+        self._wait(time, window, ctx)
+        return TriggerResult.FIRE
+
+    def can_merge(self) -> bool:
+        """Its windows may be merged."""
+        return True
+
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+        """Waits for the earliest moment that any of the merged windows waited for."""
+        following = min(ctx.merged_values(_NEXT), default=None)
+        if following is not None:
+            ctx.get_partitioned_state(_NEXT).update(following)
+            ctx.register_event_time_timer(following)
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        """Forgets the next moment and the end of the window."""
+        ctx.delete_event_time_timer(window.max_timestamp())
+        state = ctx.get_partitioned_state(_NEXT)
+        if state.value() is not None:
+            ctx.delete_event_time_timer(state.value())
+            state.clear()
+
+    def _wait(self, time: int, window: Any, ctx: TriggerContext) -> None:
+        following = min(time + self.interval, window.max_timestamp())
+        ctx.get_partitioned_state(_NEXT).update(following)
+        ctx.register_event_time_timer(following)
+
+
+@dataclass(frozen=True)
+class ContinuousProcessingTimeTrigger(Trigger):
+    """Fires at every multiple of `interval` milliseconds of the clock, and at the end of the window."""
+
+    interval: int
+
+    @staticmethod
+    def of(interval: Duration) -> ContinuousProcessingTimeTrigger:
+        """The trigger."""
+        return ContinuousProcessingTimeTrigger(milliseconds("the interval of a trigger", interval, least=1))
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Waits for the next multiple."""
+        now = ctx.get_current_processing_time()
+        if ctx.get_partitioned_state(_NEXT).value() is None:
+            self._wait(now - now % self.interval, window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Fires, and waits for the next multiple."""
+        if ctx.get_partitioned_state(_NEXT).value() != time:
+            return TriggerResult.CONTINUE
+        if time < window.max_timestamp():
+            self._wait(time, window, ctx)
+        return TriggerResult.FIRE
+
+    def can_merge(self) -> bool:
+        """Its windows may be merged."""
+        return True
+
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+        """Waits for the earliest moment that any of the merged windows waited for."""
+        following = min(ctx.merged_values(_NEXT), default=None)
+        if following is not None:
+            ctx.get_partitioned_state(_NEXT).update(following)
+            ctx.register_processing_time_timer(following)
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        """Forgets the next moment."""
+        state = ctx.get_partitioned_state(_NEXT)
+        if state.value() is not None:
+            ctx.delete_processing_time_timer(state.value())
+            state.clear()
+
+    def _wait(self, time: int, window: Any, ctx: TriggerContext) -> None:
+        following = min(time + self.interval, window.max_timestamp())
+        ctx.get_partitioned_state(_NEXT).update(following)
+        ctx.register_processing_time_timer(following)
+
+
+@dataclass(frozen=True)
+class CountTrigger(Trigger):
+    """Fires at every `count`-th record."""
+
+    count: int
+
+    @staticmethod
+    def of(count: int) -> CountTrigger:
+        """The trigger."""
+        if type(count) is not int or count < 1:
+            raise ConfigError(
+                f"a count trigger fires every {count!r} records; expected an integer of at least 1"
+            )
+        return CountTrigger(count)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Counts the record."""
+        return self._reached((ctx.get_partitioned_state(_COUNT).value() or 0) + 1, ctx)
+
+    def can_merge(self) -> bool:
+        """Its windows may be merged."""
+        return True
+
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+        """Adds the counts up."""
+        ctx.get_partitioned_state(_COUNT).update(sum(ctx.merged_values(_COUNT)) or None)
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        """Forgets the count."""
+        ctx.get_partitioned_state(_COUNT).clear()
+
+    def _reached(self, count: int, ctx: TriggerContext) -> TriggerResult:
+        state = ctx.get_partitioned_state(_COUNT)
+        if count >= self.count:
+            state.clear()
+            return TriggerResult.FIRE
+        state.update(count)
+        return TriggerResult.CONTINUE
+
+
+@dataclass(frozen=True)
+class DeltaTrigger(Trigger):
+    """Fires when `delta_function(record of the last firing, record)` is above `threshold`."""
+
+    threshold: float
+    delta_function: Callable[[Any, Any], float]
+
+    @staticmethod
+    def of(threshold: float, delta_function: Callable[[Any, Any], float]) -> DeltaTrigger:
+        """The trigger."""
+        return DeltaTrigger(threshold, delta_function)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Compares the record; the first one is what the next are compared with."""
+        state = ctx.get_partitioned_state(_LAST)
+        last = state.value()
+        if last is None:
+            state.update(element)
+        elif self.delta_function(last, element) > self.threshold:
+            state.update(element)
+            return TriggerResult.FIRE
+        return TriggerResult.CONTINUE
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        """Forgets the record."""
+        ctx.get_partitioned_state(_LAST).clear()
+
+
+@dataclass(frozen=True)
+class PurgingTrigger(Trigger):
+    """Drops the contents whenever another trigger fires."""
+
+    trigger: Trigger
+
+    @staticmethod
+    def of(nested_trigger: Trigger) -> PurgingTrigger:
+        """The trigger."""
+        if not isinstance(nested_trigger, Trigger):
+            raise ConfigError(f"a purging trigger takes a Trigger; got {type(nested_trigger).__name__}")
+        return PurgingTrigger(nested_trigger)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """What the other trigger says, with a purge."""
+        return _purging(self.trigger.on_element(element, timestamp, window, ctx))
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """What the other trigger says, with a purge."""
+        return _purging(self.trigger.on_processing_time(time, window, ctx))
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """What the other trigger says, with a purge."""
+        return _purging(self.trigger.on_event_time(time, window, ctx))
+
+    def can_merge(self) -> bool:
+        """As the other trigger."""
+        return self.trigger.can_merge()
+
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+        """As the other trigger."""
+        self.trigger.on_merge(window, ctx)
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        """As the other trigger."""
+        self.trigger.clear(window, ctx)
+
+
+@dataclass(frozen=True)
+class NeverTrigger(Trigger):
+    """Never fires; what a global window has until it is given another one."""
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Goes on."""
+        return TriggerResult.CONTINUE
+
+
+def _purging(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result is TriggerResult.FIRE else result
