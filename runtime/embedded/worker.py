@@ -21,10 +21,11 @@ from tidegate.errors import InternalError, TidegateError
 from tidegate.ids import Subtask
 from tidegate.keys import ranges
 from tidegate.runtime.embedded.deploy import Deployment, channels_into, channels_out_of
-from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
+from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
 from tidegate.runtime.embedded.peers import LocalChannel, Peers
 from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
+from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.shipping import unpack
 from tidegate.runtime.task.exchange import Channel, ChannelId, Gate
@@ -57,6 +58,7 @@ class Worker:
         self._report = report
         self._clock = clock
         self._directory = Path(tempfile.mkdtemp(prefix="tidegate-state-"))
+        self._requests = EventLoop()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="tidegate-background")
         self._runners: dict[Subtask, SubtaskRunner] = {}
         self._receivers: dict[ChannelId, GateRunner] = {}
@@ -105,13 +107,15 @@ class Worker:
         except queue.Empty:
             return True
 
-    def _take(self, message: Post | Frame | Granted) -> None:
+    def _take(self, message: Post | Frame | Granted | Wake) -> None:
         match message:
             case Post():
                 self._runners[message.subtask].post(message.message)
             case Frame():
                 self._deliver(message.channel, self._peers.element(message))
             case Granted():
+            case Wake():
+                pass  # being taken is all it is for
                 self._peers.granted(message.channel)
 
     def _patience(self) -> float:
@@ -182,6 +186,8 @@ class Worker:
             backend=deployment.backend,
             state=BackendContext(self._directory, files, {}),
             cache_entries=deployment.options.cache_entries,
+            requests=self._requests,
+            wake=lambda: self._inbox.put(Wake()),
             checkpoint=deployment.checkpoint,
             restored=deployment.restored.get(subtask, {}),
         )
@@ -192,6 +198,7 @@ class Worker:
 
     def _close(self) -> None:
         self._report(self._progress())
+        self._requests.close()
         # Snapshots and commits that were promised finish first: they still use the state and the sinks.
         self._background.shutdown(wait=True)
         for subtask, runner in self._runners.items():

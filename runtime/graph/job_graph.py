@@ -18,7 +18,7 @@ from tidegate.types import TypeInformation
 
 __all__ = ["JobEdge", "JobGraph", "JobVertex", "build_job_graph"]
 
-_NESTING: Final = ("filter", "flat_map", "process", "co_flat_map", "co_process", "side")
+_NESTING: Final = ("filter", "flat_map", "process", "async_wait", "co_flat_map", "co_process", "side")
 _DEEPEST: Final = 16
 """Python nests 20 loops at most, and a chain becomes one function."""
 

@@ -37,6 +37,7 @@ Kind = Literal[
     "stamp",
     "co_map",
     "co_flat_map",
+    "async_wait",
     "co_process",
     "side",
     "sink",

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tidegate import faults
 from tidegate.backends.keyed.store import KeyedStore
-from tidegate.elements import Batch
+from tidegate.elements import Batch, Watermark
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
@@ -22,7 +22,7 @@ from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.failure import blame, explain
 from tidegate.runtime.operators.openers import open_operator
-from tidegate.runtime.operators.operator import Operator
+from tidegate.runtime.operators.operator import Deferring, Operator
 from tidegate.runtime.operators.sink import SinkOperator
 from tidegate.runtime.stream.functions import Function
 
@@ -60,6 +60,7 @@ class OperatorChain:
         self._compiled: dict[tuple[OperatorUid, int | None, bool], Compiled] = {}
         self._outputs = {uid: self._open_outputs(uid) for uid in vertex.nodes}
 
+        self._deferring: dict[OperatorUid, Deferring] = {}
     def open(self) -> None:
         """Open state, functions and writers, restored to what the environment says."""
         for node in self._vertex.nodes.values():
@@ -85,6 +86,26 @@ class OperatorChain:
             if watermark is not None:
                 self._pass_on(uid, watermark)
         faults.point("task.after-batch")
+
+    def ready(self) -> bool:
+        """Whether every operator can take another batch."""
+        return all(operator.ready() for operator in self._deferring.values())
+
+    def empty(self) -> bool:
+        """Whether everything that went in has come out."""
+        return all(operator.empty() for operator in self._deferring.values())
+
+    def send_arrivals(self) -> bool:
+        """Pass on what has come out by now of what went in earlier; whether there was any."""
+        some = False
+        for uid, operator in self._deferring.items():
+            for element in operator.arrivals():
+                some = True
+                if isinstance(element, Batch):
+                    self._run(uid, None, element)
+                elif isinstance(element, Watermark):
+                    self._pass_on(uid, element.timestamp)
+        return some
 
     def advance_watermark(self, timestamp: int) -> None:
         """Event time is `timestamp` for all input from now on: fire what is due, step by step."""
@@ -159,6 +180,8 @@ class OperatorChain:
         with blame(node, self._env.subtask, "close"):
             function.close()
 
+        if isinstance(operator, Deferring):
+            self._deferring[node.uid] = operator
     def _flow(self, uid: OperatorUid, timestamp: int) -> None:
         operator = self._operators.get(uid)
         if operator is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -13,6 +13,7 @@ from tidegate.backends.spi import Backend, BackendContext, KeyedHandle
 from tidegate.clock import Clock
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.keys import KeyGroupRange
+from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.twophase.spi import Committable
 
 __all__ = ["ChainEnvironment", "Dealt", "OperatorList", "OperatorReport", "RestoredOperator"]
@@ -74,6 +75,10 @@ class ChainEnvironment:
     checkpoint: CheckpointId | None = None
     """The checkpoint it was restored from."""
     restored: Mapping[OperatorUid, RestoredOperator] = field(default_factory=dict)
+    requests: EventLoop = field(default_factory=EventLoop)
+    """Runs what user functions await."""
+    wake: Callable[[], None] = lambda: None
+    """Makes the subtask's thread look for work; safe to call from any thread."""
 
     def operator(self, uid: OperatorUid) -> RestoredOperator:
         """What `uid` starts from; nothing if it is new."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.graph.transformations import Kind
+from tidegate.runtime.operators.async_wait import AsyncWait
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.keyed import open_process
 from tidegate.runtime.operators.operator import Call, Operator, Shape
@@ -58,5 +59,6 @@ _OPENERS: dict[Kind, Opener] = {
     "process": _process,
     "co_process": _co_process,
     "reduce": lambda payload, context, keyed: open_reduce(payload, context),
+    "async_wait": lambda payload, context, keyed: AsyncWait(payload, context),
     "stamp": lambda payload, context, keyed: Stamp(payload, context.env.clock),
 }

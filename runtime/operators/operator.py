@@ -6,14 +6,16 @@ checkpoint asks of them; whatever they emit then goes through the steps behind t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from tidegate.backends.keyed.store import KeyedStore
+from tidegate.elements import Element
 from tidegate.runtime.operators.environment import OperatorList
 
-__all__ = ["NOTHING", "Call", "Emitted", "Operator", "Shape"]
+__all__ = ["NOTHING", "Call", "Deferring", "Emitted", "Operator", "Shape"]
 
 Shape = Literal["pass", "map", "filter", "flat_map", "process", "stamp"]
 """How a call turns one record into others: as it is, `f(v)` once, kept if true, each of `f(v)`, each of
@@ -73,3 +75,19 @@ class Operator:
         """Called once, also after an error."""
         if self.store is not None:
             self.store.close()
+
+
+class Deferring(Operator, ABC):
+    """An operator whose results come later than its calls; the environment's `wake` tells that there are some."""
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether it can take another batch; asked before each."""
+
+    @abstractmethod
+    def empty(self) -> bool:
+        """Whether nothing of what it took is still to come out."""
+
+    @abstractmethod
+    def arrivals(self) -> Iterable[Element]:
+        """The batches and watermarks that may go on by now, in order; called when the receivers can take them."""

@@ -43,12 +43,18 @@ class GateRunner(SubtaskRunner):
         self._alignment = Alignment(channels)
         self._inputs = Inputs(channels)
         self._grant = grant
+        self._ending = False
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
         """Take an element that arrived; called by the thread that calls `step`."""
         self._queues[channel].append(element)
 
     def _work(self) -> bool:
+        if self._ending:
+            if not self._chain.empty():
+                return False
+            self._ending = False
+            self._broadcast(EndOfInput())
         for _ in range(len(self._turns)):
             channel = self._turns[0]
             self._turns.rotate(-1)
@@ -71,8 +77,7 @@ class GateRunner(SubtaskRunner):
                 self._move_time(self._inputs.idle(channel, element.idle))
                 self._broadcast(Idle(self._inputs.all_idle))
             case EndOfInput():
-                if self._inputs.end(channel):
-                    self._broadcast(element)
+                self._ending = self._inputs.end(channel)
 
     def _move_time(self, timestamp: int | None) -> None:
         if timestamp is not None:

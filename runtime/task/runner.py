@@ -65,7 +65,10 @@ class SubtaskRunner(ABC):
         timer = self._chain.next_timer()
         if timer is not None and timer <= self._env.clock.now_ms():
             self._chain.advance_processing_time(self._env.clock.now_ms())
-        return self._work() if all(gate.open for gate in self._gates.values()) else False
+        if not self._open:
+            return False
+        sent = self._chain.send_arrivals()
+        return (self._chain.ready() and self._work()) or sent
 
     def wake_at(self) -> int | None:
         """Wall time at which there is something to do even if nothing arrives."""
@@ -86,6 +89,15 @@ class SubtaskRunner(ABC):
     def watermark(self, edge: JobEdge, timestamp: int) -> None:
         """Tell those behind an edge how far event time is."""
         self._gates[edge.name].broadcast(Watermark(timestamp))
+
+    def idle(self, edge: JobEdge, idle: bool) -> None:
+        """Tell those behind an edge whether to wait for this one's event time."""
+        self._gates[edge.name].broadcast(Idle(idle))
+
+    @property
+    def _open(self) -> bool:
+        """Whether every receiver can take more."""
+        return all(gate.open for gate in self._gates.values())
 
     @abstractmethod
     def _work(self) -> bool:
