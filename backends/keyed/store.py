@@ -17,18 +17,19 @@ from tidegate.backends.keyed.address import (
     ROWS,
     address,
     after,
+    split,
     state_prefix,
 )
-from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
+from tidegate.backends.keyed.kinds import open_state
 from tidegate.backends.keyed.restore import restore
-from tidegate.backends.keyed.row import UNBOUND, Cursor, Row, RowCodec, ValueState
+from tidegate.backends.keyed.row import UNBOUND, Cursor, Row, RowCodec, ValueState, unpack_slots
 from tidegate.backends.keyed.snapshot import History, PendingSnapshot
 from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.backends.spi import Address, Backend, BackendContext, Entry, KeyedHandle
 from tidegate.errors import ConfigError, InternalError
 from tidegate.ids import CheckpointId
-from tidegate.keys import KeyGroupRange, key_bytes, key_group
-from tidegate.serde import codec_for
+from tidegate.keys import KeyGroupRange, key_bytes, key_from_bytes, key_group
 
 __all__ = ["KeyedStore"]
 
@@ -68,15 +69,15 @@ class KeyedStore:
         self._cursor = Cursor()
         self._inner = Cursor(self._cursor.changed)
         self._rows: dict[Any, Row] = {}
-        self._states: dict[tuple[str, Cursor], ValueState] = {}
-        self._descriptors: dict[str, ValueStateDescriptor] = {}
+        self._states: dict[tuple[str, Cursor], Any] = {}
+        self._descriptors: dict[str, StateDescriptor] = {}
         self.event_timers = StoredTimers(EVENT_TIMERS, self._group_of, self._stored(EVENT_TIMERS))
         self.processing_timers = StoredTimers(
             PROCESSING_TIMERS, self._group_of, self._stored(PROCESSING_TIMERS)
         )
 
-    def value_state(self, descriptor: ValueStateDescriptor, *, namespaced: bool = False) -> ValueState:
-        """The handle of a value state; the same one each time it is asked for.
+    def state(self, descriptor: StateDescriptor, *, namespaced: bool = False) -> Any:
+        """The handle of a state, of the class that belongs to the descriptor's; the same one each time.
 
         With `namespaced` it follows `bind_in` instead of `bind`.
 
@@ -92,12 +93,28 @@ class KeyedStore:
         cursor = self._inner if namespaced else self._cursor
         at = (descriptor.name, cursor)
         if at not in self._states:
-            slot = self._table.slot(descriptor)
-            self._codec.declare(slot, descriptor.name, codec_for(descriptor.type_info))
+            entry = self._table.add(descriptor)
+            self._states[at] = open_state(descriptor, entry, cursor, self._materialisation, self._codec)
             for row in self._rows.values():
                 row.values.extend([None] * (self._codec.width - len(row.values)))
-            self._states[at] = ValueState(descriptor, slot, cursor)
         return self._states[at]
+
+    def value_state(self, descriptor: ValueStateDescriptor, *, namespaced: bool = False) -> ValueState[Any]:
+        """`state` of one value."""
+        value: ValueState[Any] = self.state(descriptor, namespaced=namespaced)
+        return value
+
+    def keys(self, name: str) -> Iterator[Any]:
+        """The canonical keys for which the state of a name is not empty, of those present at the start.
+
+        Keys that `bind` is called with meanwhile stay cached until the next `end_batch`.
+        """
+        self._write_back(list(self._cursor.changed))
+        slot = self._table.add(self._descriptors[name]).slot
+        for at, data in self._scanned(ROWS):
+            parts, stored = split(at), unpack_slots(data)
+            if not parts.namespace and slot < len(stored) and stored[slot] is not None:
+                yield key_from_bytes(parts.key)
 
     def bind(self, key: Any) -> None:
         """Point all handles at the row of a canonical key.
@@ -134,7 +151,7 @@ class KeyedStore:
             self._cursor.changed.pop(row, None)
             del self._rows[_NAMESPACED, key, namespace]
             return
-        row.values = [None] * self._codec.width
+        self._codec.clear(row)
         if not row.changed:
             self._inner.mark(row)
 
@@ -184,7 +201,7 @@ class KeyedStore:
     def _write_back(self, rows: Sequence[Row]) -> None:
         entries: list[Entry] = []
         for row in rows:
-            data = self._codec.settle(row)
+            data = self._codec.settle(row, entries)
             row.changed = False
             del self._cursor.changed[row]
             if data != row.encoded:
@@ -215,7 +232,9 @@ class KeyedStore:
         return group
 
     def _stored(self, state: int) -> Iterator[Address]:
+        return (at for at, _ in self._scanned(state))
+
+    def _scanned(self, state: int) -> Iterator[tuple[Address, bytes]]:
         for group in range(self._key_groups.first, self._key_groups.last):
             prefix = state_prefix(group, state)
-            for at, _ in self._materialisation.scan(prefix, after(prefix)):
-                yield at
+            yield from self._materialisation.scan(prefix, after(prefix))
