@@ -24,7 +24,7 @@ from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
-from tidegate.runtime.graph.stream_graph import build_stream_graph
+from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.options import JobOptions
 from tidegate.twophase import ledger
@@ -45,14 +45,17 @@ class Program:
 
     def graph(self, manifest: Manifest | None) -> JobGraph:
         """The job graph; key groups follow the state it goes on from."""
-        restored = adopt_max_parallelism(manifest) if manifest is not None else {}
-        steps = build_stream_graph(
+        return build_job_graph(self.stream_graph(manifest))
+
+    def stream_graph(self, manifest: Manifest | None) -> StreamGraph:
+        """What the user wrote with everything resolved."""
+        return build_stream_graph(
             self.sinks,
             parallelism=self.parallelism,
             max_parallelism=self.options.max_parallelism,
-            restored=restored,
+            restored=adopt_max_parallelism(manifest) if manifest is not None else {},
+            chaining=self.options.operator_chaining,
         )
-        return build_job_graph(steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,15 @@ class JobOptions:
         "parallelism.default", None, "subtasks per operator; default: the cores of this machine"
     )
     max_parallelism: int | None = option("pipeline.max-parallelism", None, "key groups per operator")
+    operator_chaining: bool = option(
+        "pipeline.operator-chaining.enabled", True, "whether steps may share a thread"
+    )
+    task_managers: int | None = option(
+        "minicluster.number-of-taskmanagers", None, "processes; default: as many as the job needs slots for"
+    )
+    task_slots: int = option(
+        "taskmanager.numberOfTaskSlots", 1, "slots per process; they share one interpreter lock"
+    )
     backend: str = option("state.backend.type", "filesystem", "heap, filesystem, rocksdb or a registered one")
     cache_entries: int = option(
         "state.cache.entries", 100_000, "rows of keyed state held as objects per subtask"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import queue
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,8 +24,8 @@ from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
 from tidegate.runtime.embedded.peers import LocalChannel, Peers
 from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
-from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.shipping import unpack
 from tidegate.runtime.task.exchange import Channel, ChannelId, Gate
 from tidegate.runtime.task.gate import GateRunner
@@ -58,8 +57,8 @@ class Worker:
         self._report = report
         self._clock = clock
         self._directory = Path(tempfile.mkdtemp(prefix="tidegate-state-"))
-        self._requests = EventLoop()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="tidegate-background")
+        self._requests = EventLoop()
         self._runners: dict[Subtask, SubtaskRunner] = {}
         self._receivers: dict[ChannelId, GateRunner] = {}
         self._local: dict[ChannelId, LocalChannel] = {}
@@ -114,9 +113,9 @@ class Worker:
             case Frame():
                 self._deliver(message.channel, self._peers.element(message))
             case Granted():
+                self._peers.granted(message.channel)
             case Wake():
                 pass  # being taken is all it is for
-                self._peers.granted(message.channel)
 
     def _patience(self) -> float:
         times = [time for runner in self._runners.values() if (time := runner.wake_at()) is not None]
@@ -136,8 +135,7 @@ class Worker:
         if vertex.is_source:
             self._runners[subtask] = SourceRunner(vertex, env, gates, self._report, self._background)
             return
-        parallelism = Counter(subtask.vertex for subtask in self._deployment.places)
-        channels = channels_into(vertex, subtask.index, parallelism)
+        channels = channels_into(vertex, subtask.index)
         self._expect(vertex, channels)
         runner = GateRunner(
             vertex, env, gates, self._report, self._background, channels=channels, grant=self._grant
@@ -186,10 +184,10 @@ class Worker:
             backend=deployment.backend,
             state=BackendContext(self._directory, files, {}),
             cache_entries=deployment.options.cache_entries,
-            requests=self._requests,
-            wake=lambda: self._inbox.put(Wake()),
             checkpoint=deployment.checkpoint,
             restored=deployment.restored.get(subtask, {}),
+            requests=self._requests,
+            wake=lambda: self._inbox.put(Wake()),
         )
 
     def _progress(self) -> Progress:
@@ -198,9 +196,9 @@ class Worker:
 
     def _close(self) -> None:
         self._report(self._progress())
-        self._requests.close()
         # Snapshots and commits that were promised finish first: they still use the state and the sinks.
         self._background.shutdown(wait=True)
+        self._requests.close()
         for subtask, runner in self._runners.items():
             try:
                 runner.close()

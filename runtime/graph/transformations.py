@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tidegate.connectors.spi import Sink, Source
+from tidegate.runtime.graph.names import Label
 from tidegate.types import TypeInformation
 
 __all__ = [
     "Broadcast",
+    "Chaining",
     "Custom",
     "Forward",
     "Global",
@@ -35,13 +37,17 @@ Kind = Literal[
     "process",
     "reduce",
     "stamp",
+    "async_wait",
     "co_map",
     "co_flat_map",
-    "async_wait",
     "co_process",
     "side",
+    "union",
     "sink",
 ]
+
+Chaining = Literal["always", "head", "never"]
+"""Whether a step shares a thread with what precedes and what follows, with what follows only, or with nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +126,12 @@ class Transformation:
     uid: str | None = None
     parallelism: int | None = None
     max_parallelism: int | None = None
+    label: Label | None = None
+    """What plans call it instead of its name."""
+    chaining: Chaining | None = None
+    slot_sharing_group: str | None = None
+    """Steps of one group may share slots; without one it is that of all inputs, or `default`."""
+    watermarks: Any = None
+    """Of a source: the strategy by which its records get times."""
+    co_location_group: str | None = None
+    """The i-th subtasks of all steps of a group share a slot."""

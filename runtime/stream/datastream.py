@@ -33,6 +33,14 @@ from tidegate.runtime.stream.functions import (
     ProcessFunction,
     as_callable,
 )
+from tidegate.runtime.stream.legacy import (
+    AssignerWithPeriodicWatermarks,
+    AssignerWithPunctuatedWatermarks,
+    Fold,
+    SplitStream,
+    deprecated,
+    strategy_of,
+)
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.watermarks import WatermarkStrategy
 from tidegate.types import TypeInformation, result_type
@@ -64,17 +72,40 @@ class _Step:
     def name(self, name: str) -> Self:
         """Name the step for people."""
         self._transformation.name = name
+        self._transformation.label = None
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
         """Run the step in this many subtasks; stronger than every other setting."""
-        self._transformation.parallelism = positive("parallelism", parallelism)
+        self._operator("set_parallelism").parallelism = positive("parallelism", parallelism)
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """How many key groups the step's state has, and so how far it can be scaled."""
-        self._transformation.max_parallelism = positive("max parallelism", max_parallelism)
+        self._operator("set_max_parallelism").max_parallelism = positive("max parallelism", max_parallelism)
         return self
+
+    def disable_chaining(self) -> Self:
+        """Let the step share its thread with no other."""
+        self._operator("disable_chaining").chaining = "never"
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str) -> Self:
+        """Let the step share slots only with steps of the same group; what follows inherits it."""
+        group = instance_of("slot_sharing_group", slot_sharing_group, str)
+        if not group:
+            raise ConfigError("slot sharing group is empty; the group of whatever is in no other is 'default'")
+        self._operator("slot_sharing_group").slot_sharing_group = group
+        return self
+
+    def _operator(self, what: str) -> Transformation:
+        """The step, if it is one that runs."""
+        if self._transformation.kind in ("union", "side"):
+            raise ConfigError(
+                f"{what} is for a step that runs; {self._transformation.name!r} is only a view of others; "
+                "call it on a step before or behind it"
+            )
+        return self._transformation
 
 
 class DataStream(_Step):
@@ -115,8 +146,16 @@ class DataStream(_Step):
         """Keep the named positions of tuples, in the given order."""
         return self._then("map", Projection(fields), None).name("project")
 
-    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+    def assign_timestamps_and_watermarks(
+        self,
+        watermark_strategy: WatermarkStrategy
+        | AssignerWithPeriodicWatermarks
+        | AssignerWithPunctuatedWatermarks,
+    ) -> DataStream:
         """Give records timestamps and the stream watermarks, replacing those it has."""
+        if isinstance(watermark_strategy, AssignerWithPeriodicWatermarks | AssignerWithPunctuatedWatermarks):
+            deprecated(type(watermark_strategy).__name__, "WatermarkStrategy")
+            watermark_strategy = strategy_of(watermark_strategy)
         strategy = instance_of("assign_timestamps_and_watermarks", watermark_strategy, WatermarkStrategy)
         step = Transformation(
             "stamp", "timestamps", strategy, (self._input,), self._transformation.output_type
@@ -131,12 +170,16 @@ class DataStream(_Step):
             )
         tag = instance_of("get_side_output", output_tag, OutputTag)
         step = Transformation("side", f"side output {tag.tag_id}", tag, (self._input,), tag.type_info)
-        step.parallelism = self._transformation.parallelism
         return DataStream(self._env, step)
 
     def connect(self, ds: DataStream) -> ConnectedStreams:
         """Two streams of any types for one function that shares state between them."""
         return ConnectedStreams(self._env, self, instance_of("connect", ds, DataStream))
+
+    def start_new_chain(self) -> Self:
+        """Let the step share its thread with what follows, not with what precedes."""
+        self._operator("start_new_chain").chaining = "head"
+        return self
 
     def rebalance(self) -> DataStream:
         """Deal records round-robin to all subtasks of the next step."""
@@ -167,11 +210,16 @@ class DataStream(_Step):
         told = as_callable(_checked("partition_custom", partitioner))
         return self._dealt(Custom(told, as_callable(_checked("partition_custom", key_selector))))
 
+    def split(self, output_selector: Any) -> SplitStream:
+        """Deprecated: name outputs for each record; use side outputs."""
+        deprecated("split(...)", "side outputs: yield (OutputTag(...), value) in a ProcessFunction")
+        return SplitStream(self, _checked("split", output_selector))
+
     def union(self, *streams: DataStream) -> DataStream:
         """One stream of the records of all of them."""
         inputs = tuple(stream._input for stream in (self, *streams))
         types = {stream._transformation.output_type for stream in (self, *streams)}
-        merged = Transformation("map", "union", _same, inputs, types.pop() if len(types) == 1 else None)
+        merged = Transformation("union", "union", None, inputs, types.pop() if len(types) == 1 else None)
         return DataStream(self._env, merged)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
@@ -184,7 +232,9 @@ class DataStream(_Step):
 
     def print(self, prefix: str = "") -> DataStreamSink:
         """Write the records to standard output."""
-        return self.sink_to(registry.load("tidegate.connectors", "print.sink")(prefix)).name("print")
+        printed = self.sink_to(registry.load("tidegate.connectors", "print.sink")(prefix)).name("print")
+        printed._transformation.label = "Print to Std. Out"
+        return printed
 
     def execute_and_collect(self, job_name: str | None = None) -> Iterator[Any]:
         """Run the program and iterate over the records of this stream, each once, in no particular order."""
@@ -222,6 +272,11 @@ class KeyedStream(DataStream):
     def reduce(self, func: Any) -> DataStream:
         """Emit, for each record, what `func` makes of all records of its key so far."""
         return self._then("reduce", func, self._transformation.output_type)
+
+    def fold(self, initial_value: Any, func: Any, output_type: TypeInformation | None = None) -> DataStream:
+        """Deprecated: emit, for each record, what `func` makes of `initial_value` and its key's records so far."""
+        deprecated("fold(...)", "reduce(...), or process(...) with state of your own")
+        return self.process(Fold(initial_value, _checked("fold", func)), output_type).name("fold")
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """Emit, for each record, the sum of a field over its key so far."""
@@ -334,7 +389,3 @@ def _checked(step: str, func: Any) -> Any:
     if not callable(as_callable(func)):
         raise ConfigError(f"{step} takes a function; got {type(func).__name__}")
     return func
-
-
-def _same(value: Any) -> Any:
-    return value

@@ -17,7 +17,9 @@ from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.launch import Launch, run_program
 from tidegate.runtime.options import JobOptions, client_layers
 from tidegate.runtime.result import JobResult
-from tidegate.runtime.stream.datastream import DataStream, positive
+from tidegate.runtime.stream.datastream import DataStream, instance_of, positive
+from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
+from tidegate.runtime.stream.watermarks import WatermarkStrategy, ingestion_time
 from tidegate.types import TypeInformation
 
 __all__ = ["StreamExecutionEnvironment"]
@@ -35,6 +37,7 @@ class StreamExecutionEnvironment:
     def __init__(self, configuration: Mapping[str, Any] | None = None) -> None:
         self._settings: dict[str, Any] = dict(configuration or {})
         self._sinks: list[Transformation] = []
+        self._time = TimeCharacteristic.ProcessingTime
 
     @classmethod
     def get_execution_environment(
@@ -60,6 +63,11 @@ class StreamExecutionEnvironment:
         self._settings["pipeline.max-parallelism"] = positive("max parallelism", max_parallelism)
         return self
 
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Let no two steps share a thread."""
+        self._settings["pipeline.operator-chaining.enabled"] = False
+        return self
+
     def enable_checkpointing(self, interval_ms: int) -> StreamExecutionEnvironment:
         """Take a checkpoint this often."""
         self._settings["execution.checkpointing.interval"] = positive("checkpoint interval", interval_ms)
@@ -70,15 +78,40 @@ class StreamExecutionEnvironment:
     ) -> DataStream:
         """A bounded stream of the given records."""
         source = registry.load("tidegate.connectors", "collection.source")
-        return self.from_source(source(tuple(collection), type_info), "collection", type_info)
+        made = source(tuple(collection), type_info)
+        return self.from_source(made, source_name="collection", type_info=type_info)
 
     def from_source(
-        self, source: Source[Any], source_name: str = "source", type_info: TypeInformation | None = None
+        self,
+        source: Source[Any],
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "source",
+        type_info: TypeInformation | None = None,
     ) -> DataStream:
-        """A stream of what `source` reads."""
+        """A stream of what `source` reads, with times as the strategy says."""
         if not isinstance(source, Source):
             raise ConfigError(f"from_source takes a Source; got {type(source).__name__}")
-        return DataStream(self, Transformation("source", source_name, source, (), type_info))
+        step = Transformation("source", source_name, source, (), type_info)
+        if watermark_strategy is not None:
+            instance_of("from_source", watermark_strategy, WatermarkStrategy)
+            step.watermarks = None if watermark_strategy.does_nothing else watermark_strategy
+        elif self._time is TimeCharacteristic.IngestionTime:
+            step.watermarks = ingestion_time()
+        return DataStream(self, step)
+
+    def set_stream_time_characteristic(
+        self, characteristic: TimeCharacteristic
+    ) -> StreamExecutionEnvironment:
+        """What shortcuts such as `time_window` mean; under ingestion time, sources made from now on stamp records.
+
+        Event time needs no switch: records have it as soon as a watermark strategy gives it to them.
+        """
+        self._time = instance_of("set_stream_time_characteristic", characteristic, TimeCharacteristic)
+        return self
+
+    def get_stream_time_characteristic(self) -> TimeCharacteristic:
+        """What was set; processing time unless something was."""
+        return self._time
 
     def add_sink(self, step: Transformation) -> None:
         """Make a step part of the program; called by the methods that end a stream."""

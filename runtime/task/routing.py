@@ -45,7 +45,7 @@ def router(edge: JobEdge, index: int) -> Route:
         case Rebalance():
             return _InTurn(range(targets), index % targets)
         case Rescale():
-            near = rescaled(index, edge.source_parallelism, targets)
+            near = edge.reached_from(index)
             return _InTurn(near, index % len(near))
         case Shuffle():
             # Seeded by its place, so that two runs of one program deal alike.
@@ -57,13 +57,6 @@ def router(edge: JobEdge, index: int) -> Route:
             return _ByKey(edge.partition, edge)
         case other:
             raise InternalError(f"no router is known for {other!r}")
-
-
-def rescaled(index: int, sources: int, targets: int) -> range:
-    """The receivers next to a sender: an equal share of them, or the one it shares with other senders."""
-    if sources >= targets:
-        return range(index * targets // sources, index * targets // sources + 1)
-    return range(index * targets // sources, (index + 1) * targets // sources)
 
 
 def deal(

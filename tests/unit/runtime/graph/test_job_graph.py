@@ -20,7 +20,7 @@ def test_steps_of_equal_parallelism_share_a_vertex(step: Step) -> None:
     graph = chains(step("sink", step("filter", step("map", step("source")))))
 
     (vertex,) = graph.vertices.values()
-    assert vertex.name == "source -> map -> filter -> sink"
+    assert vertex.name == "Source: CollectionSource -> Map -> Filter -> Sink: PrintSink"
     assert vertex.is_source
     assert graph.subtasks == [Subtask("source-1", 0), Subtask("source-1", 1)]
 
@@ -31,7 +31,7 @@ def test_a_key_begins_a_vertex_that_knows_how_its_input_is_keyed(step: Step) -> 
     graph = chains(step("sink", step("process", step("source"), partition=by_key)))
 
     source, keyed = graph.vertices.values()
-    assert (source.name, keyed.name) == ("source", "process -> sink")
+    assert (source.name, keyed.name) == ("Source: CollectionSource", "Process -> Sink: PrintSink")
     assert keyed.keyed is by_key
     assert source.keyed is None
     assert [edge.name for edge in keyed.inputs] == ["source-1->process-1"]
@@ -48,7 +48,10 @@ def test_a_chain_ends_where_records_change_subtasks(step: Step, change: str) -> 
 
     graph = chains(step("sink", after, parallelism=after.parallelism))
 
-    assert [vertex.name for vertex in graph.vertices.values()] == ["source", "map -> sink"]
+    assert [vertex.name for vertex in graph.vertices.values()] == [
+        "Source: CollectionSource",
+        "Map -> Sink: PrintSink",
+    ]
     assert graph.slots == (2 if change == "rebalance" else 3)
 
 
@@ -72,7 +75,11 @@ def test_a_step_with_two_inputs_begins_a_vertex(step: Step) -> None:
 
     graph = chains(step("sink", step("map", left, right, name="union")))
 
-    assert [vertex.name for vertex in graph.vertices.values()] == ["left", "right", "union -> sink"]
+    assert [vertex.name for vertex in graph.vertices.values()] == [
+        "Source: left",
+        "Source: right",
+        "union -> Sink: PrintSink",
+    ]
 
 
 def test_two_edges_between_the_same_steps_have_names_of_their_own(step: Step) -> None:
