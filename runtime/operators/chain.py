@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from tidegate import faults
 from tidegate.backends.keyed.store import KeyedStore
@@ -40,6 +40,10 @@ class Outlet(Protocol):
         """Tell all subtasks behind `edge` how far event time is."""
         ...
 
+    def idle(self, edge: JobEdge, idle: bool) -> None:
+        """Tell all subtasks behind `edge` whether to wait for this one's event time."""
+        ...
+
 
 PendingReports = Callable[[], list[OperatorReport]]
 """The slow part of a snapshot; may run in another thread while records go on."""
@@ -56,15 +60,15 @@ class OperatorChain:
         self._sinks: list[SinkOperator] = []
         self._functions: list[tuple[StreamNode, Function]] = []
         self._operators: dict[OperatorUid, Operator] = {}
+        self._deferring: dict[OperatorUid, Deferring] = {}
         self._stages: dict[OperatorUid, Stage] = {}
         self._compiled: dict[tuple[OperatorUid, int | None, bool], Compiled] = {}
         self._outputs = {uid: self._open_outputs(uid) for uid in vertex.nodes}
 
-        self._deferring: dict[OperatorUid, Deferring] = {}
     def open(self) -> None:
         """Open state, functions and writers, restored to what the environment says."""
         for node in self._vertex.nodes.values():
-            if node.kind not in ("source", "sink", "side"):
+            if node.kind not in ("sink", "side"):
                 self._open_operator(node)
         self._build(self._vertex.head.uid, stateful=False)
         for operator in self._operators.values():
@@ -81,10 +85,6 @@ class OperatorChain:
         self._run(head, side, batch)
         if store is not None:
             store.end_batch()
-        for uid, operator in self._operators.items():
-            watermark = operator.own_watermark()
-            if watermark is not None:
-                self._pass_on(uid, watermark)
         faults.point("task.after-batch")
 
     def ready(self) -> bool:
@@ -118,6 +118,11 @@ class OperatorChain:
                 values, times = operator.processing_time(now_ms)
             if values:
                 self._run(uid, None, Batch(values, times))
+        self._announce()
+
+    def advance_idleness(self, idle: bool) -> None:
+        """Whether all inputs are idle has changed."""
+        self._pass_idleness(self._vertex.head.uid, idle)
 
     def next_timer(self) -> int | None:
         """When the next processing-time timer is due."""
@@ -175,13 +180,13 @@ class OperatorChain:
         operator = open_operator(node, context, keyed=keyed)
         if operator is not None:
             self._operators[node.uid] = operator
+        if isinstance(operator, Deferring):
+            self._deferring[node.uid] = operator
 
     def _close_function(self, node: StreamNode, function: Function) -> None:
         with blame(node, self._env.subtask, "close"):
             function.close()
 
-        if isinstance(operator, Deferring):
-            self._deferring[node.uid] = operator
     def _flow(self, uid: OperatorUid, timestamp: int) -> None:
         operator = self._operators.get(uid)
         if operator is not None:
@@ -202,15 +207,40 @@ class OperatorChain:
         for child in self._vertex.follows[uid]:
             self._flow(child, timestamp)
 
+    def _pass_idleness(self, uid: OperatorUid, idle: bool) -> None:
+        for edge in self._vertex.outputs:
+            if edge.node == uid:
+                self._outlet.idle(edge, idle)
+        for child in self._vertex.follows[uid]:
+            if self._vertex.nodes[child].kind != "stamp":
+                self._pass_idleness(child, idle)
+
+    def _announce(self) -> None:
+        """Pass on what operators have to say about event time themselves."""
+        for uid, operator in self._operators.items():
+            idle = operator.own_idleness()
+            if idle is not None:
+                self._pass_idleness(uid, idle)
+            watermark = operator.own_watermark()
+            if watermark is not None:
+                self._pass_on(uid, watermark)
+
     def _run(self, uid: OperatorUid, side: int | None, batch: Batch) -> None:
         loop = self._loop(uid, side, batch.timestamps is not None)
-        try:
-            results = loop.run(batch.values, batch.timestamps, batch.keys)
-        except Exception as error:
-            raise explain(error, loop, batch, self._vertex, self._env.subtask) from error
-        for output, (values, times) in zip(loop.outputs, results, strict=True):
-            if values:
-                self._takers[output](Batch(values, times))
+        columns: list[Any] = [batch.values, batch.timestamps, batch.keys]
+        if loop.cuts:
+            columns = [iter(column) if column is not None else None for column in columns]
+        more = True
+        while more:
+            try:
+                results = loop.run(*columns)
+            except Exception as error:
+                raise explain(error, loop, batch, self._vertex, self._env.subtask) from error
+            for output, (values, times) in zip(loop.outputs, results, strict=True):
+                if values:
+                    self._takers[output](Batch(values, times))
+            more = any(cut.moved for cut in loop.cuts)
+            self._announce()
 
     def _loop(self, uid: OperatorUid, side: int | None, timed: bool) -> Compiled:
         """The loop that starts with a step, called for input `side`, or behind it."""

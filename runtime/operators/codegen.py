@@ -44,13 +44,17 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The loop: `run(values, timestamps, keys)` answers a (values, timestamps) pair for each of `outputs`."""
+    """The loop: `run(values, timestamps, keys)` answers a (values, timestamps) pair for each of `outputs`.
+
+    It stops behind a record that makes `moved` of one of `cuts` true; given iterators it goes on from there.
+    """
 
     run: Callable[..., tuple[tuple[list[Any], list[int] | None], ...]]
     outputs: tuple[int, ...]
     source: str
     filename: str
     lines: Mapping[int, OperatorUid]
+    cuts: tuple[Any, ...] = ()
 
 
 @dataclass(slots=True)
@@ -83,6 +87,9 @@ def compile_stages(name: str, head: Stage, *, timed: bool) -> Compiled:
     first = 1 + 2 * len(outputs) + 1
     body.lines = [""] * first
     _emit(body, head, "v", 2, "t" if timed else None)
+    cuts = {stage.number: stage.call.cut for stage in head.walk() if stage.call and stage.call.cut}
+    for number, cut in cuts.items():
+        body.add(2, f"if {body.name(f'cut{number}', cut)}.moved: break")
     body.lines[0] = "def run(values, timestamps, keys):"
     for place, output in enumerate(outputs):
         body.lines[1 + 2 * place] = f"    out{output} = []; put{output} = out{output}.append"
@@ -90,15 +97,15 @@ def compile_stages(name: str, head: Stage, *, timed: bool) -> Compiled:
     body.lines[first - 1] = f"    for {', '.join(variables)} in {source}:"
     pairs = [f"(out{output}, {f'times{output}' if output in body.timed else None})," for output in outputs]
     body.add(1, f"return ({' '.join(pairs)})")
-    return _compile(f"<tidegate chain {name}{' timed' * timed}>", body, outputs)
+    return _compile(f"<tidegate chain {name}{' timed' * timed}>", body, outputs, tuple(cuts.values()))
 
 
-def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...]) -> Compiled:
+def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[Any, ...]) -> Compiled:
     source = "\n".join(loop.lines) + "\n"
     scope: dict[str, Any] = {**loop.names, "isolate": isolate, "OutputTag": OutputTag}
     exec(compile(source, filename, "exec"), scope)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    return Compiled(scope["run"], outputs, source, filename, loop.owners)
+    return Compiled(scope["run"], outputs, source, filename, loop.owners, cuts)
 
 
 def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:

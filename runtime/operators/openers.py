@@ -25,6 +25,8 @@ def open_operator(node: StreamNode, context: OperatorContext, *, keyed: bool) ->
 
     `keyed` says whether its input has a key.
     """
+    if node.watermarks is not None:
+        return Stamp(node.watermarks, context.env.clock)
     opener = _OPENERS.get(node.kind)
     return opener(node.payload, context, keyed) if opener is not None else None
 

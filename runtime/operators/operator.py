@@ -29,12 +29,16 @@ NOTHING: Emitted = ([], None)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the loop; `context.stamp` is set before each `process`, `bind` is called with the key."""
+    """One call of the loop; `context.stamp` is set before each `process`, `bind` is called with the key.
+
+    The loop pauses behind a record that makes `cut.moved` true.
+    """
 
     shape: Shape
     function: Callable[..., Any]
     context: Any = None
     bind: Callable[[Any], None] | None = None
+    cut: Any = None
 
 
 class Operator:
@@ -61,7 +65,11 @@ class Operator:
         return watermark
 
     def own_watermark(self) -> int | None:
-        """A new watermark made from the records seen, once; asked after every batch."""
+        """A new watermark made from the records seen, once; asked after every batch and where a batch is cut."""
+        return None
+
+    def own_idleness(self) -> bool | None:
+        """Whether nothing is to be expected from it for now, once when that changes; asked as for watermarks."""
         return None
 
     def snapshot_lists(self) -> tuple[OperatorList, ...]:

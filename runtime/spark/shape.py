@@ -30,7 +30,7 @@ def shape_of(graph: JobGraph) -> Shape:
         ConfigError: an operator stands behind a second exchange.
     """
     for node in graph.nodes.values():
-        if node.kind == "stamp":
+        if node.kind == "stamp" or node.watermarks is not None:
             raise ConfigError(
                 f"operator {node.name!r} (uid {node.uid!r}) makes watermarks, which do not pass from epoch to epoch "
                 "on Spark yet; set execution.target to embedded"

@@ -129,6 +129,9 @@ class _Outgoing:
     def watermark(self, edge: JobEdge, timestamp: int) -> None:
         """Only the end of the input comes here, and each parcel's header says that."""
 
+    def idle(self, edge: JobEdge, idle: bool) -> None:
+        """Nothing makes watermarks here, so nothing waits for one."""
+
 
 def _read(order: Order, read: ReadOrder, task: _Task, outgoing: _Outgoing) -> TaskResult:
     with contextlib.closing(OperatorChain(task.vertex, task.env, outgoing)) as chain:
@@ -199,6 +202,9 @@ class _Nowhere:
     """The outlet of a vertex behind the exchange, which has none."""
 
     def emit(self, edge: JobEdge, batch: Batch) -> None:
+        raise InternalError(f"{edge.name} leaves a vertex behind the exchange; please report this")
+
+    def idle(self, edge: JobEdge, idle: bool) -> None:
         raise InternalError(f"{edge.name} leaves a vertex behind the exchange; please report this")
 
     def watermark(self, edge: JobEdge, timestamp: int) -> None:

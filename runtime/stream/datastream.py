@@ -94,7 +94,9 @@ class _Step:
         """Let the step share slots only with steps of the same group; what follows inherits it."""
         group = instance_of("slot_sharing_group", slot_sharing_group, str)
         if not group:
-            raise ConfigError("slot sharing group is empty; the group of whatever is in no other is 'default'")
+            raise ConfigError(
+                "slot sharing group is empty; the group of whatever is in no other is 'default'"
+            )
         self._operator("slot_sharing_group").slot_sharing_group = group
         return self
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Literal, NoReturn
 
+from tidegate.clock import Clock
 from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError, RecordError
 from tidegate.runtime.stream.time import Duration
 
-__all__ = ["TimestampAssigner", "WatermarkGenerator", "WatermarkStrategy"]
+__all__ = ["TimestampAssigner", "WatermarkGenerator", "WatermarkStrategy", "ingestion_time"]
 
 
 class TimestampAssigner(ABC):
@@ -26,17 +27,28 @@ class TimestampAssigner(ABC):
 
 
 class WatermarkGenerator(ABC):
-    """Follows timestamps and says how far time is; one per subtask, called by its thread."""
+    """Follows timestamps and says how far time is; one per subtask, called by its thread.
+
+    One that is a `TimestampAssigner`, too, reads the timestamps itself.
+    """
+
+    asked: ClassVar[Literal["batch", "record", "clock"]] = "batch"
+    """When: after each batch of records; after each record, so that a watermark stands right behind the record that
+    moved it; or after each batch and five times a second."""
+
+    def open(self, clock: Clock) -> None:  # noqa: B027
+        """Called once, before the first record."""
 
     def on_event(self, value: Any, timestamp: int) -> None:  # noqa: B027
         """A record came by."""
 
     @abstractmethod
     def watermark(self) -> int | None:
-        """How far time is now, None if that is not known yet; asked after every batch."""
+        """How far time is now, None if that is not known yet; what does not go forward is not passed on."""
 
 
 Assigner = TimestampAssigner | Callable[[Any, int], int]
+Assign = Callable[[Any, int | None], int]
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,7 @@ class WatermarkStrategy:
 
     make_generator: Callable[[], WatermarkGenerator]
     timestamp_assigner: Assigner | None = None
+    idle_after_ms: int | None = None
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
@@ -80,13 +93,40 @@ class WatermarkStrategy:
         """Read timestamps from records."""
         return replace(self, timestamp_assigner=timestamp_assigner)
 
+    def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
+        """Let a subtask that sees no record for `idle_timeout` hold nobody's event time back."""
+        if idle_timeout.to_milliseconds() <= 0:
+            raise ConfigError(
+                f"the idle timeout is {idle_timeout.to_milliseconds()} ms; expected more than none"
+            )
+        return replace(self, idle_after_ms=idle_timeout.to_milliseconds())
+
+    def with_watermark_alignment(self, *group: Any) -> NoReturn:
+        """Refused: sources are not slowed down for each other's event time."""
+        raise ConfigError(
+            "watermark alignment is not supported: nothing here pauses the reader of a split for another one's event "
+            "time; leave it out, a slow source delays watermarks but loses nothing"
+        )
+
+    def start(self, clock: Clock) -> tuple[Assign, WatermarkGenerator]:
+        """What one subtask works with: how timestamps are read, and a generator of its own."""
+        generator = self.generator()
+        generator.open(clock)
+        return self._assigner(generator), generator
+
     def generator(self) -> WatermarkGenerator:
         """A new generator."""
         return self.make_generator()
 
-    def assigner(self) -> Callable[[Any, int | None], int]:
-        """Reads a record's timestamp; without an assigner it must have one already."""
+    @property
+    def does_nothing(self) -> bool:
+        """Whether it leaves records and event time as they are."""
+        return self.make_generator is _Never and self.timestamp_assigner is None
+
+    def _assigner(self, generator: WatermarkGenerator) -> Assign:
         given = self.timestamp_assigner
+        if given is None and isinstance(generator, TimestampAssigner):
+            given = generator
         if given is None:
             return _its_own
         extract = given.extract_timestamp if isinstance(given, TimestampAssigner) else given
@@ -95,6 +135,28 @@ class WatermarkStrategy:
         return lambda value, timestamp: _checked(
             value, extract(value, timestamp if timestamp is not None else MIN_WATERMARK)
         )
+
+
+def ingestion_time() -> WatermarkStrategy:
+    """Records get the time at which they come in; event time follows the clock."""
+    return WatermarkStrategy(_Clocked)
+
+
+class _Clocked(WatermarkGenerator, TimestampAssigner):
+    """A clock that never goes back, and a watermark right behind it."""
+
+    asked = "clock"
+
+    def open(self, clock: Clock) -> None:
+        self._clock = clock
+        self._latest = MIN_WATERMARK
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        self._latest = max(self._latest, self._clock.now_ms())
+        return self._latest
+
+    def watermark(self) -> int | None:
+        return self.extract_timestamp(None, MIN_WATERMARK) - 1
 
 
 class _Bounded(WatermarkGenerator):

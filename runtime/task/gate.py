@@ -74,8 +74,10 @@ class GateRunner(SubtaskRunner):
             case Barrier():
                 self._align(channel, element)
             case Idle():
+                before = self._inputs.all_idle
                 self._move_time(self._inputs.idle(channel, element.idle))
-                self._broadcast(Idle(self._inputs.all_idle))
+                if self._inputs.all_idle != before:
+                    self._chain.advance_idleness(not before)
             case EndOfInput():
                 self._ending = self._inputs.end(channel)
 

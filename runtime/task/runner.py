@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 
 from tidegate import faults
-from tidegate.elements import Barrier, Batch, Control, Watermark
+from tidegate.elements import Barrier, Batch, Control, Idle, Watermark
 from tidegate.errors import InternalError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
