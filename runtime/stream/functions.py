@@ -13,6 +13,7 @@ from tidegate.backends.keyed.descriptors import ValueStateDescriptor
 from tidegate.backends.keyed.row import ValueState
 
 __all__ = [
+    "AggregateFunction",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
@@ -184,6 +185,41 @@ class ReduceFunction(Function, ABC):
     @abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
         """What `value1`, all records so far, and `value2`, the next, come to."""
+
+
+class AggregateFunction(Function, ABC):
+    """Combines records into an accumulator and makes a result of it.
+
+    Example:
+        >>> class Average(AggregateFunction):
+        ...     def create_accumulator(self):
+        ...         return 0, 0
+        ...
+        ...     def add(self, value, accumulator):
+        ...         return accumulator[0] + value, accumulator[1] + 1
+        ...
+        ...     def get_result(self, accumulator):
+        ...         return accumulator[0] / accumulator[1]
+        ...
+        ...     def merge(self, acc_1, acc_2):
+        ...         return acc_1[0] + acc_2[0], acc_1[1] + acc_2[1]
+    """
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """The accumulator of no records."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with a record more."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """What the records in an accumulator come to."""
+
+    @abstractmethod
+    def merge(self, acc_1: Any, acc_2: Any) -> Any:
+        """The accumulator of the records of both; called where windows merge."""
 
 
 class CoMapFunction(Function, ABC):
