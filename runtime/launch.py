@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from tidegate.backends.storage import open_storage
 from tidegate.clock import SYSTEM_CLOCK, new_id
@@ -27,7 +27,9 @@ from tidegate.runtime.report import Reporter
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.status import RunStatus
 
-__all__ = ["Executor", "Launch", "run_program"]
+__all__ = ["Executor", "Launch", "default_parallelism", "instead_of_running", "job_name", "run_program"]
+
+_instead: Callable[[Launch], NoReturn] | None = None
 
 _SPARK = ("local", "spark://", "yarn", "k8s://")
 
@@ -57,12 +59,13 @@ class Launch:
 
 def run_program(launch: Launch) -> JobResult:
     """Run a program to its end."""
+    if _instead is not None:
+        return _instead(launch)
     with _checkpoint_root(launch) as root:
         options = launch.options
-        name = launch.job_name or (launch.script.stem if launch.script else "job")
-        cores = len(os.sched_getaffinity(0))
+        name = job_name(launch)
         program = Program(
-            name, _pipeline_id(launch, root), launch.steps, options, options.parallelism or cores
+            name, _pipeline_id(launch, root), launch.steps, options, default_parallelism(options)
         )
         status = RunStatus(SYSTEM_CLOCK)
         reporter = Reporter(options.progress, name, sys.stderr, SYSTEM_CLOCK)
@@ -72,6 +75,27 @@ def run_program(launch: Launch) -> JobResult:
             reporter.say(f"pipeline {program.pipeline!r}, checkpoints in {root}")
         with _stopping_on_signals(executor.stop, reporter.say):
             return executor.run()
+
+
+@contextlib.contextmanager
+def instead_of_running(handler: Callable[[Launch], NoReturn]) -> Iterator[None]:
+    """Hand programs of this process to `handler`, which must end them, instead of running them."""
+    global _instead
+    before, _instead = _instead, handler
+    try:
+        yield
+    finally:
+        _instead = before
+
+
+def job_name(launch: Launch) -> str:
+    """What a program is called."""
+    return launch.job_name or (launch.script.stem if launch.script else "job")
+
+
+def default_parallelism(options: JobOptions) -> int:
+    """How many subtasks a step has that says nothing about it."""
+    return options.parallelism or len(os.sched_getaffinity(0))
 
 
 def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus], None]) -> Executor:

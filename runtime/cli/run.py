@@ -13,7 +13,7 @@ from tidegate.errors import ConfigError, JobFailedError, TidegateError, UserCode
 from tidegate.options import from_assignments
 from tidegate.runtime import options
 
-__all__ = ["register", "run"]
+__all__ = ["add_program", "register", "run"]
 
 _OWN = re.compile(r"(?P<flag>--fresh)|(?:-[sD]|--savepoint(?==|$)=?)(?P<value>.*)", re.DOTALL)
 
@@ -21,6 +21,12 @@ _OWN = re.compile(r"(?P<flag>--fresh)|(?:-[sD]|--savepoint(?==|$)=?)(?P<value>.*
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `run` to the commands."""
     parser = subparsers.add_parser("run", help="run a program")
+    add_program(parser)
+    parser.set_defaults(run=run)
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """What every command takes that runs a program's file."""
     _add_settings(parser)
     parser.add_argument("job", help="the program's file; settings may follow it, too")
     parser.add_argument(
@@ -28,7 +34,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         nargs=argparse.REMAINDER,
         help="what the program itself takes, behind -- if it looks like ours",
     )
-    parser.set_defaults(run=run)
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:

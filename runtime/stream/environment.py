@@ -13,6 +13,8 @@ from tidegate import registry
 from tidegate.connectors.spi import Source
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
+from tidegate.runtime.explain import explained, loops, picture, text
+from tidegate.runtime.graph.plan import plan_json
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.launch import Launch, run_program
 from tidegate.runtime.options import JobOptions, client_layers
@@ -20,7 +22,7 @@ from tidegate.runtime.result import JobResult
 from tidegate.runtime.stream.datastream import DataStream, instance_of, positive
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
 from tidegate.runtime.stream.watermarks import WatermarkStrategy, ingestion_time
-from tidegate.types import TypeInformation
+from tidegate.types import TypeInformation, Types
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -79,7 +81,9 @@ class StreamExecutionEnvironment:
         """A bounded stream of the given records."""
         source = registry.load("tidegate.connectors", "collection.source")
         made = source(tuple(collection), type_info)
-        return self.from_source(made, source_name="collection", type_info=type_info)
+        stream = self.from_source(made, source_name="collection", type_info=type_info)
+        stream._transformation.label = "Collection Source"
+        return stream
 
     def from_source(
         self,
@@ -113,6 +117,16 @@ class StreamExecutionEnvironment:
         """What was set; processing time unless something was."""
         return self._time
 
+    def socket_text_stream(
+        self, hostname: str, port: int, delimiter: str = "\n", max_retries: int = 0
+    ) -> DataStream:
+        """Lines that a TCP server sends, read by one subtask; after a failure those since the last checkpoint are lost."""
+        source = registry.load("tidegate.connectors", "socket.source")(hostname, port, delimiter, max_retries)
+        stream = self.from_source(source, source_name="socket", type_info=Types.STRING())
+        stream.set_parallelism(1)
+        stream._transformation.label = "Socket Stream"
+        return stream
+
     def add_sink(self, step: Transformation) -> None:
         """Make a step part of the program; called by the methods that end a stream."""
         self._sinks.append(step)
@@ -126,6 +140,24 @@ class StreamExecutionEnvironment:
         """
         steps, self._sinks = tuple(self._sinks), []
         return run_program(self._launch(steps, job_name))
+
+    def get_execution_plan(self) -> str:
+        """The program so far as JSON, for Flink's plan visualizer; nothing runs."""
+        return plan_json(explained(self._launch(tuple(self._sinks), None)).steps)
+
+    def explain(self, *, svg: str | os.PathLike[str] | None = None, code: bool = False) -> str:
+        """The program so far in words; nothing runs. With `svg` also as a picture in that file, with `code` its loops.
+
+        Example:
+            >>> env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
+            >>> _ = env.set_parallelism(1).from_collection([1]).map(str).print()
+            >>> print(env.explain().splitlines()[2])
+            chain 1: 1 subtask, slots 'default'
+        """
+        program = explained(self._launch(tuple(self._sinks), None))
+        if svg is not None:
+            Path(svg).write_text(picture(program), encoding="utf-8")
+        return text(program) + (f"\n{loops(program)}" if code else "")
 
     def collect(self, stream: DataStream, job_name: str | None = None) -> Iterator[Any]:
         """Run the program and iterate over the records of one of its streams."""

@@ -9,6 +9,7 @@ from tidegate.connectors.collection import CollectionSource, CollectSink, read_c
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.connectors.print import PrintSink
+from tidegate.connectors.socket import SocketTextSource
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,7 @@ from tidegate.connectors.print import PrintSink
         ("generator.source", GeneratorSource),
         ("print.sink", PrintSink),
         ("files.sink", FileSink),
+        ("socket.source", SocketTextSource),
     ],
 )
 def test_a_connector_is_found_by_its_name(name: str, connector: object) -> None:
