@@ -1,7 +1,8 @@
-"""The order in which answers to requests leave: pure queues of requests and watermarks.
+"""The order in which answers to requests leave: pure queues of requests, and of watermarks and
+idleness as marks between them.
 
 A queue holds everything that has not left yet, answered or not; what it holds is the operator's state. Nothing a
-queue hands out goes past a watermark, in either direction.
+queue hands out goes past a mark, in either direction.
 
 Example:
     >>> queue = OrderedQueue()
@@ -22,9 +23,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from tidegate.elements import Watermark
+from tidegate.elements import Idle, Watermark
 
-__all__ = ["Entry", "OrderedQueue", "Request", "RequestQueue", "UnorderedQueue"]
+__all__ = ["Entry", "Mark", "OrderedQueue", "Request", "RequestQueue", "UnorderedQueue"]
 
 
 @dataclass(slots=True, eq=False)
@@ -36,14 +37,17 @@ class Request:
     results: list[Any] | None = None
 
 
-Entry: TypeAlias = Request | Watermark
+Mark: TypeAlias = Watermark | Idle
+"""What keeps its place between records."""
+
+Entry: TypeAlias = Request | Mark
 
 
 class RequestQueue(Protocol):
     """What the operator needs; it knows nothing of order."""
 
     def add(self, entry: Entry) -> None:
-        """Put a record or watermark behind all that came before."""
+        """Put a record or mark behind all that came before."""
         ...
 
     def complete(self, request: Request, results: list[Any]) -> None:
@@ -74,7 +78,7 @@ class OrderedQueue:
         return self._requests
 
     def add(self, entry: Entry) -> None:
-        """Put a record or watermark behind all that came before."""
+        """Put a record or mark behind all that came before."""
         self._entries.append(entry)
         self._requests += isinstance(entry, Request)
 
@@ -99,14 +103,14 @@ class OrderedQueue:
 
 
 class UnorderedQueue:
-    """Answers leave as they come, but only between the watermarks that were around their records.
+    """Answers leave as they come, but only between the marks that were around their records.
 
-    Requests between two watermarks form a set. Only those of the first set can leave; a watermark leaves when all
-    sets before it are empty. Without watermarks there is one set, and the first answer is the first to leave.
+    Requests between two marks form a set. Only those of the first set can leave; a mark leaves when all sets before
+    it are empty. Without marks, as in processing time, there is one set and the first answer is the first to leave.
     """
 
     def __init__(self) -> None:
-        self._sets: deque[dict[int, Request] | Watermark] = deque([{}])
+        self._sets: deque[dict[int, Request] | Mark] = deque([{}])
         self._done: list[Entry] = []
         self._requests = 0
 
@@ -114,10 +118,10 @@ class UnorderedQueue:
         return self._requests
 
     def add(self, entry: Entry) -> None:
-        """Put a record into the last set, or a watermark and a new set behind it."""
+        """Put a record into the last set, or a mark and a new set behind it."""
         if isinstance(entry, Request):
             last = self._sets[-1]
-            assert isinstance(last, dict), "a set follows every watermark"
+            assert isinstance(last, dict), "a set follows every mark"
             last[id(entry)] = entry
             self._requests += 1
         else:
@@ -133,7 +137,7 @@ class UnorderedQueue:
             self._advance()
 
     def take(self) -> list[Entry]:
-        """Remove and return what is answered in the order of the answers, and the watermarks they held up."""
+        """Remove and return what is answered in the order of the answers, and the marks they held up."""
         taken, self._done = self._done, []
         self._requests -= sum(isinstance(entry, Request) for entry in taken)
         return taken
@@ -148,9 +152,9 @@ class UnorderedQueue:
     def _advance(self) -> None:
         while len(self._sets) > 1 and not self._sets[0]:
             self._sets.popleft()
-            watermark, following = self._sets.popleft(), self._sets[0]
-            assert isinstance(watermark, Watermark), "a watermark follows every set"
-            assert isinstance(following, dict), "a set follows every watermark"
-            self._done.append(watermark)
+            mark, following = self._sets.popleft(), self._sets[0]
+            assert isinstance(mark, Mark), "a mark follows every set but the last"
+            assert isinstance(following, dict), "a set follows every mark"
+            self._done.append(mark)
             for request in [each for each in following.values() if each.results is not None]:
                 self._done.append(following.pop(id(request)))

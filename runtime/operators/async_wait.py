@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from tidegate.elements import Batch, Element, Watermark
+from tidegate.elements import Batch, Element, Idle, Watermark
 from tidegate.errors import TidegateError, UserCodeError
-from tidegate.runtime.operators.async_queue import OrderedQueue, Request, RequestQueue, UnorderedQueue
+from tidegate.runtime.operators.async_queue import Mark, OrderedQueue, Request, RequestQueue, UnorderedQueue
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import OperatorList
 from tidegate.runtime.operators.failure import show
@@ -78,6 +78,10 @@ class AsyncWait(Deferring):
         self._queue.add(Watermark(watermark))
         return None
 
+    def idle(self, idle: bool) -> None:
+        """Idleness waits in the queue like a watermark: who behind it goes on without us must have our records."""
+        self._queue.add(Idle(idle))
+
     def arrivals(self) -> Iterator[Element]:
         """What may leave by now, in order; starts requests in place of those that were answered."""
         self._told = False
@@ -89,7 +93,7 @@ class AsyncWait(Deferring):
             self._queue.complete(request, answer)
         self._start()
         for entry in self._queue.take():
-            if isinstance(entry, Watermark):
+            if isinstance(entry, Mark):
                 yield entry
             elif entry.results:
                 times = None if entry.timestamp is None else [entry.timestamp] * len(entry.results)
@@ -103,6 +107,7 @@ class AsyncWait(Deferring):
             if isinstance(entry, Watermark)
             else Kept(encode(entry.value), entry.timestamp, parallelism)
             for entry in self._queue.entries()
+            if not isinstance(entry, Idle)
         ]
         return (OperatorList(_QUEUE, tuple(map(msgspec.msgpack.encode, kept))),)
 

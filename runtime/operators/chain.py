@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tidegate import faults
 from tidegate.backends.keyed.store import KeyedStore
-from tidegate.elements import Batch, Watermark
+from tidegate.elements import Batch, Idle, Watermark
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
@@ -105,6 +105,8 @@ class OperatorChain:
                     self._run(uid, None, element)
                 elif isinstance(element, Watermark):
                     self._pass_on(uid, element.timestamp)
+                elif isinstance(element, Idle):
+                    self._pass_idleness(uid, element.idle)
         return some
 
     def advance_watermark(self, timestamp: int) -> None:
@@ -122,7 +124,11 @@ class OperatorChain:
 
     def advance_idleness(self, idle: bool) -> None:
         """Whether all inputs are idle has changed."""
-        self._pass_idleness(self._vertex.head.uid, idle)
+        head = self._vertex.head.uid
+        if head in self._deferring:
+            self._deferring[head].idle(idle)
+        else:
+            self._pass_idleness(head, idle)
 
     def next_timer(self) -> int | None:
         """When the next processing-time timer is due."""
@@ -212,7 +218,9 @@ class OperatorChain:
             if edge.node == uid:
                 self._outlet.idle(edge, idle)
         for child in self._vertex.follows[uid]:
-            if self._vertex.nodes[child].kind != "stamp":
+            if child in self._deferring:
+                self._deferring[child].idle(idle)
+            elif self._vertex.nodes[child].kind != "stamp":
                 self._pass_idleness(child, idle)
 
     def _announce(self) -> None:

@@ -97,5 +97,9 @@ class Deferring(Operator, ABC):
         """Whether nothing of what it took is still to come out."""
 
     @abstractmethod
+    def idle(self, idle: bool) -> None:
+        """Whether its input is idle has changed; to be passed on behind what came before."""
+
+    @abstractmethod
     def arrivals(self) -> Iterable[Element]:
-        """The batches and watermarks that may go on by now, in order; called when the receivers can take them."""
+        """The batches, watermarks and idleness that may go on by now, in order; called when the receivers can take them."""

@@ -232,6 +232,10 @@ class DataStream(_Step):
         self._env.add_sink(step)
         return DataStreamSink(self._env, step)
 
+    def add_sink(self, sink_func: Any) -> DataStreamSink:
+        """Call a `SinkFunction` with each record, at least once."""
+        return self.sink_to(registry.load("tidegate.connectors", "functions.sink")(sink_func))
+
     def print(self, prefix: str = "") -> DataStreamSink:
         """Write the records to standard output."""
         printed = self.sink_to(registry.load("tidegate.connectors", "print.sink")(prefix)).name("print")

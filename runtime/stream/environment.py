@@ -103,6 +103,17 @@ class StreamExecutionEnvironment:
             step.watermarks = ingestion_time()
         return DataStream(self, step)
 
+    def add_source(
+        self,
+        source_func: Any,
+        source_name: str = "Custom Source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """A stream of what a `SourceFunction` emits; one subtask runs it unless it is a `ParallelSourceFunction`."""
+        source = registry.load("tidegate.connectors", "functions.source")(source_func)
+        stream = self.from_source(source, source_name=source_name, type_info=type_info)
+        return stream if source.parallel else stream.set_parallelism(1)
+
     def set_stream_time_characteristic(
         self, characteristic: TimeCharacteristic
     ) -> StreamExecutionEnvironment:

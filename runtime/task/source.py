@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tidegate.connectors.spi import Finished, NotYet, ReaderContext, Source, SourceReader, SupportsSettled
-from tidegate.elements import MAX_WATERMARK, Barrier, Batch, EndOfInput
+from tidegate.elements import MAX_WATERMARK, Barrier, Batch, EndOfInput, Idle, Watermark
 from tidegate.ids import CheckpointId
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
@@ -57,7 +57,7 @@ class SourceRunner(SubtaskRunner):
         """Open the chain, then the reader."""
         super().open()
         env = self._env
-        context = ReaderContext(self._vertex.head.uid, env.subtask, env.parallelism, env.clock)
+        context = ReaderContext(self._vertex.head.uid, env.subtask, env.parallelism, env.clock, env.wake)
         self._reader = self._source.open_reader(context)
 
     def wake_at(self) -> int | None:
@@ -84,6 +84,12 @@ class SourceRunner(SubtaskRunner):
         match result:
             case Batch():
                 self._process(result)
+                return True
+            case Watermark():
+                self._chain.advance_watermark(result.timestamp)
+                return True
+            case Idle():
+                self._chain.advance_idleness(result.idle)
                 return True
             case NotYet():
                 self._wake_at = result.until_ms
