@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from tidegate.runtime.operators.window.triggers import Trigger
 from tidegate.runtime.operators.window.windows import TimeWindowSerializer, WindowSerializer
 from tidegate.runtime.stream.functions import RuntimeContext
 
-__all__ = ["MergeCallback", "MergingWindowAssigner", "WindowAssigner", "WindowAssignerContext"]
+__all__ = ["AssignerTools", "Merger", "MergingWindowAssigner", "WindowAssigner"]
 
 
-class WindowAssignerContext(Protocol):
+class AssignerTools(Protocol):
     """What an assigner may ask for besides the record."""
 
     def get_current_processing_time(self) -> int:
@@ -28,10 +28,10 @@ class WindowAssignerContext(Protocol):
 class WindowAssigner(ABC):
     """Names the windows of a record; an assigner is shared by all keys and holds nothing of its own."""
 
-    WindowAssignerContext = WindowAssignerContext
+    WindowAssignerContext: TypeAlias = AssignerTools
 
     @abstractmethod
-    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> Collection[Any]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> Collection[Any]:
         """The windows of a record; none drops it."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class WindowAssigner(ABC):
         return TimeWindowSerializer()
 
 
-class MergeCallback(Protocol):
+class Merger(Protocol):
     """Takes groups of windows that become one."""
 
     def merge(self, to_be_merged: Collection[Any], merge_result: Any) -> None:
@@ -58,8 +58,8 @@ class MergeCallback(Protocol):
 class MergingWindowAssigner(WindowAssigner):
     """An assigner whose windows become one where they meet."""
 
-    MergeCallback = MergeCallback
+    MergeCallback: TypeAlias = Merger
 
     @abstractmethod
-    def merge_windows(self, windows: Iterable[Any], callback: MergeCallback) -> None:
+    def merge_windows(self, windows: Iterable[Any], callback: Merger) -> None:
         """Call `callback` once for each group of at least two of `windows` that become one."""

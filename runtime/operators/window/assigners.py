@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor
 from tidegate.errors import ConfigError
-from tidegate.runtime.operators.window.assigner import WindowAssigner, WindowAssignerContext
+from tidegate.runtime.operators.window.assigner import AssignerTools, WindowAssigner
 from tidegate.runtime.operators.window.triggers import (
     CountTrigger,
     EventTimeTrigger,
@@ -111,9 +111,7 @@ class _Sliding(WindowAssigner):
 class TumblingEventTimeWindows(_Tumbling, _EventTime):
     """Windows of one size next to each other, by event time."""
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """The one window around the record's timestamp."""
         return self._window(timestamp)
 
@@ -121,9 +119,7 @@ class TumblingEventTimeWindows(_Tumbling, _EventTime):
 class TumblingProcessingTimeWindows(_Tumbling, _ProcessingTime):
     """Windows of one size next to each other, by the clock."""
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """The one window around now."""
         return self._window(context.get_current_processing_time())
 
@@ -131,9 +127,7 @@ class TumblingProcessingTimeWindows(_Tumbling, _ProcessingTime):
 class SlidingEventTimeWindows(_Sliding, _EventTime):
     """Windows of one size that overlap, by event time."""
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """All windows around the record's timestamp, the newest first."""
         return self._windows(timestamp)
 
@@ -141,9 +135,7 @@ class SlidingEventTimeWindows(_Sliding, _EventTime):
 class SlidingProcessingTimeWindows(_Sliding, _ProcessingTime):
     """Windows of one size that overlap, by the clock."""
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """All windows around now, the newest first."""
         return self._windows(context.get_current_processing_time())
 
@@ -157,9 +149,7 @@ class GlobalWindows(WindowAssigner):
         """The assigner."""
         return GlobalWindows()
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> list[GlobalWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[GlobalWindow]:
         """The one window."""
         return _GLOBAL
 
@@ -207,9 +197,7 @@ class CountTumblingWindowAssigner(_Counted):
         """The assigner."""
         return CountTumblingWindowAssigner(records("size", window_size))
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> list[CountWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[CountWindow]:
         """The window that is not full yet."""
         return [CountWindow(_number(context) // self.size)]
 
@@ -229,9 +217,7 @@ class CountSlidingWindowAssigner(_Counted):
         """The assigner."""
         return CountSlidingWindowAssigner(records("size", window_size), records("slide", window_slide))
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> list[CountWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[CountWindow]:
         """The windows that started and are not full yet."""
         number = _number(context)
         first = max(0, (number - self.size) // self.slide + 1)
@@ -259,7 +245,7 @@ def _offset(offset: Duration | None) -> int:
     return 0 if offset is None else milliseconds("the offset of a window", offset)
 
 
-def _number(context: WindowAssignerContext) -> int:
+def _number(context: AssignerTools) -> int:
     """Which record of its key this is, from 0."""
     state = context.get_runtime_context().get_state(_SEEN)
     number: int = state.value()

@@ -16,9 +16,9 @@ from typing import Any
 
 from tidegate.errors import ConfigError, RecordError
 from tidegate.runtime.operators.window.assigner import (
-    MergeCallback,
+    AssignerTools,
+    Merger,
     MergingWindowAssigner,
-    WindowAssignerContext,
 )
 from tidegate.runtime.operators.window.triggers import EventTimeTrigger, ProcessingTimeTrigger, Trigger
 from tidegate.runtime.operators.window.windows import TimeWindow
@@ -45,7 +45,7 @@ GapExtractor = SessionWindowTimeGapExtractor | Callable[[Any], int]
 
 
 class _Sessions(MergingWindowAssigner):
-    def merge_windows(self, windows: Iterable[TimeWindow], callback: MergeCallback) -> None:
+    def merge_windows(self, windows: Iterable[TimeWindow], callback: Merger) -> None:
         """Those that overlap or touch become one."""
         group: list[TimeWindow] = []
         for window in sorted(windows):
@@ -94,9 +94,7 @@ class EventTimeSessionWindows(_EventTimeSessions):
         """Sessions whose records say how long to wait after them."""
         return DynamicEventTimeSessionWindows(_extractor(session_window_time_gap_extractor))
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From the record's timestamp on."""
         return [TimeWindow(timestamp, timestamp + self.session_gap)]
 
@@ -119,9 +117,7 @@ class ProcessingTimeSessionWindows(_ProcessingTimeSessions):
         """Sessions whose records say how long to wait after them."""
         return DynamicProcessingTimeSessionWindows(_extractor(session_window_time_gap_extractor))
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From now on."""
         now = context.get_current_processing_time()
         return [TimeWindow(now, now + self.session_gap)]
@@ -133,9 +129,7 @@ class DynamicEventTimeSessionWindows(_EventTimeSessions):
 
     extract: Callable[[Any], int]
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From the record's timestamp on."""
         return [TimeWindow(timestamp, timestamp + _gap(self.extract, element))]
 
@@ -146,9 +140,7 @@ class DynamicProcessingTimeSessionWindows(_ProcessingTimeSessions):
 
     extract: Callable[[Any], int]
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssignerContext
-    ) -> list[TimeWindow]:
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From now on."""
         now = context.get_current_processing_time()
         return [TimeWindow(now, now + _gap(self.extract, element))]
@@ -176,6 +168,6 @@ def _around(windows: list[TimeWindow]) -> TimeWindow:
     return TimeWindow(windows[0].start, max(window.end for window in windows))
 
 
-def _tell(windows: list[TimeWindow], callback: MergeCallback) -> None:
+def _tell(windows: list[TimeWindow], callback: Merger) -> None:
     if len(windows) > 1:
         callback.merge(windows, _around(windows))

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
 from tidegate.errors import ConfigError
@@ -26,13 +26,13 @@ __all__ = [
     "CountTrigger",
     "DeltaTrigger",
     "EventTimeTrigger",
+    "MergeTools",
     "NeverTrigger",
-    "OnMergeContext",
     "ProcessingTimeTrigger",
     "PurgingTrigger",
     "Trigger",
-    "TriggerContext",
     "TriggerResult",
+    "TriggerTools",
 ]
 
 _COUNT: Final = ValueStateDescriptor("count")
@@ -57,7 +57,7 @@ class TriggerResult(Enum):
         return self.value[1]
 
 
-class TriggerContext(Protocol):
+class TriggerTools(Protocol):
     """Time, timers and state of the window at hand."""
 
     def get_current_processing_time(self) -> int:
@@ -89,7 +89,7 @@ class TriggerContext(Protocol):
         ...
 
 
-class OnMergeContext(TriggerContext, Protocol):
+class MergeTools(TriggerTools, Protocol):
     """The surroundings of a window that others were just merged into."""
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
@@ -104,18 +104,18 @@ class OnMergeContext(TriggerContext, Protocol):
 class Trigger(ABC):
     """Decides when a window is evaluated; `on_merge` is needed with session windows only."""
 
-    TriggerContext = TriggerContext
-    OnMergeContext = OnMergeContext
+    TriggerContext: TypeAlias = TriggerTools
+    OnMergeContext: TypeAlias = MergeTools
 
     @abstractmethod
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """A record came into the window and is part of its contents already."""
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """A processing-time timer of the window is due."""
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """An event-time timer of the window is due."""
         return TriggerResult.CONTINUE
 
@@ -123,10 +123,10 @@ class Trigger(ABC):
         """Whether its windows may be merged."""
         return False
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:  # noqa: B027
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:  # noqa: B027
         """Others were merged into `window`; take their states and set its timers."""
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:  # noqa: B027
+    def clear(self, window: Any, ctx: TriggerTools) -> None:  # noqa: B027
         """The window ends: forget its timers and states."""
 
 
@@ -139,14 +139,14 @@ class EventTimeTrigger(Trigger):
         """The trigger."""
         return EventTimeTrigger()
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Fires at once if the window is over already."""
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Fires at the end of the window."""
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
@@ -154,12 +154,12 @@ class EventTimeTrigger(Trigger):
         """Its windows may be merged."""
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
         """Waits for the end of the merged window."""
         if window.max_timestamp() > ctx.get_current_watermark():
             ctx.register_event_time_timer(window.max_timestamp())
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
         """Forgets the end of the window."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
@@ -173,12 +173,12 @@ class ProcessingTimeTrigger(Trigger):
         """The trigger."""
         return ProcessingTimeTrigger()
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Waits for the end of the window."""
         ctx.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Fires."""
         return TriggerResult.FIRE
 
@@ -186,12 +186,12 @@ class ProcessingTimeTrigger(Trigger):
         """Its windows may be merged."""
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
         """Waits for the end of the merged window."""
         if window.max_timestamp() > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(window.max_timestamp())
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
         """Forgets the end of the window."""
         ctx.delete_processing_time_timer(window.max_timestamp())
 
@@ -207,7 +207,7 @@ class ContinuousEventTimeTrigger(Trigger):
         """The trigger."""
         return ContinuousEventTimeTrigger(milliseconds("the interval of a trigger", interval, least=1))
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Fires at once if the window is over already."""
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
@@ -216,7 +216,7 @@ class ContinuousEventTimeTrigger(Trigger):
             self._wait(timestamp - timestamp % self.interval, window, ctx)
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Fires, and waits for the next multiple."""
         if time == window.max_timestamp():
             return TriggerResult.FIRE
@@ -229,14 +229,14 @@ class ContinuousEventTimeTrigger(Trigger):
         """Its windows may be merged."""
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
         """Waits for the earliest moment that any of the merged windows waited for."""
         following = min(ctx.merged_values(_NEXT), default=None)
         if following is not None:
             ctx.get_partitioned_state(_NEXT).update(following)
             ctx.register_event_time_timer(following)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
         """Forgets the next moment and the end of the window."""
         ctx.delete_event_time_timer(window.max_timestamp())
         state = ctx.get_partitioned_state(_NEXT)
@@ -244,7 +244,7 @@ class ContinuousEventTimeTrigger(Trigger):
             ctx.delete_event_time_timer(state.value())
             state.clear()
 
-    def _wait(self, time: int, window: Any, ctx: TriggerContext) -> None:
+    def _wait(self, time: int, window: Any, ctx: TriggerTools) -> None:
         following = min(time + self.interval, window.max_timestamp())
         ctx.get_partitioned_state(_NEXT).update(following)
         ctx.register_event_time_timer(following)
@@ -261,14 +261,14 @@ class ContinuousProcessingTimeTrigger(Trigger):
         """The trigger."""
         return ContinuousProcessingTimeTrigger(milliseconds("the interval of a trigger", interval, least=1))
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Waits for the next multiple."""
         now = ctx.get_current_processing_time()
         if ctx.get_partitioned_state(_NEXT).value() is None:
             self._wait(now - now % self.interval, window, ctx)
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Fires, and waits for the next multiple."""
         if ctx.get_partitioned_state(_NEXT).value() != time:
             return TriggerResult.CONTINUE
@@ -280,21 +280,21 @@ class ContinuousProcessingTimeTrigger(Trigger):
         """Its windows may be merged."""
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
         """Waits for the earliest moment that any of the merged windows waited for."""
         following = min(ctx.merged_values(_NEXT), default=None)
         if following is not None:
             ctx.get_partitioned_state(_NEXT).update(following)
             ctx.register_processing_time_timer(following)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
         """Forgets the next moment."""
         state = ctx.get_partitioned_state(_NEXT)
         if state.value() is not None:
             ctx.delete_processing_time_timer(state.value())
             state.clear()
 
-    def _wait(self, time: int, window: Any, ctx: TriggerContext) -> None:
+    def _wait(self, time: int, window: Any, ctx: TriggerTools) -> None:
         following = min(time + self.interval, window.max_timestamp())
         ctx.get_partitioned_state(_NEXT).update(following)
         ctx.register_processing_time_timer(following)
@@ -315,7 +315,7 @@ class CountTrigger(Trigger):
             )
         return CountTrigger(count)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Counts the record."""
         return self._reached((ctx.get_partitioned_state(_COUNT).value() or 0) + 1, ctx)
 
@@ -323,15 +323,15 @@ class CountTrigger(Trigger):
         """Its windows may be merged."""
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
         """Adds the counts up."""
         ctx.get_partitioned_state(_COUNT).update(sum(ctx.merged_values(_COUNT)) or None)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
         """Forgets the count."""
         ctx.get_partitioned_state(_COUNT).clear()
 
-    def _reached(self, count: int, ctx: TriggerContext) -> TriggerResult:
+    def _reached(self, count: int, ctx: TriggerTools) -> TriggerResult:
         state = ctx.get_partitioned_state(_COUNT)
         if count >= self.count:
             state.clear()
@@ -352,7 +352,7 @@ class DeltaTrigger(Trigger):
         """The trigger."""
         return DeltaTrigger(threshold, delta_function)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Compares the record; the first one is what the next are compared with."""
         state = ctx.get_partitioned_state(_LAST)
         last = state.value()
@@ -363,7 +363,7 @@ class DeltaTrigger(Trigger):
             return TriggerResult.FIRE
         return TriggerResult.CONTINUE
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
         """Forgets the record."""
         ctx.get_partitioned_state(_LAST).clear()
 
@@ -381,15 +381,15 @@ class PurgingTrigger(Trigger):
             raise ConfigError(f"a purging trigger takes a Trigger; got {type(nested_trigger).__name__}")
         return PurgingTrigger(nested_trigger)
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """What the other trigger says, with a purge."""
         return _purging(self.trigger.on_element(element, timestamp, window, ctx))
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """What the other trigger says, with a purge."""
         return _purging(self.trigger.on_processing_time(time, window, ctx))
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """What the other trigger says, with a purge."""
         return _purging(self.trigger.on_event_time(time, window, ctx))
 
@@ -397,11 +397,11 @@ class PurgingTrigger(Trigger):
         """As the other trigger."""
         return self.trigger.can_merge()
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
         """As the other trigger."""
         self.trigger.on_merge(window, ctx)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
         """As the other trigger."""
         self.trigger.clear(window, ctx)
 
@@ -410,7 +410,7 @@ class PurgingTrigger(Trigger):
 class NeverTrigger(Trigger):
     """Never fires; what a global window has until it is given another one."""
 
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Goes on."""
         return TriggerResult.CONTINUE
 
