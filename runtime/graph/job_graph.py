@@ -22,7 +22,7 @@ __all__ = ["Distribution", "IntermediateDataSet", "JobEdge", "JobGraph", "JobVer
 Distribution: TypeAlias = Literal["pointwise", "all-to-all"]
 """Whether each subtask reaches some subtasks behind an exchange, or all of them."""
 
-_NESTING: Final = ("filter", "flat_map", "process", "async_wait", "co_flat_map", "co_process", "side")
+_NESTING: Final = ("filter", "flat_map", "process", "async_wait", "co_flat_map", "co_process", "window", "side")
 _DEEPEST: Final = 16
 """Python nests 20 loops at most, and a chain becomes one function."""
 

@@ -13,6 +13,7 @@ from tidegate.runtime.operators.keyed import open_process
 from tidegate.runtime.operators.operator import Call, Operator, Shape
 from tidegate.runtime.operators.reduce import open_reduce
 from tidegate.runtime.operators.stamp import Stamp
+from tidegate.runtime.operators.window.operator import WindowOperator
 from tidegate.runtime.stream.functions import as_callable
 
 __all__ = ["open_operator"]
@@ -60,6 +61,7 @@ _OPENERS: dict[Kind, Opener] = {
     "co_flat_map": _function("flat_map", "flat_map1", "flat_map2"),
     "process": _process,
     "co_process": _co_process,
+    "window": lambda payload, context, keyed: WindowOperator(payload, context),
     "reduce": lambda payload, context, keyed: open_reduce(payload, context),
     "async_wait": lambda payload, context, keyed: AsyncWait(payload, context),
     "stamp": lambda payload, context, keyed: Stamp(payload, context.env.clock),

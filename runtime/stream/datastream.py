@@ -23,6 +23,8 @@ from tidegate.runtime.graph.transformations import (
     Shuffle,
     Transformation,
 )
+from tidegate.runtime.operators.window.assigner import WindowAssigner
+from tidegate.runtime.operators.window.assigners import GlobalWindows
 from tidegate.runtime.stream.aggregations import Aggregation, Projection
 from tidegate.runtime.stream.functions import (
     CoFlatMapFunction,
@@ -33,6 +35,7 @@ from tidegate.runtime.stream.functions import (
     ProcessFunction,
     as_callable,
 )
+from tidegate.runtime.stream.joined import CoGroupedStreams, JoinedStreams
 from tidegate.runtime.stream.legacy import (
     AssignerWithPeriodicWatermarks,
     AssignerWithPunctuatedWatermarks,
@@ -43,6 +46,7 @@ from tidegate.runtime.stream.legacy import (
 )
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.watermarks import WatermarkStrategy
+from tidegate.runtime.stream.windowed import AllWindowedStream, WindowedStream, counted
 from tidegate.types import TypeInformation, result_type
 
 if TYPE_CHECKING:
@@ -166,13 +170,29 @@ class DataStream(_Step):
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """The stream of what this step's function yields as `(output_tag, value)`."""
-        if self._transformation.kind not in ("process", "co_process"):
+        if self._transformation.kind not in ("process", "co_process", "window"):
             raise ConfigError(
-                f"{self._transformation.name!r} has no side outputs; only process functions have"
+                f"{self._transformation.name!r} has no side outputs; only process functions and windows have"
             )
         tag = instance_of("get_side_output", output_tag, OutputTag)
         step = Transformation("side", f"side output {tag.tag_id}", tag, (self._input,), tag.type_info)
         return DataStream(self._env, step)
+
+    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
+        """Cut the stream into windows that one subtask works off."""
+        return AllWindowedStream(self._env, self.key_by(_nothing)._input, window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """Windows of `size` records, or of the last `size` every `slide` records, that one subtask works off."""
+        return counted(self.window_all(GlobalWindows()), size, slide)
+
+    def join(self, other_stream: DataStream) -> JoinedStreams:
+        """Pair the records of two streams that have the same key in the same window."""
+        return JoinedStreams(self, instance_of("join", other_stream, DataStream))
+
+    def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
+        """Bring the records of two streams together that have the same key in the same window."""
+        return CoGroupedStreams(self, instance_of("co_group", other_stream, DataStream))
 
     def connect(self, ds: DataStream) -> ConnectedStreams:
         """Two streams of any types for one function that shares state between them."""
@@ -274,6 +294,14 @@ class KeyedStream(DataStream):
         return self._then(
             "process", instance_of("process", func, KeyedProcessFunction), output_type or _emits(func)
         )
+
+    def window(self, window_assigner: WindowAssigner) -> WindowedStream:
+        """Cut the records of each key into windows."""
+        return WindowedStream(self._env, self._input, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of `size` records of a key, or of its last `size` every `slide` records."""
+        return counted(self.window(GlobalWindows()), size, slide)
 
     def reduce(self, func: Any) -> DataStream:
         """Emit, for each record, what `func` makes of all records of its key so far."""
@@ -395,3 +423,7 @@ def _checked(step: str, func: Any) -> Any:
     if not callable(as_callable(func)):
         raise ConfigError(f"{step} takes a function; got {type(func).__name__}")
     return func
+
+
+def _nothing(value: Any) -> None:
+    """The key of a stream without keys."""
