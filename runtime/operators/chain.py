@@ -22,7 +22,7 @@ from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.failure import blame, explain
 from tidegate.runtime.operators.openers import open_operator
-from tidegate.runtime.operators.operator import Deferring, Operator
+from tidegate.runtime.operators.operator import Call, Deferring, Operator
 from tidegate.runtime.operators.sink import SinkOperator
 from tidegate.runtime.stream.functions import Function
 
@@ -164,9 +164,9 @@ class OperatorChain:
         closers += [operator.close for operator in self._operators.values()]
         _call_all(closers)
 
-    def explain(self, timed: bool = False) -> str:
-        """The source of the generated loop."""
-        return self._loop(self._vertex.head.uid, 0, timed).source
+    def explain(self, timed: bool = False, side: int = 0) -> str:
+        """The source of the generated loop for an input."""
+        return self._loop(self._vertex.head.uid, side, timed).source
 
     def _open_operator(self, node: StreamNode) -> None:
         keyed = node.uid == self._vertex.head.uid and self._vertex.keyed is not None
@@ -256,6 +256,10 @@ class OperatorChain:
         if compiled is None:
             stage, operator = self._stages[uid], self._operators.get(uid)
             call = operator.calls[side] if operator is not None and side is not None else None
+            if side is None and (
+                stage.sides or (stage.call is not None and stage.call.shape in ("process", "emit"))
+            ):
+                call = Call("emitted", _nothing)
             where = f"{self._env.subtask} {uid}{f' input {side}' if side is not None else ' timers'}"
             compiled = compile_stages(where, dataclasses.replace(stage, call=call), timed=timed)
             self._compiled[uid, side, timed] = compiled
@@ -308,6 +312,11 @@ class OperatorChain:
             dataclasses.replace(self._env.state, directory=directory),
             cache_entries=self._env.cache_entries,
         )
+
+
+def _nothing(value: Any) -> Any:
+    """Stands where nothing is called."""
+    return value
 
 
 def _call_all(closers: list[Callable[[], None]]) -> None:

@@ -113,12 +113,15 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
     if call is None:
         _deliver(loop, stage, value, depth, time)
         return
+    if call.shape == "emitted":
+        loop.add(depth, f"for {result} in ({value},):")
+        _sort_out(loop, stage, depth, time)
+        _deliver(loop, stage, result, depth + 1, time)
+        return
     function = loop.name(f"f{stage.number}", call.function)
     if call.bind is not None:
         loop.add(depth, f"{loop.name(f'bind{stage.number}', call.bind)}(k)")
     match call.shape:
-        case "pass":
-            result = value
         case "map":
             loop.add(depth, f"{result} = {function}({value})", stage.uid)
         case "filter":
@@ -134,6 +137,12 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
         case "process":
             _process(loop, stage, call, value, depth, time)
             depth += 1
+        case "emit":
+            emitted = f"t{stage.number}"
+            loop.add(depth, f"for {result}, {emitted} in {function}({value}, {time}):", stage.uid)
+            time = emitted
+            _sort_out(loop, stage, depth, time)
+            depth += 1
     _deliver(loop, stage, result, depth, time)
 
 
@@ -143,6 +152,12 @@ def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, time
     loop.add(depth, f"{context}.stamp = {time}")
     loop.add(depth, f"results = f{number}({value}, {context})", stage.uid)
     loop.add(depth, f"for {result} in results if results is not None else ():", stage.uid)
+    _sort_out(loop, stage, depth, time)
+
+
+def _sort_out(loop: _Loop, stage: Stage, depth: int, time: str | None) -> None:
+    """Send results that carry a tag to their side output, or nowhere if nobody reads it."""
+    number, result = stage.number, f"v{stage.number}"
     loop.add(
         depth + 1, f"if type({result}) is tuple and len({result}) == 2 and type({result}[0]) is OutputTag:"
     )

@@ -17,9 +17,10 @@ from tidegate.runtime.operators.environment import OperatorList
 
 __all__ = ["NOTHING", "Call", "Deferring", "Emitted", "Operator", "Shape"]
 
-Shape = Literal["pass", "map", "filter", "flat_map", "process", "stamp"]
-"""How a call turns one record into others: as it is, `f(v)` once, kept if true, each of `f(v)`, each of
-`f(v, context)` with side outputs among them, or as it is with the time `f(v, t)`."""
+Shape = Literal["emitted", "map", "filter", "flat_map", "process", "stamp", "emit"]
+"""How a call turns one record into others: as it is but for side outputs, `f(v)` once, kept if true, each of `f(v)`, each of
+`f(v, context)` with side outputs among them, as it is with the time `f(v, t)`, or each of `f(v, t)` with a time of its
+own and side outputs among them."""
 
 Emitted: TypeAlias = tuple[list[Any], list[int] | None]
 """Values and their times."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tidegate.errors import RecordError
+from tidegate.errors import ConfigError, RecordError
 from tidegate.types import Row
 
 __all__ = ["Aggregation", "Projection", "field_of", "with_field"]
@@ -31,6 +31,9 @@ class Aggregation:
 
     how: Literal["sum", "min", "max", "min_by", "max_by"]
     field: Field
+
+    def __post_init__(self) -> None:
+        _check(self.how, self.field)
 
     def __call__(self, before: Any, record: Any) -> Any:
         """The combination of two records."""
@@ -53,6 +56,10 @@ class Projection:
     """Keeps some positions of a tuple; a map function."""
 
     fields: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for field in self.fields:
+            _check("project", field)
 
     def __call__(self, record: Any) -> tuple[Any, ...]:
         """The tuple of these fields."""
@@ -98,6 +105,11 @@ def with_field(record: Any, field: Field, value: Any) -> Any:
         case int() | float() | str():
             return value
     return dataclasses.replace(record, **{str(field): value})
+
+
+def _check(step: str, field: Field) -> None:
+    if type(field) not in (int, str):
+        raise ConfigError(f"{step} is told field {field!r}; expected a position or a name")
 
 
 def _missing(record: Any, field: Field) -> RecordError:

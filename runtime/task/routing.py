@@ -114,7 +114,7 @@ class _ByKey:
         self._most = edge.target_max_parallelism
 
     def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
-        selected = _select(self._partition.selector, batch.values, self._node)
+        selected = _each("key selector", self._partition.selector, batch.values, batch.values, self._node)
         keys = canonical_batch(selected, self._partition.key_type)
         if self._targets == 1:
             return [(0, Batch(batch.values, batch.timestamps, keys))]
@@ -131,8 +131,9 @@ class _AsTold:
         self._targets = targets
 
     def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
-        keys = _select(self._partition.selector, batch.values, self._node)
-        chosen = [self._partition.partitioner(key, self._targets) for key in keys]
+        keys = _each("key selector", self._partition.selector, batch.values, batch.values, self._node)
+        partitioner, targets = self._partition.partitioner, self._targets
+        chosen = _each("partitioner", lambda key: partitioner(key, targets), keys, batch.values, self._node)
         for target in chosen:
             if type(target) is not int or not 0 <= target < self._targets:
                 raise ConfigError(
@@ -142,13 +143,15 @@ class _AsTold:
         return deal(batch, chosen, self._targets)
 
 
-def _select(selector: Callable[[Any], Any], values: list[Any], node: OperatorUid) -> list[Any]:
-    rest = iter(values)
+def _each(
+    what: str, function: Callable[[Any], Any], given: list[Any], records: list[Any], node: OperatorUid
+) -> list[Any]:
+    rest = iter(given)
     try:
-        return list(map(selector, rest))
+        return list(map(function, rest))
     except Exception as error:
-        record = values[len(values) - len(list(rest)) - 1]
+        record = records[len(given) - len(list(rest)) - 1]
         raise UserCodeError(
-            f"the key selector behind operator {node!r} failed on record {show(record)}: "
+            f"the {what} behind operator {node!r} failed on record {show(record)}: "
             f"{type(error).__name__}: {error}"
         ) from error

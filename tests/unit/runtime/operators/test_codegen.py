@@ -187,3 +187,31 @@ def test_what_carries_a_tag_leaves_by_its_side_output_and_unwanted_tags_are_drop
     )
 
     assert loop.run([1, 2], [10, 20], None) == (([1, 2], [10, 20]), ([-1, -2], [10, 20]))
+
+
+def test_what_an_operator_emits_on_its_own_is_sorted_by_tag_as_well() -> None:
+    late = OutputTag("late")
+    side = Stage(OperatorUid("side"), 1, None, outputs=(1,))
+    head = stage("emitted", 0, does=Call("emitted", len), outputs=(0,), sides=((late, side),))
+    loop = compile_stages("fired", head, timed=True)
+
+    assert loop.run([1, (late, 2), (OutputTag("lost"), 3)], [10, 20, 30], None) == (([1], [10]), ([2], [20]))
+
+
+def test_a_loop_pauses_behind_the_record_that_moves_time_and_goes_on_from_there() -> None:
+    class Even:
+        moved = False
+
+        def stamp(self, value: int, time: int | None) -> int:
+            self.moved = value % 2 == 0
+            return value
+
+    even = Even()
+    head = stage("stamp", 0, does=Call("stamp", even.stamp, cut=even), outputs=(0,))
+    loop = compile_stages("cut", head, timed=False)
+    values = iter([1, 2, 3, 4, 5])
+
+    parts = [loop.run(values, None, None)[0][0] for _ in range(4)]
+
+    assert loop.cuts == (even,)
+    assert parts == [[1, 2], [3, 4], [5], []]

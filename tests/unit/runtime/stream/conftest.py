@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import cloudpickle
 import pytest
 
+from tidegate.datastream import StreamExecutionEnvironment
+
 
 @pytest.fixture(autouse=True)
 def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
@@ -14,3 +16,19 @@ def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
     cloudpickle.register_pickle_by_value(request.module)
     yield
     cloudpickle.unregister_pickle_by_value(request.module)
+
+
+@pytest.fixture(
+    params=[("inline", 2), ("embedded", 2), ("embedded", 3)], ids=["inline", "embedded-2", "embedded-3"]
+)
+def anywhere(request: pytest.FixtureRequest) -> StreamExecutionEnvironment:
+    """An environment on each executor of this machine; a failure is final."""
+    target, parallelism = request.param
+    return StreamExecutionEnvironment.get_execution_environment(
+        {
+            "execution.target": target,
+            "pipeline.progress": "off",
+            "parallelism.default": parallelism,
+            "restart-strategy.fixed-delay.attempts": 0,
+        }
+    )
