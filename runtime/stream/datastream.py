@@ -45,8 +45,9 @@ from tidegate.runtime.stream.legacy import (
     strategy_of,
 )
 from tidegate.runtime.stream.tags import OutputTag
+from tidegate.runtime.stream.time import Duration
 from tidegate.runtime.stream.watermarks import WatermarkStrategy
-from tidegate.runtime.stream.windowed import AllWindowedStream, WindowedStream, counted
+from tidegate.runtime.stream.windowed import AllWindowedStream, WindowedStream, counted, time_windows
 from tidegate.types import TypeInformation, result_type
 
 if TYPE_CHECKING:
@@ -182,6 +183,10 @@ class DataStream(_Step):
         """Cut the stream into windows that one subtask works off."""
         return AllWindowedStream(self._env, self.key_by(_nothing)._input, window_assigner)
 
+    def time_window_all(self, size: Duration, slide: Duration | None = None) -> AllWindowedStream:
+        """Windows of `size`, one every `slide`, that one subtask works off."""
+        return self.window_all(time_windows(self._env.get_stream_time_characteristic(), size, slide))
+
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
         """Windows of `size` records, or of the last `size` every `slide` records, that one subtask works off."""
         return counted(self.window_all(GlobalWindows()), size, slide)
@@ -298,6 +303,10 @@ class KeyedStream(DataStream):
     def window(self, window_assigner: WindowAssigner) -> WindowedStream:
         """Cut the records of each key into windows."""
         return WindowedStream(self._env, self._input, window_assigner)
+
+    def time_window(self, size: Duration, slide: Duration | None = None) -> WindowedStream:
+        """Windows of `size`, one every `slide`, by the time that `set_stream_time_characteristic` chose."""
+        return self.window(time_windows(self._env.get_stream_time_characteristic(), size, slide))
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
         """Windows of `size` records of a key, or of its last `size` every `slide` records."""

@@ -15,19 +15,27 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import Input, Transformation
 from tidegate.runtime.operators.window.assigner import MergingWindowAssigner, WindowAssigner
+from tidegate.runtime.operators.window.assigners import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 from tidegate.runtime.operators.window.evictors import CountEvictor, Evictor
-from tidegate.runtime.operators.window.folding import Aggregating, Folding, Reducing
+from tidegate.runtime.operators.window.folding import Aggregating, Folding, FromInitial, Reducing
 from tidegate.runtime.operators.window.triggers import CountTrigger, PurgingTrigger, Trigger
 from tidegate.runtime.operators.window.windowing import Windowing
 from tidegate.runtime.stream.aggregations import Aggregation
 from tidegate.runtime.stream.functions import AggregateFunction, as_callable
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.time import Duration
+from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
 from tidegate.runtime.stream.windows import (
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -40,7 +48,7 @@ if TYPE_CHECKING:
     from tidegate.runtime.stream.datastream import DataStream
     from tidegate.runtime.stream.environment import StreamExecutionEnvironment
 
-__all__ = ["AllWindowedStream", "WindowedStream", "counted"]
+__all__ = ["AllWindowedStream", "WindowedStream", "counted", "time_windows"]
 
 
 class _Windowed:
@@ -110,6 +118,27 @@ class _Windowed:
         folding = Aggregating(_given("aggregate", aggregate_function, AggregateFunction), accumulator_type)
         function = None if window_function is None else self._checked("aggregate", window_function)
         return self._then(folding, function, output_type)
+
+    def fold(
+        self,
+        initial_value: Any,
+        function: Callable[[Any, Any], Any],
+        window_function: Any = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Call `function` with what was made so far, at first `initial_value`, and each record of a window.
+
+        Raises:
+            ConfigError: the windows merge, and nobody could say what two such values come to.
+        """
+        if isinstance(self._assigner, MergingWindowAssigner):
+            raise ConfigError(
+                "fold cannot be used with session windows, because they merge; use aggregate(...)"
+            )
+        if not callable(function):
+            raise ConfigError(f"fold takes a function of two values; got {type(function).__name__}")
+        seen_by = None if window_function is None else self._checked("fold", window_function)
+        return self._then(FromInitial(function, initial_value), seen_by, output_type)
 
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Call a window function with all records of a window that fires."""
@@ -183,6 +212,16 @@ def counted(windowed: Windowed, size: int, slide: int = 0) -> Windowed:
     if slide == 0:
         return windowed.trigger(PurgingTrigger.of(CountTrigger.of(size)))
     return windowed.evictor(CountEvictor.of(size)).trigger(CountTrigger.of(slide))
+
+
+def time_windows(
+    characteristic: TimeCharacteristic, size: Duration, slide: Duration | None = None
+) -> WindowAssigner:
+    """What the shortcut `time_window` means under a time characteristic."""
+    by_clock = characteristic is TimeCharacteristic.ProcessingTime
+    if slide is None:
+        return TumblingProcessingTimeWindows.of(size) if by_clock else TumblingEventTimeWindows.of(size)
+    return (SlidingProcessingTimeWindows if by_clock else SlidingEventTimeWindows).of(size, slide)
 
 
 _WINDOW_FUNCTIONS = (AllWindowFunction, ProcessAllWindowFunction, WindowFunction, ProcessWindowFunction)

@@ -9,13 +9,16 @@ Example:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tidegate.errors import InternalError
+from tidegate.isolation import isolate
 from tidegate.runtime.stream.functions import AggregateFunction, as_callable
 from tidegate.types import TypeInformation
 
-__all__ = ["Aggregating", "Folding", "Reducing"]
+__all__ = ["Aggregating", "Folding", "FromInitial", "Reducing"]
 
 
 class Folding(ABC):
@@ -80,3 +83,25 @@ class Aggregating(Folding):
     def result(self, stored: Any) -> Any:
         """The result of the accumulator."""
         return self.function.get_result(stored)
+
+
+@dataclass(frozen=True)
+class FromInitial(Folding):
+    """What a function makes of an initial value and all records; such values of two windows cannot be combined."""
+
+    interface = "FoldFunction"
+
+    function: Callable[[Any, Any], Any]
+    initial: Any
+
+    def add(self, stored: Any, value: Any) -> Any:
+        """What is stored once a record came in."""
+        return self.function(isolate(self.initial) if stored is None else stored, value)
+
+    def merge(self, first: Any, second: Any) -> Any:
+        """Refused when the step was built."""
+        raise InternalError("values folded from an initial one were to be merged; please report it")
+
+    def result(self, stored: Any) -> Any:
+        """The value."""
+        return stored
