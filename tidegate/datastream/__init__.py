@@ -25,6 +25,7 @@ from tidegate.runtime.stream.functions import (
     RuntimeContext as RuntimeContext,
 )
 from tidegate.runtime.stream.tags import OutputTag as OutputTag
+from tidegate.runtime.stream.time_characteristic import TimeCharacteristic as TimeCharacteristic
 
 __all__ = [
     "CoFlatMapFunction",
@@ -46,6 +47,7 @@ __all__ = [
     "ReduceFunction",
     "RuntimeContext",
     "StreamExecutionEnvironment",
+    "TimeCharacteristic",
     "ValueState",
     "ValueStateDescriptor",
 ]
