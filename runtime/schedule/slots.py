@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tidegate.errors import ConfigError
 from tidegate.ids import Subtask
-from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
+from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.options import JobOptions
 
 __all__ = ["Slot", "allocate", "cluster_size"]
@@ -43,7 +43,8 @@ def allocate(graph: JobGraph, task_managers: int, slots_each: int) -> dict[Subta
     """Give every subtask a slot, in scheduling order: vertices from sources to sinks, subtasks by index.
 
     A subtask goes into the first slot of its sharing group that holds no subtask of its vertex; if there is none, a
-    slot is opened on the task manager with the fewest. Co-located subtasks of equal index always share.
+    slot is opened on the task manager with the fewest. So subtasks of one group with equal index share a slot, which
+    is what co-location asks for.
 
     Raises:
         ConfigError: there are too few slots.
@@ -54,42 +55,16 @@ def allocate(graph: JobGraph, task_managers: int, slots_each: int) -> dict[Subta
             f"(task managers: {task_managers}, slots of each: {slots_each}); lower the parallelism, "
             "or raise taskmanager.numberOfTaskSlots or minicluster.number-of-taskmanagers"
         )
-    slots, places = _Slots(task_managers), dict[Subtask, Slot]()
-    co_located: dict[tuple[str, int], Slot] = {}
+    used = Counter[int]()
+    opened: dict[str, list[Slot]] = {}
+    places: dict[Subtask, Slot] = {}
     for vertex in graph.vertices.values():
+        shared = opened.setdefault(vertex.slot_sharing_group, [])
         for subtask in vertex.subtasks:
-            group = vertex.co_location_group
-            fixed = co_located.get((group, subtask.index)) if group is not None else None
-            places[subtask] = slot = slots.take(vertex, fixed)
-            if group is not None:
-                co_located[group, subtask.index] = slot
+            # Slots are filled in order, so the first without this vertex is the one with the subtask's number.
+            if subtask.index == len(shared):
+                chosen = min(range(task_managers), key=lambda index: used[index])
+                shared.append(Slot(chosen, used[chosen]))
+                used[chosen] += 1
+            places[subtask] = shared[subtask.index]
     return places
-
-
-@dataclass(slots=True)
-class _Shared:
-    """An open slot, and the vertices with a subtask in it."""
-
-    slot: Slot
-    group: str
-    holds: set[str] = field(default_factory=set)
-
-
-class _Slots:
-    def __init__(self, task_managers: int) -> None:
-        self._task_managers = task_managers
-        self._open: list[_Shared] = []
-
-    def take(self, vertex: JobVertex, fixed: Slot | None) -> Slot:
-        group = vertex.slot_sharing_group
-        free = (s for s in self._open if s.group == group and vertex.id not in s.holds)
-        shared = next((s for s in free if fixed is None or s.slot == fixed), None) or self._new(group)
-        shared.holds.add(vertex.id)
-        return shared.slot
-
-    def _new(self, group: str) -> _Shared:
-        used = Counter(shared.slot.task_manager for shared in self._open)
-        chosen = min(range(self._task_managers), key=lambda index: used[index])
-        shared = _Shared(Slot(chosen, used[chosen]), group)
-        self._open.append(shared)
-        return shared
