@@ -19,6 +19,7 @@ from tidegate.backends.storage import open_storage
 from tidegate.clock import SYSTEM_CLOCK, new_id
 from tidegate.errors import ConfigError
 from tidegate.ids import PipelineId
+from tidegate.runtime.client import JobClient
 from tidegate.runtime.embedded.jobmanager import JobManager
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.job import Program, Startup
@@ -27,7 +28,15 @@ from tidegate.runtime.report import Reporter
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.status import RunStatus
 
-__all__ = ["Executor", "Launch", "default_parallelism", "instead_of_running", "job_name", "run_program"]
+__all__ = [
+    "Executor",
+    "Launch",
+    "default_parallelism",
+    "instead_of_running",
+    "job_name",
+    "run_program",
+    "start_program",
+]
 
 _instead: Callable[[Launch], NoReturn] | None = None
 
@@ -43,6 +52,10 @@ class Executor(Protocol):
 
     def stop(self) -> None:
         """Take a last checkpoint and end."""
+        ...
+
+    def cancel(self) -> None:
+        """End without another checkpoint."""
         ...
 
 
@@ -61,6 +74,28 @@ def run_program(launch: Launch) -> JobResult:
     """Run a program to its end."""
     if _instead is not None:
         return _instead(launch)
+    with _prepared(launch) as (executor, startup, _), _stopping_on_signals(executor.stop, startup.say):
+        return executor.run()
+
+
+def start_program(launch: Launch) -> JobClient:
+    """Run a program beside this one, which must live as long as it shall run."""
+    if _instead is not None:
+        return _instead(launch)
+    stack = contextlib.ExitStack()
+    executor, startup, status = stack.enter_context(_prepared(launch))
+    client = JobClient(startup.run, executor.stop, executor.cancel, lambda: status.state)
+
+    def run() -> None:
+        with stack:
+            client.ended(executor.run)
+
+    threading.Thread(target=run, daemon=True, name="tidegate-job").start()
+    return client
+
+
+@contextlib.contextmanager
+def _prepared(launch: Launch) -> Iterator[tuple[Executor, Startup, RunStatus]]:
     with _checkpoint_root(launch) as root:
         options = launch.options
         name = job_name(launch)
@@ -73,8 +108,7 @@ def run_program(launch: Launch) -> JobResult:
         executor = _executor(startup, status, reporter.show)
         if launch.root is None:
             reporter.say(f"pipeline {program.pipeline!r}, checkpoints in {root}")
-        with _stopping_on_signals(executor.stop, reporter.say):
-            return executor.run()
+        yield executor, startup, status
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from tidegate.ids import CheckpointId
 
 __all__ = ["JobEvent", "RunStatus", "Snapshot", "State"]
 
-State = Literal["starting", "running", "restarting", "stopping", "finished", "stopped", "failed"]
+State = Literal["starting", "running", "restarting", "stopping", "finished", "stopped", "canceled", "failed"]
 Happening = Literal["state", "triggered", "decided", "settled", "aborted", "restart", "said"]
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tidegate.clock import Clock
-from tidegate.errors import InternalError, TidegateError, UnavailableError
+from tidegate.errors import InternalError, JobCancelledError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint import coordinator as cp
 from tidegate.runtime.checkpoint.coordinator import How
@@ -29,7 +29,7 @@ from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task import messages
 from tidegate.twophase import ledger
 
-__all__ = ["Attempt", "How", "StopRequested"]
+__all__ = ["Attempt", "CancelRequested", "How", "StopRequested"]
 
 _TICK_S = 0.05
 _RENEW_S = 3.0
@@ -40,6 +40,11 @@ _HEARSAY_S = 0.5
 @dataclass(frozen=True, slots=True)
 class StopRequested:
     """Somebody wants the job to take a last checkpoint and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Somebody wants the job to end at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +176,8 @@ class Attempt:
             case StopRequested():
                 self._status.become("stopping")
                 self._perform(self._coordinator.on(cp.Finish("stop")))
+            case CancelRequested():
+                raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
             case messages.Failed():
                 raise self._cause(message.error)
             case WorkerLost():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidegate import faults
 from tidegate.clock import Clock
-from tidegate.runtime.embedded.attempt import Attempt, How, StopRequested
+from tidegate.runtime.embedded.attempt import Attempt, CancelRequested, How, StopRequested
 from tidegate.runtime.embedded.cluster import Cluster, InlineCluster, ProcessCluster
 from tidegate.runtime.graph.execution_graph import ExecutionGraph
 from tidegate.runtime.graph.job_graph import JobGraph
@@ -35,7 +35,7 @@ class JobManager:
         self._inline = options.target == "inline"
         self._cluster: Cluster | None = None
         self._executions: ExecutionGraph | None = None
-        self._stopping = False
+        self._asked: list[StopRequested | CancelRequested] = []
         if options.faults and options.faults_dir:
             faults.arm(faults.parse(options.faults), "jobmanager", Path(options.faults_dir))
 
@@ -51,17 +51,24 @@ class JobManager:
 
     def stop(self) -> None:
         """Take a last checkpoint and end; may be called from a signal handler."""
-        self._stopping = True
+        self._ask(StopRequested())
+
+    def cancel(self) -> None:
+        """End without another checkpoint; may be called from any thread."""
+        self._ask(CancelRequested())
+
+    def _ask(self, request: StopRequested | CancelRequested) -> None:
+        self._asked.append(request)
         if self._cluster is not None:
-            self._cluster.heard.put(StopRequested())
+            self._cluster.heard.put(request)
 
     def _attempt(self, restart: FixedDelay) -> How:
         start = self._startup.start_point()
         self._executions = self._executions or ExecutionGraph(start.graph)
         executions = self._executions.attempt(allocate(start.graph, *self._size(start.graph)))
         self._cluster = InlineCluster(self._clock) if self._inline else ProcessCluster()
-        if self._stopping:
-            self._cluster.heard.put(StopRequested())
+        for request in self._asked:
+            self._cluster.heard.put(request)
         try:
             attempt = Attempt(
                 self._startup,

@@ -13,10 +13,11 @@ from tidegate import registry
 from tidegate.connectors.spi import Source
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
+from tidegate.runtime.client import JobClient
 from tidegate.runtime.explain import explained, loops, picture, text
 from tidegate.runtime.graph.plan import plan_json
 from tidegate.runtime.graph.transformations import Transformation
-from tidegate.runtime.launch import Launch, run_program
+from tidegate.runtime.launch import Launch, run_program, start_program
 from tidegate.runtime.options import JobOptions, client_layers
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.stream.datastream import DataStream, instance_of, positive
@@ -151,6 +152,15 @@ class StreamExecutionEnvironment:
         """
         steps, self._sinks = tuple(self._sinks), []
         return run_program(self._launch(steps, job_name))
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Start the program and go on; the client tells how it is doing, stops or cancels it.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        steps, self._sinks = tuple(self._sinks), []
+        return start_program(self._launch(steps, job_name))
 
     def get_execution_plan(self) -> str:
         """The program so far as JSON, for Flink's plan visualizer; nothing runs."""
