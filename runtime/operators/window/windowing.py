@@ -85,7 +85,8 @@ def evaluation(function: Any) -> Evaluation:
 
 
 def _shown(part: WindowAssigner | Trigger) -> str:
-    """An assigner or trigger as plans show it: its class, and its settings if it has any."""
-    values = [getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())]
+    """An assigner or trigger as plans show it: its class, and its settings if it has any; no offset is none."""
+    fields = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
+    values = [value for name, value in fields.items() if name != "offset" or value]
     shown = ", ".join(_shown(value) if isinstance(value, Trigger) else str(value) for value in values)
     return f"{type(part).__name__}({shown})" if shown else type(part).__name__

@@ -128,7 +128,7 @@ def test_a_server_that_is_not_there_is_named_with_the_attempts() -> None:
 
     assert isinstance(reader.poll(1), NotYet)
     with pytest.raises(
-        UnavailableError, match="socket server: no connection after 2 attempts.*start the server"
+        UnavailableError, match=r"socket server: no connection after 2 attempts.*start the server"
     ):
         reader.poll(1)
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from tidegate.common import Duration
 from tidegate.datastream import OutputTag, ProcessFunction, StreamExecutionEnvironment
+from tidegate.datastream.window import TumblingProcessingTimeWindows
 from tidegate.errors import ConfigError
 
 
@@ -34,6 +36,35 @@ def shipped(env: StreamExecutionEnvironment) -> dict[int, list[tuple[int, str]]]
         node["id"]: [(each["id"], each["ship_strategy"]) for each in node.get("predecessors", ())]
         for node in nodes(env)
     }
+
+
+@pytest.mark.spec("000/EX-02")
+def test_the_plan_of_the_socket_word_count_is_the_known_one(env: StreamExecutionEnvironment) -> None:
+    words = env.socket_text_stream("localhost", 9000).flat_map(lambda line: [(w, 1) for w in line.split()])
+    windows = words.key_by(lambda pair: pair[0]).window(
+        TumblingProcessingTimeWindows.of(Duration.of_seconds(5))
+    )
+    counts = windows.reduce(lambda one, two: (one[0], one[1] + two[1]))
+    counts.print().set_parallelism(1)
+
+    def node(number: int, name: str, pact: str, parallelism: int, *before: tuple[int, str]) -> dict[str, Any]:
+        found = {"id": number, "type": name, "pact": pact, "contents": name, "parallelism": parallelism}
+        inputs = [{"id": each, "ship_strategy": how, "side": "second"} for each, how in before]
+        return {**found, "predecessors": inputs} if inputs else found
+
+    window = (
+        "Window(TumblingProcessingTimeWindows(5000), ProcessingTimeTrigger, "
+        "ReduceFunction$1, PassThroughWindowFunction)"
+    )
+    expected = {
+        "nodes": [
+            node(1, "Source: Socket Stream", "Data Source", 1),
+            node(2, "Flat Map", "Operator", 8, (1, "REBALANCE")),
+            node(4, window, "Operator", 8, (2, "HASH")),
+            node(5, "Sink: Print to Std. Out", "Data Sink", 1, (4, "REBALANCE")),
+        ]
+    }
+    assert env.get_execution_plan() == json.dumps(expected, indent=2)
 
 
 @pytest.mark.spec("000/EX-03")
