@@ -21,6 +21,7 @@ from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.failure import blame, explain
+from tidegate.runtime.operators.lifecycle import open_function, save_function
 from tidegate.runtime.operators.openers import open_operator
 from tidegate.runtime.operators.operator import Call, Deferring, Operator
 from tidegate.runtime.operators.sink import SinkOperator
@@ -59,6 +60,7 @@ class OperatorChain:
         self._takers: list[Callable[[Batch], None]] = []
         self._sinks: list[SinkOperator] = []
         self._functions: list[tuple[StreamNode, Function]] = []
+        self._contexts: dict[OperatorUid, OperatorContext] = {}
         self._operators: dict[OperatorUid, Operator] = {}
         self._deferring: dict[OperatorUid, Deferring] = {}
         self._stages: dict[OperatorUid, Stage] = {}
@@ -138,6 +140,9 @@ class OperatorChain:
     def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> PendingReports:
         """Take the state at a barrier; `confirmed` is the newest decided checkpoint."""
         faults.point("task.before-snapshot")
+        for node, function in self._functions:
+            with blame(node, self._env.subtask, "snapshot_state"):
+                save_function(function, checkpoint)
         reports = [sink.snapshot(checkpoint, confirmed) for sink in self._sinks]
         index = self._env.subtask.index
         pending = {
@@ -145,7 +150,10 @@ class OperatorChain:
             for uid, operator in self._operators.items()
             if operator.store is not None
         }
-        lists = {uid: operator.snapshot_lists() for uid, operator in self._operators.items()}
+        lists = {
+            uid: operator.snapshot_lists() + self._contexts[uid].states.snapshot()
+            for uid, operator in self._operators.items()
+        }
 
         def finish() -> list[OperatorReport]:
             keyed = {uid: each.finish() for uid, each in pending.items()}
@@ -176,13 +184,14 @@ class OperatorChain:
             partial(self._open_store, node.uid) if keyed else None,
             self._env.operator(node.uid),
         )
+        self._contexts[node.uid] = context
         if context.restored.keyed:
             # State that the function does not ask for any more is carried on, not forgotten.
             context.keyed_store("has state")
         if isinstance(node.payload, Function):
             self._functions.append((node, node.payload))
             with blame(node, self._env.subtask, "open"):
-                node.payload.open(context)
+                open_function(node.payload, context)
         operator = open_operator(node, context, keyed=keyed)
         if operator is not None:
             self._operators[node.uid] = operator

@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.backends.keyed.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from tidegate.backends.keyed.folding import AggregatingState, ReducingState
+from tidegate.backends.keyed.list_state import ListState
+from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import ValueState
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.spi import Timer
 from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
+from tidegate.runtime.operators.operator_state import OperatorStates
 
 __all__ = ["KeyedContext", "OperatorContext", "RecordContext"]
 
@@ -29,6 +40,8 @@ class OperatorContext:
         self.env = env
         self.restored = restored
         """What the operator starts from."""
+        self.states = OperatorStates(restored, env.subtask.index)
+        """The operator's state that belongs to no key."""
         self.store: KeyedStore | None = None
         """The operator's keyed state, once somebody asked for it."""
         self._name = name
@@ -60,9 +73,41 @@ class OperatorContext:
         """The name of the operator."""
         return self._name
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         """One value per key."""
-        return self.keyed_store(f"asks for state {descriptor.name!r}").value_state(descriptor)
+        state: ValueState[Any] = self._state("get_state", state_descriptor, ValueStateDescriptor)
+        return state
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list per key."""
+        state: ListState[Any] = self._state("get_list_state", state_descriptor, ListStateDescriptor)
+        return state
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """A map per key."""
+        state: MapState[Any, Any] = self._state("get_map_state", state_descriptor, MapStateDescriptor)
+        return state
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """What all values added to a key come to."""
+        state: ReducingState[Any] = self._state(
+            "get_reducing_state", state_descriptor, ReducingStateDescriptor
+        )
+        return state
+
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[Any, Any]:
+        """An accumulator per key."""
+        state: AggregatingState[Any, Any] = self._state(
+            "get_aggregating_state", state_descriptor, AggregatingStateDescriptor
+        )
+        return state
+
+    def _state(self, method: str, descriptor: StateDescriptor, expected: type[StateDescriptor]) -> Any:
+        if not isinstance(descriptor, expected):
+            raise ConfigError(f"{method} takes a {expected.__name__}; got {type(descriptor).__name__}")
+        return self.keyed_store(f"asks for state {descriptor.name!r}").state(descriptor)
 
 
 class RecordContext:
