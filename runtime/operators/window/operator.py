@@ -59,13 +59,15 @@ class WindowOperator(Operator):
 
     def processing_time(self, now_ms: int) -> Emitted:
         """What the windows that the clock reached emit."""
-        for timer in self._store.processing_timers.due(now_ms):
+        # A moment is over when the clock shows the next one: records of it may still come while it lasts.
+        for timer in self._store.processing_timers.due(now_ms - 1):
             self._on_timer(timer, event_time=False)
         return self._results()
 
     def next_processing_time(self) -> int | None:
         """When the clock reaches a window next."""
-        return self._store.processing_timers.next_time()
+        time = self._store.processing_timers.next_time()
+        return time + 1 if time is not None else None
 
     def _on_record(self, value: Any, timestamp: int | None) -> list[tuple[Any, int]]:
         if timestamp is None:

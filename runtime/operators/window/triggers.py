@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias
 
 from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
+from tidegate.elements import MAX_WATERMARK
 from tidegate.errors import ConfigError
 from tidegate.runtime.stream.time import Duration, milliseconds
 
@@ -197,10 +198,60 @@ class ProcessingTimeTrigger(Trigger):
 
 
 @dataclass(frozen=True)
-class ContinuousEventTimeTrigger(Trigger):
-    """Fires at every multiple of `interval` milliseconds of event time within the window, and at its end."""
+class _Continuous(Trigger):
+    """Fires at every multiple of an interval within the window, and at its end."""
 
     interval: int
+
+    def can_merge(self) -> bool:
+        """Its windows may be merged."""
+        return True
+
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
+        """Waits for the earliest moment that any of the merged windows waited for."""
+        following = min(ctx.merged_values(_NEXT), default=None)
+        if following is not None:
+            self._wait(following, window, ctx)
+
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
+        """Forgets the next moment and the end of the window."""
+        state = ctx.get_partitioned_state(_NEXT)
+        if state.value() is not None:
+            self._delete(state.value(), ctx)
+            state.clear()
+        self._delete(window.max_timestamp(), ctx)
+
+    def _begin(self, time: int, window: Any, ctx: TriggerTools) -> None:
+        if window.max_timestamp() < MAX_WATERMARK:
+            self._register(window.max_timestamp(), ctx)
+        if ctx.get_partitioned_state(_NEXT).value() is None:
+            self._wait(time - time % self.interval + self.interval, window, ctx)
+
+    def _on_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        if ctx.get_partitioned_state(_NEXT).value() != time:
+            return TriggerResult.CONTINUE
+        self._wait(time + self.interval, window, ctx)
+        return TriggerResult.FIRE
+
+    def _wait(self, following: int, window: Any, ctx: TriggerTools) -> None:
+        # The moment is kept even beyond the end, because the window may still become longer.
+        ctx.get_partitioned_state(_NEXT).update(following)
+        if following < window.max_timestamp():
+            self._register(following, ctx)
+
+    @abstractmethod
+    def _register(self, time: int, ctx: TriggerTools) -> None:
+        """Set a timer."""
+
+    @abstractmethod
+    def _delete(self, time: int, ctx: TriggerTools) -> None:
+        """Forget a timer."""
+
+
+class ContinuousEventTimeTrigger(_Continuous):
+    """Fires at every multiple of `interval` milliseconds of event time within the window, and at its end."""
 
     @staticmethod
     def of(interval: Duration) -> ContinuousEventTimeTrigger:
@@ -211,50 +262,22 @@ class ContinuousEventTimeTrigger(Trigger):
         """Fires at once if the window is over already."""
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
-        ctx.register_event_time_timer(window.max_timestamp())
-        if ctx.get_partitioned_state(_NEXT).value() is None:
-            self._wait(timestamp - timestamp % self.interval, window, ctx)
+        self._begin(timestamp, window, ctx)
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Fires, and waits for the next multiple."""
-        if time == window.max_timestamp():
-            return TriggerResult.FIRE
-        if ctx.get_partitioned_state(_NEXT).value() != time:
-            return TriggerResult.CONTINUE
-        self._wait(time, window, ctx)
-        return TriggerResult.FIRE
+        return self._on_time(time, window, ctx)
 
-    def can_merge(self) -> bool:
-        """Its windows may be merged."""
-        return True
+    def _register(self, time: int, ctx: TriggerTools) -> None:
+        ctx.register_event_time_timer(time)
 
-    def on_merge(self, window: Any, ctx: MergeTools) -> None:
-        """Waits for the earliest moment that any of the merged windows waited for."""
-        following = min(ctx.merged_values(_NEXT), default=None)
-        if following is not None:
-            ctx.get_partitioned_state(_NEXT).update(following)
-            ctx.register_event_time_timer(following)
-
-    def clear(self, window: Any, ctx: TriggerTools) -> None:
-        """Forgets the next moment and the end of the window."""
-        ctx.delete_event_time_timer(window.max_timestamp())
-        state = ctx.get_partitioned_state(_NEXT)
-        if state.value() is not None:
-            ctx.delete_event_time_timer(state.value())
-            state.clear()
-
-    def _wait(self, time: int, window: Any, ctx: TriggerTools) -> None:
-        following = min(time + self.interval, window.max_timestamp())
-        ctx.get_partitioned_state(_NEXT).update(following)
-        ctx.register_event_time_timer(following)
+    def _delete(self, time: int, ctx: TriggerTools) -> None:
+        ctx.delete_event_time_timer(time)
 
 
-@dataclass(frozen=True)
-class ContinuousProcessingTimeTrigger(Trigger):
-    """Fires at every multiple of `interval` milliseconds of the clock, and at the end of the window."""
-
-    interval: int
+class ContinuousProcessingTimeTrigger(_Continuous):
+    """Fires at every multiple of `interval` milliseconds of the clock within the window, and at its end."""
 
     @staticmethod
     def of(interval: Duration) -> ContinuousProcessingTimeTrigger:
@@ -263,41 +286,18 @@ class ContinuousProcessingTimeTrigger(Trigger):
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Waits for the next multiple."""
-        now = ctx.get_current_processing_time()
-        if ctx.get_partitioned_state(_NEXT).value() is None:
-            self._wait(now - now % self.interval, window, ctx)
+        self._begin(ctx.get_current_processing_time(), window, ctx)
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Fires, and waits for the next multiple."""
-        if ctx.get_partitioned_state(_NEXT).value() != time:
-            return TriggerResult.CONTINUE
-        if time < window.max_timestamp():
-            self._wait(time, window, ctx)
-        return TriggerResult.FIRE
+        return self._on_time(time, window, ctx)
 
-    def can_merge(self) -> bool:
-        """Its windows may be merged."""
-        return True
+    def _register(self, time: int, ctx: TriggerTools) -> None:
+        ctx.register_processing_time_timer(time)
 
-    def on_merge(self, window: Any, ctx: MergeTools) -> None:
-        """Waits for the earliest moment that any of the merged windows waited for."""
-        following = min(ctx.merged_values(_NEXT), default=None)
-        if following is not None:
-            ctx.get_partitioned_state(_NEXT).update(following)
-            ctx.register_processing_time_timer(following)
-
-    def clear(self, window: Any, ctx: TriggerTools) -> None:
-        """Forgets the next moment."""
-        state = ctx.get_partitioned_state(_NEXT)
-        if state.value() is not None:
-            ctx.delete_processing_time_timer(state.value())
-            state.clear()
-
-    def _wait(self, time: int, window: Any, ctx: TriggerTools) -> None:
-        following = min(time + self.interval, window.max_timestamp())
-        ctx.get_partitioned_state(_NEXT).update(following)
-        ctx.register_processing_time_timer(following)
+    def _delete(self, time: int, ctx: TriggerTools) -> None:
+        ctx.delete_processing_time_timer(time)
 
 
 @dataclass(frozen=True)

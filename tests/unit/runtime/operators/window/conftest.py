@@ -130,3 +130,9 @@ def bench(tmp_path: Path) -> Iterator[Open]:
     yield open_one
     for each in opened:
         each.close()
+
+
+@pytest.fixture(scope="session")
+def bench_at() -> Callable[..., Bench]:
+    """Opens operators in a given directory; the caller closes them."""
+    return Bench
