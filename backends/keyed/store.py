@@ -128,6 +128,10 @@ class KeyedStore:
             self.prefetch((key,))
             self._cursor.row = self._rows[key]
 
+    def unbind(self) -> None:
+        """Point the handles at no key: what uses them now is refused."""
+        self._cursor.row = UNBOUND
+
     def bind_in(self, key: Any, namespace: bytes) -> None:
         """Point the namespaced handles at the row of a canonical key in a namespace; `bind` and this do not interfere.
 

@@ -22,7 +22,17 @@ __all__ = ["Distribution", "IntermediateDataSet", "JobEdge", "JobGraph", "JobVer
 Distribution: TypeAlias = Literal["pointwise", "all-to-all"]
 """Whether each subtask reaches some subtasks behind an exchange, or all of them."""
 
-_NESTING: Final = ("filter", "flat_map", "process", "async_wait", "co_flat_map", "co_process", "window", "side")
+_NESTING: Final = (
+    "filter",
+    "flat_map",
+    "process",
+    "async_wait",
+    "co_flat_map",
+    "co_process",
+    "broadcast_process",
+    "window",
+    "side",
+)
 _DEEPEST: Final = 16
 """Python nests 20 loops at most, and a chain becomes one function."""
 
@@ -106,9 +116,10 @@ class JobVertex:
 
     @property
     def keyed(self) -> Hash | None:
-        """How its input is keyed, if it is."""
-        partitions = [edge.partition for edge in self.inputs]
-        return next((partition for partition in partitions if isinstance(partition, Hash)), None)
+        """How its first input is keyed, if all streams that make it up are."""
+        partitions = [edge.partition for edge in self.inputs if edge.side == 0]
+        keys = [partition for partition in partitions if isinstance(partition, Hash)]
+        return keys[0] if keys and len(keys) == len(partitions) else None
 
     @property
     def data_sets(self) -> tuple[IntermediateDataSet, ...]:

@@ -59,6 +59,7 @@ _SPELLED: Final[dict[Kind, str]] = {
     "co_map": "Co-Map",
     "co_flat_map": "Co-Flat Map",
     "co_process": "Co-Process",
+    "broadcast_process": "Co-Process-Broadcast",
 }
 
 

@@ -41,6 +41,7 @@ Kind = Literal[
     "co_map",
     "co_flat_map",
     "co_process",
+    "broadcast_process",
     "window",
     "side",
     "union",

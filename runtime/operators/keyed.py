@@ -20,7 +20,8 @@ def open_process(
 ) -> Operator:
     """The operator of a process function: one handler per input, and what a timer calls."""
     if keyed:
-        return KeyedProcess(handlers, on_timer, context.keyed_store("needs a key"), context.env.clock.now_ms)
+        store = context.keyed_store("needs a key")
+        return KeyedProcess(handlers, on_timer, store, KeyedContext(store, context.env.clock.now_ms))
     return Process(handlers, context.env.clock.now_ms)
 
 
@@ -41,9 +42,9 @@ class KeyedProcess(Operator):
     """A process function behind `key_by`; its records are run by the generated loop, its timers here."""
 
     def __init__(
-        self, handlers: tuple[Handler, ...], on_timer: Handler, store: KeyedStore, now_ms: Callable[[], int]
+        self, handlers: tuple[Handler, ...], on_timer: Handler, store: KeyedStore, context: KeyedContext
     ) -> None:
-        self._context = KeyedContext(store, now_ms)
+        self._context = context
         self._on_timer = on_timer
         self._store = store
         super().__init__(

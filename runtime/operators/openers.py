@@ -8,6 +8,7 @@ from typing import Any
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.graph.transformations import Kind
 from tidegate.runtime.operators.async_wait import AsyncWait
+from tidegate.runtime.operators.broadcast import open_broadcast
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.keyed import open_process
 from tidegate.runtime.operators.operator import Call, Operator, Shape
@@ -61,6 +62,7 @@ _OPENERS: dict[Kind, Opener] = {
     "co_flat_map": _function("flat_map", "flat_map1", "flat_map2"),
     "process": _process,
     "co_process": _co_process,
+    "broadcast_process": lambda payload, context, keyed: open_broadcast(payload, context, keyed=keyed),
     "window": lambda payload, context, keyed: WindowOperator(payload, context),
     "reduce": lambda payload, context, keyed: open_reduce(payload, context),
     "async_wait": lambda payload, context, keyed: AsyncWait(payload, context),

@@ -119,6 +119,10 @@ class ReadOnlyBroadcastState(Generic[K, V]):
 class BroadcastState(ReadOnlyBroadcastState[K, V]):
     """A broadcast map as the broadcast side sees it: each subtask has its own and must do the same to it."""
 
+    def read_only(self) -> ReadOnlyBroadcastState[K, V]:
+        """The same map as the other side sees it."""
+        return ReadOnlyBroadcastState(self._entries)
+
     def put(self, key: K, value: V) -> None:
         """Store a value under a map key.
 
@@ -178,7 +182,9 @@ class OperatorStates:
             OperatorList(_PREFIX + name, source.encoded(), dealt)
             for name, (_, dealt, _, source) in self._states.items()
         ]
-        left = [each for name, each in self._restored.items() if name.removeprefix(_PREFIX) not in self._states]
+        left = [
+            each for name, each in self._restored.items() if name.removeprefix(_PREFIX) not in self._states
+        ]
         # Every subtask was given all of a union, so one alone passes it on.
         held += [each for each in left if each.dealt != "union" or self._subtask == 0]
         return tuple(held)

@@ -1,7 +1,7 @@
 """Functions that say themselves what of them a checkpoint holds.
 
 Example:
-    >>> from tidegate.datastream import FlatMapFunction, ListStateDescriptor
+    >>> from tidegate.datastream import CheckpointedFunction, FlatMapFunction, ListStateDescriptor
     >>> class Buffer(FlatMapFunction, CheckpointedFunction):
     ...     def initialize_state(self, context):
     ...         store = context.get_operator_state_store()

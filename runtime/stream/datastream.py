@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from tidegate import registry
+from tidegate.backends.keyed.descriptors import MapStateDescriptor
 from tidegate.connectors.spi import Sink
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import (
@@ -26,6 +27,7 @@ from tidegate.runtime.graph.transformations import (
 from tidegate.runtime.operators.window.assigner import WindowAssigner
 from tidegate.runtime.operators.window.assigners import GlobalWindows
 from tidegate.runtime.stream.aggregations import Aggregation, Projection
+from tidegate.runtime.stream.broadcast import BroadcastConnectedStream, BroadcastStream
 from tidegate.runtime.stream.functions import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -171,7 +173,7 @@ class DataStream(_Step):
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """The stream of what this step's function yields as `(output_tag, value)`."""
-        if self._transformation.kind not in ("process", "co_process", "window"):
+        if self._transformation.kind not in ("process", "co_process", "broadcast_process", "window"):
             raise ConfigError(
                 f"{self._transformation.name!r} has no side outputs; only process functions and windows have"
             )
@@ -199,8 +201,17 @@ class DataStream(_Step):
         """Bring the records of two streams together that have the same key in the same window."""
         return CoGroupedStreams(self, instance_of("co_group", other_stream, DataStream))
 
-    def connect(self, ds: DataStream) -> ConnectedStreams:
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Two streams of any types for one function that shares state between them."""
+        if isinstance(ds, BroadcastStream):
+            keyed = isinstance(self, KeyedStream)
+            return BroadcastConnectedStream(self._env, self._input, ds, keyed=keyed)
         return ConnectedStreams(self._env, self, instance_of("connect", ds, DataStream))
 
     def start_new_chain(self) -> Self:
@@ -220,9 +231,23 @@ class DataStream(_Step):
         """Deal records at random."""
         return self._dealt(Shuffle())
 
-    def broadcast(self) -> DataStream:
-        """Give every record to every subtask of the next step."""
-        return self._dealt(Broadcast())
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self, broadcast_state_descriptor: MapStateDescriptor, *other_descriptors: MapStateDescriptor
+    ) -> BroadcastStream: ...
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Give every record to every subtask of the next step; with descriptors, to be kept there as state."""
+        if broadcast_state_descriptor is None:
+            return self._dealt(Broadcast())
+        return BroadcastStream(self._transformation, (broadcast_state_descriptor, *other_descriptors))
 
     def global_(self) -> DataStream:
         """Give every record to the first subtask of the next step."""

@@ -1,7 +1,28 @@
 """Streams, functions and state, under the names PyFlink gives them in `pyflink.datastream`."""
 
-from tidegate.backends.keyed.descriptors import ValueStateDescriptor as ValueStateDescriptor
-from tidegate.backends.keyed.row import ValueState as ValueState
+from tidegate.datastream.state import (
+    AggregatingState as AggregatingState,
+    AggregatingStateDescriptor as AggregatingStateDescriptor,
+    BroadcastState as BroadcastState,
+    ListState as ListState,
+    ListStateDescriptor as ListStateDescriptor,
+    MapState as MapState,
+    MapStateDescriptor as MapStateDescriptor,
+    OperatorStateStore as OperatorStateStore,
+    ReadOnlyBroadcastState as ReadOnlyBroadcastState,
+    ReducingState as ReducingState,
+    ReducingStateDescriptor as ReducingStateDescriptor,
+    StateDescriptor as StateDescriptor,
+    ValueState as ValueState,
+    ValueStateDescriptor as ValueStateDescriptor,
+)
+from tidegate.runtime.stream.broadcast import (
+    BroadcastConnectedStream as BroadcastConnectedStream,
+    BroadcastProcessFunction as BroadcastProcessFunction,
+    BroadcastStream as BroadcastStream,
+    KeyedBroadcastProcessFunction as KeyedBroadcastProcessFunction,
+)
+from tidegate.runtime.stream.checkpointed import CheckpointedFunction as CheckpointedFunction
 from tidegate.runtime.stream.datastream import (
     ConnectedStreams as ConnectedStreams,
     DataStream as DataStream,
@@ -10,6 +31,7 @@ from tidegate.runtime.stream.datastream import (
 )
 from tidegate.runtime.stream.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
 from tidegate.runtime.stream.functions import (
+    AggregateFunction as AggregateFunction,
     CoFlatMapFunction as CoFlatMapFunction,
     CoMapFunction as CoMapFunction,
     CoProcessFunction as CoProcessFunction,
@@ -28,6 +50,14 @@ from tidegate.runtime.stream.tags import OutputTag as OutputTag
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic as TimeCharacteristic
 
 __all__ = [
+    "AggregateFunction",
+    "AggregatingState",
+    "AggregatingStateDescriptor",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastState",
+    "BroadcastStream",
+    "CheckpointedFunction",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
@@ -37,15 +67,25 @@ __all__ = [
     "FilterFunction",
     "FlatMapFunction",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
+    "ListState",
+    "ListStateDescriptor",
     "MapFunction",
+    "MapState",
+    "MapStateDescriptor",
+    "OperatorStateStore",
     "OutputTag",
     "Partitioner",
     "ProcessFunction",
+    "ReadOnlyBroadcastState",
     "ReduceFunction",
+    "ReducingState",
+    "ReducingStateDescriptor",
     "RuntimeContext",
+    "StateDescriptor",
     "StreamExecutionEnvironment",
     "TimeCharacteristic",
     "ValueState",
