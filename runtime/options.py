@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, as_mapping, from_environ, from_toml, option
+from tidegate.runtime.given import Given
 
 __all__ = ["JobOptions", "Progress", "client_layers", "default_root", "set_command_line"]
 
@@ -72,6 +73,8 @@ class JobOptions:
     )
     faults: str = option("testing.faults", "", "crash points, for tests of recovery")
     faults_dir: str | None = option("testing.faults-dir", None, "where crash points leave their witness")
+    given: Given = field(default_factory=Given)
+    """Set by the program alone."""
 
     def __post_init__(self) -> None:
         for key, value in as_mapping(self).items():

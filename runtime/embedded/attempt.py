@@ -116,6 +116,7 @@ class Attempt:
             self._status.attempt_over()
 
     def _deploy(self) -> None:
+        self._status.attempt_begins()
         startup, program = self._startup, self._startup.program
         vertices, main_classes = pack_vertices(self._graph), pack_main_classes()
         self._cluster.deploy(
@@ -172,7 +173,7 @@ class Attempt:
                 if not self._undrained:
                     self._perform(self._coordinator.on(cp.Finish("finish")))
             case messages.Progress():
-                self._status.read(message.worker, message.read)
+                self._status.progress(message.worker, message.read, message.measured)
             case StopRequested():
                 self._status.become("stopping")
                 self._perform(self._coordinator.on(cp.Finish("stop")))
@@ -222,7 +223,7 @@ class Attempt:
             while True:
                 message = self._cluster.heard.get_nowait()
                 if isinstance(message, messages.Progress):
-                    self._status.read(message.worker, message.read)
+                    self._status.progress(message.worker, message.read, message.measured)
 
     def _trigger(self, action: cp.TriggerSources) -> None:
         self._status.note("triggered", f"checkpoint {action.checkpoint}")

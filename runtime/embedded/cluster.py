@@ -98,6 +98,7 @@ class ProcessCluster(Cluster):
         self._token = new_token().encode()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._controls: list[Connection] = []
+        self._listeners: list[threading.Thread] = []
 
     def deploy(self, deployments: Sequence[Deployment]) -> None:
         """Start the processes, wait until all listen, send each its part.
@@ -117,7 +118,7 @@ class ProcessCluster(Cluster):
                 ) from error
         for worker, control in enumerate(self._controls):
             control.send_bytes(pack(f"the part of worker {worker}", (deployments[worker], addresses)))
-            _thread(self._listen, worker, control)
+            self._listeners.append(_thread(self._listen, worker, control))
 
     def post(self, worker: int, message: Post | Shutdown) -> None:
         """Send a message; a worker that is gone is heard of through its connection."""
@@ -135,6 +136,9 @@ class ProcessCluster(Cluster):
         for process in self._processes:
             process.kill()
             process.wait()
+        # What workers said before they ended is still on its way.
+        for listener in self._listeners:
+            listener.join()
         for control in self._controls:
             control.close()
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -172,8 +176,10 @@ class ProcessCluster(Cluster):
         return f"pid {process.pid}, {how}"
 
 
-def _thread(target: Callable[..., None], *arguments: Any) -> None:
-    threading.Thread(target=target, args=arguments, daemon=True, name="tidegate-control").start()
+def _thread(target: Callable[..., None], *arguments: Any) -> threading.Thread:
+    thread = threading.Thread(target=target, args=arguments, daemon=True, name="tidegate-control")
+    thread.start()
+    return thread
 
 
 def _is_terminal_or_file(stream: TextIO) -> bool:

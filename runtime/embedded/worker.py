@@ -26,6 +26,7 @@ from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.event_loop import EventLoop
+from tidegate.runtime.operators.measures import Measures
 from tidegate.runtime.shipping import unpack
 from tidegate.runtime.task.exchange import Channel, ChannelId, Gate
 from tidegate.runtime.task.gate import GateRunner
@@ -59,6 +60,7 @@ class Worker:
         self._directory = Path(tempfile.mkdtemp(prefix="tidegate-state-"))
         self._background = ThreadPoolExecutor(1, thread_name_prefix="tidegate-background")
         self._requests = EventLoop()
+        self._measures = Measures()
         self._runners: dict[Subtask, SubtaskRunner] = {}
         self._receivers: dict[ChannelId, GateRunner] = {}
         self._local: dict[ChannelId, LocalChannel] = {}
@@ -186,13 +188,15 @@ class Worker:
             cache_entries=deployment.options.cache_entries,
             checkpoint=deployment.checkpoint,
             restored=deployment.restored.get(subtask, {}),
+            given=deployment.options.given,
+            measures=self._measures,
             requests=self._requests,
             wake=lambda: self._inbox.put(Wake()),
         )
 
     def _progress(self) -> Progress:
         read = sum(r.records for r in self._runners.values() if isinstance(r, SourceRunner))
-        return Progress(self._deployment.worker, read)
+        return Progress(self._deployment.worker, read, self._measures.measured())
 
     def _close(self) -> None:
         self._report(self._progress())

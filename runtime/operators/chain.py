@@ -179,6 +179,7 @@ class OperatorChain:
     def _open_operator(self, node: StreamNode) -> None:
         keyed = node.uid == self._vertex.head.uid and self._vertex.keyed is not None
         context = OperatorContext(
+            node.uid,
             node.name,
             self._env,
             partial(self._open_store, node.uid) if keyed else None,

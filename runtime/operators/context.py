@@ -21,23 +21,26 @@ from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.spi import Timer
 from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError
+from tidegate.ids import OperatorUid
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
 from tidegate.runtime.operators.operator_state import OperatorStates
+from tidegate.runtime.operators.surroundings import Surroundings
 
 __all__ = ["KeyedContext", "OperatorContext", "RecordContext"]
 
 
-class OperatorContext:
+class OperatorContext(Surroundings):
     """What every function can ask for in `open`, and what operators are opened with."""
 
     def __init__(
         self,
+        uid: OperatorUid,
         name: str,
         env: ChainEnvironment,
         open_store: Callable[[], KeyedStore] | None,
         restored: RestoredOperator,
     ) -> None:
-        self.env = env
+        super().__init__(uid, env)
         self.restored = restored
         """What the operator starts from."""
         self.states = OperatorStates(restored, env.subtask.index)

@@ -13,7 +13,9 @@ from tidegate.backends.spi import Backend, BackendContext, KeyedHandle
 from tidegate.clock import Clock
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.keys import KeyGroupRange
+from tidegate.runtime.given import Given
 from tidegate.runtime.operators.event_loop import EventLoop
+from tidegate.runtime.operators.measures import Measures
 from tidegate.twophase.spi import Committable
 
 __all__ = ["ChainEnvironment", "Dealt", "OperatorList", "OperatorReport", "RestoredOperator"]
@@ -75,6 +77,10 @@ class ChainEnvironment:
     checkpoint: CheckpointId | None = None
     """The checkpoint it was restored from."""
     restored: Mapping[OperatorUid, RestoredOperator] = field(default_factory=dict)
+    given: Given = field(default_factory=Given)
+    """What the program gives to all its functions."""
+    measures: Measures | None = None
+    """Collects what functions measure; None where nobody asks for it."""
     requests: EventLoop = field(default_factory=EventLoop)
     """Runs what user functions await."""
     wake: Callable[[], None] = lambda: None

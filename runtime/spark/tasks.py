@@ -96,6 +96,7 @@ class _Task:
             cache_entries=order.options.cache_entries,
             checkpoint=order.confirmed,
             restored=order.restored.get(subtask, {}),
+            given=order.options.given,
         )
 
     def report(self, order: Order, chain: OperatorChain) -> tuple[OperatorReport, ...]:

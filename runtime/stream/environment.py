@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from tidegate.runtime.launch import Launch, run_program, start_program
 from tidegate.runtime.options import JobOptions, client_layers
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.stream.datastream import DataStream, instance_of, positive
+from tidegate.runtime.stream.supplies import Supplies
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
 from tidegate.runtime.stream.watermarks import WatermarkStrategy, ingestion_time
 from tidegate.types import TypeInformation, Types
@@ -28,7 +30,7 @@ from tidegate.types import TypeInformation, Types
 __all__ = ["StreamExecutionEnvironment"]
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(Supplies):
     """Holds the steps of a program until `execute` runs them.
 
     Example:
@@ -38,7 +40,7 @@ class StreamExecutionEnvironment:
     """
 
     def __init__(self, configuration: Mapping[str, Any] | None = None) -> None:
-        self._settings: dict[str, Any] = dict(configuration or {})
+        super().__init__(dict(configuration or {}))
         self._sinks: list[Transformation] = []
         self._time = TimeCharacteristic.ProcessingTime
 
@@ -198,7 +200,7 @@ class StreamExecutionEnvironment:
         self, steps: tuple[Transformation, ...], job_name: str | None, root: str | None = None
     ) -> Launch:
         layers = (Layer("program", self._settings), *client_layers(os.environ, Path.cwd()))
-        options = load(JobOptions, *layers)
+        options = dataclasses.replace(load(JobOptions, *layers), given=self._given())
         return Launch(steps, job_name, options, script=_script(), root=root)
 
 

@@ -20,6 +20,7 @@ from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import ValueState
+from tidegate.runtime.stream.program_context import ProgramContext
 
 __all__ = [
     "AggregateFunction",
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 
-class RuntimeContext(Protocol):
+class RuntimeContext(ProgramContext, Protocol):
     """What a function knows about where it runs, and its state."""
 
     def get_index_of_this_subtask(self) -> int:
