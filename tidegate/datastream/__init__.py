@@ -1,5 +1,10 @@
 """Streams, functions and state, under the names PyFlink gives them in `pyflink.datastream`."""
 
+from tidegate.connectors.functions import (
+    ParallelSourceFunction as ParallelSourceFunction,
+    SinkFunction as SinkFunction,
+    SourceFunction as SourceFunction,
+)
 from tidegate.datastream.state import (
     AggregatingState as AggregatingState,
     AggregatingStateDescriptor as AggregatingStateDescriptor,
@@ -16,6 +21,23 @@ from tidegate.datastream.state import (
     ValueState as ValueState,
     ValueStateDescriptor as ValueStateDescriptor,
 )
+from tidegate.runtime.operators.window.assigner import (
+    MergingWindowAssigner as MergingWindowAssigner,
+    WindowAssigner as WindowAssigner,
+)
+from tidegate.runtime.operators.window.triggers import Trigger as Trigger, TriggerResult as TriggerResult
+from tidegate.runtime.operators.window.windows import (
+    CountWindow as CountWindow,
+    GlobalWindow as GlobalWindow,
+    TimeWindow as TimeWindow,
+    Window as Window,
+)
+from tidegate.runtime.stream.async_data_stream import (
+    AsyncDataStream as AsyncDataStream,
+    AsyncFunction as AsyncFunction,
+    AsyncRetryPredicate as AsyncRetryPredicate,
+    AsyncRetryStrategy as AsyncRetryStrategy,
+)
 from tidegate.runtime.stream.broadcast import (
     BroadcastConnectedStream as BroadcastConnectedStream,
     BroadcastProcessFunction as BroadcastProcessFunction,
@@ -30,6 +52,7 @@ from tidegate.runtime.stream.datastream import (
     KeyedStream as KeyedStream,
 )
 from tidegate.runtime.stream.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
+from tidegate.runtime.stream.execution_config import RuntimeExecutionMode as RuntimeExecutionMode
 from tidegate.runtime.stream.functions import (
     AggregateFunction as AggregateFunction,
     CoFlatMapFunction as CoFlatMapFunction,
@@ -45,27 +68,52 @@ from tidegate.runtime.stream.functions import (
     ProcessFunction as ProcessFunction,
     ReduceFunction as ReduceFunction,
     RuntimeContext as RuntimeContext,
+    TimerService as TimerService,
 )
 from tidegate.runtime.stream.tags import OutputTag as OutputTag
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic as TimeCharacteristic
+from tidegate.runtime.stream.windowed import (
+    AllWindowedStream as AllWindowedStream,
+    WindowedStream as WindowedStream,
+)
+from tidegate.runtime.stream.windows import (
+    AllWindowFunction as AllWindowFunction,
+    CoGroupFunction as CoGroupFunction,
+    FlatJoinFunction as FlatJoinFunction,
+    JoinFunction as JoinFunction,
+    ProcessAllWindowFunction as ProcessAllWindowFunction,
+    ProcessWindowFunction as ProcessWindowFunction,
+    WindowFunction as WindowFunction,
+)
 
 __all__ = [
     "AggregateFunction",
     "AggregatingState",
     "AggregatingStateDescriptor",
+    "AllWindowFunction",
+    "AllWindowedStream",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastState",
     "BroadcastStream",
     "CheckpointedFunction",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "ConnectedStreams",
+    "CountWindow",
     "DataStream",
     "DataStreamSink",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
+    "GlobalWindow",
+    "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -76,18 +124,33 @@ __all__ = [
     "MapFunction",
     "MapState",
     "MapStateDescriptor",
+    "MergingWindowAssigner",
     "OperatorStateStore",
     "OutputTag",
+    "ParallelSourceFunction",
     "Partitioner",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessWindowFunction",
     "ReadOnlyBroadcastState",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",
     "RuntimeContext",
+    "RuntimeExecutionMode",
+    "SinkFunction",
+    "SourceFunction",
     "StateDescriptor",
     "StreamExecutionEnvironment",
     "TimeCharacteristic",
+    "TimeWindow",
+    "TimerService",
+    "Trigger",
+    "TriggerResult",
     "ValueState",
     "ValueStateDescriptor",
+    "Window",
+    "WindowAssigner",
+    "WindowFunction",
+    "WindowedStream",
 ]
