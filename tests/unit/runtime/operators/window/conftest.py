@@ -15,7 +15,7 @@ from tidegate.backends.keyed.restore import restore
 from tidegate.backends.spi import BackendContext, KeyedHandle
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.clock import ManualClock
-from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, Subtask
+from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.keys import KeyGroupRange
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
@@ -84,7 +84,7 @@ class Bench:
 
     def _open(self) -> None:
         self.store = self._store()
-        context = OperatorContext("window", self._environment(), lambda: self.store, RestoredOperator())
+        context = OperatorContext(OperatorUid("window"), "window", self._environment(), lambda: self.store, RestoredOperator())
         self._windowing.open(context)
         self.operator = WindowOperator(self._windowing, context)
 
