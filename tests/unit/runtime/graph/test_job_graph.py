@@ -7,7 +7,7 @@ import pytest
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
-from tidegate.runtime.graph.transformations import Hash, Rebalance, Transformation
+from tidegate.runtime.graph.transformations import Forward, Hash, Input, Rebalance, Transformation
 
 Step = Callable[..., Transformation]
 
@@ -102,3 +102,29 @@ def test_a_chain_never_nests_deeper_than_python_allows(step: Step) -> None:
     nested = [[n for n in v.nodes.values() if n.kind == "flat_map"] for v in graph.vertices.values()]
     assert all(len(steps) <= 16 for steps in nested)
     assert len(nested) == 3
+
+
+@pytest.mark.parametrize(("second", "keyed"), [(Hash(abs), True), (Rebalance(), False), (None, False)])
+def test_a_union_is_keyed_only_if_all_of_it_is(
+    step: Step, second: Hash | Rebalance | None, keyed: bool
+) -> None:
+    inputs = (Input(step("source"), Hash(abs)), Input(step("source"), second))
+    union = Transformation("union", "union", None, inputs)
+
+    graph = chains(step("sink", step("map", union)))
+
+    assert (graph.vertices["map-1"].keyed is not None) is keyed
+    assert [edge.source for edge in graph.vertices["map-1"].inputs] == ["source-1", "source-2"]
+
+
+def test_how_a_union_is_dealt_beats_how_its_inputs_are(step: Step) -> None:
+    inner = Transformation(
+        "union", "inner", None, (Input(step("source"), Rebalance()), Input(step("source")))
+    )
+    outer = Transformation("union", "outer", None, (Input(inner), Input(step("source"))))
+
+    dealt = chains(step("sink", step("map", outer, partition=Hash(abs)))).vertices["map-1"].inputs
+    left_alone = chains(step("sink", step("map", outer))).vertices["map-1"].inputs
+
+    assert [edge.partition for edge in dealt] == [Hash(abs)] * 3
+    assert [edge.partition for edge in left_alone] == [Rebalance(), Forward(), Forward()]
