@@ -73,6 +73,10 @@ class StreamExecutionEnvironment(Supplies):
         self._settings["pipeline.operator-chaining.enabled"] = False
         return self
 
+    def is_chaining_enabled(self) -> bool:
+        """Whether steps may share a thread."""
+        return self._launch((), None).options.operator_chaining
+
     def enable_checkpointing(self, interval_ms: int) -> StreamExecutionEnvironment:
         """Take a checkpoint this often."""
         self._settings["execution.checkpointing.interval"] = positive("checkpoint interval", interval_ms)
@@ -116,6 +120,17 @@ class StreamExecutionEnvironment(Supplies):
         source = registry.load("tidegate.connectors", "functions.source")(source_func)
         stream = self.from_source(source, source_name=source_name, type_info=type_info)
         return stream if source.parallel else stream.set_parallelism(1)
+
+    def from_parallel_collection(
+        self, collection: Iterable[Any], type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """The same as `from_collection`, which deals its records to all subtasks already."""
+        return self.from_collection(collection, type_info)
+
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+        """A bounded stream of the lines of a file, or of all files of a directory."""
+        source = registry.load("tidegate.connectors", "files.source")(file_path, charset_name)
+        return self.from_source(source, source_name="text file", type_info=Types.STRING())
 
     def set_stream_time_characteristic(
         self, characteristic: TimeCharacteristic
