@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import runpy
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from tidegate.errors import ConfigError, JobFailedError, TidegateError, UserCodeError
 from tidegate.options import from_assignments
 from tidegate.runtime import options
+from tidegate.runtime.alias import aliased
 
 __all__ = ["add_program", "register", "run"]
 
@@ -28,6 +30,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def add_program(parser: argparse.ArgumentParser) -> None:
     """What every command takes that runs a program's file."""
     _add_settings(parser)
+    parser.add_argument(
+        "--compat", choices=["pyflink"], help="the program is written for PyFlink: its imports mean tidegate"
+    )
     parser.add_argument("job", help="the program's file; settings may follow it, too")
     parser.add_argument(
         "arguments",
@@ -60,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     sys.argv = [str(job), *own]
     sys.path.insert(0, str(job.resolve().parent))
     try:
-        runpy.run_path(str(job), run_name="__main__")
+        with aliased() if arguments.compat else contextlib.nullcontext():
+            runpy.run_path(str(job), run_name="__main__")
     except TidegateError as error:
         _show_user_failure(error)
         raise

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor,
@@ -191,6 +191,9 @@ class KeyedProcessFunction(Function, ABC):
         ...         yield ctx.get_current_key(), self.seen.value()
     """
 
+    Context: TypeAlias = ProcessContext
+    OnTimerContext: TypeAlias = OnTimerContext
+
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
         """Handle a record; return or yield what goes on, or None."""
@@ -201,6 +204,8 @@ class KeyedProcessFunction(Function, ABC):
 
 class ProcessFunction(Function, ABC):
     """Any computation without a key: it sees timestamps and time, and has side outputs."""
+
+    Context: TypeAlias = RecordTime
 
     @abstractmethod
     def process_element(self, value: Any, ctx: RecordTime) -> Iterable[Any] | None:
@@ -277,6 +282,8 @@ class CoFlatMapFunction(Function, ABC):
 class CoProcessFunction(Function, ABC):
     """Any computation over two streams without keys."""
 
+    Context: TypeAlias = RecordTime
+
     @abstractmethod
     def process_element1(self, value: Any, ctx: RecordTime) -> Iterable[Any] | None:
         """Handle a record of the first stream."""
@@ -288,6 +295,9 @@ class CoProcessFunction(Function, ABC):
 
 class KeyedCoProcessFunction(Function, ABC):
     """Any computation with state and timers per key over two streams with the same keys."""
+
+    Context: TypeAlias = ProcessContext
+    OnTimerContext: TypeAlias = OnTimerContext
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:

@@ -48,8 +48,8 @@ class Repeat(CoFlatMapFunction):
     def flat_map1(self, value: int) -> Iterator[int]:
         yield from [value] * value
 
-    def flat_map2(self, value: str) -> None:
-        return None
+    def flat_map2(self, value: str) -> list[int]:
+        return []
 
 
 class Match(KeyedCoProcessFunction):

@@ -199,14 +199,14 @@ def test_a_selector_that_is_no_function_is_refused() -> None:
         stream.key_by(abs).fold(0, 1)
 
 
-class Second(Delayed):
+class Second(BoundedOutOfOrdernessTimestampExtractor):
     def extract_timestamp(
         self, element: tuple[int, int], previous_element_timestamp: int | None = None
     ) -> int:
         return element[1]
 
 
-class First(Marked):
+class First(AssignerWithPunctuatedWatermarks):
     """Moves time at every record, so that every record is a batch."""
 
     def extract_timestamp(self, element: tuple[int, int], previous_element_timestamp: int) -> int:

@@ -67,7 +67,7 @@ def all_ways(
 def test_rescale_gives_each_of_two_senders_three_receivers_of_its_own(
     anywhere: StreamExecutionEnvironment,
 ) -> None:
-    deals = [DataStream.rescale, DataStream.rebalance, DataStream.shuffle]
+    deals: list[Deal] = [DataStream.rescale, DataStream.rebalance, DataStream.shuffle]
 
     rescaled, rebalanced, shuffled = all_ways(anywhere, deals, 2, 6, count=600)
 

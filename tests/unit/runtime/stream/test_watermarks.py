@@ -127,10 +127,13 @@ def test_an_assigner_that_is_no_function_is_refused() -> None:
 
 
 def test_an_assigner_sees_the_timestamp_a_record_has_or_the_lowest_there_is() -> None:
-    seen = []
-    operator = stamp(
-        WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda value, t: seen.append(t) or 1)  # type: ignore[func-returns-value] # it answers 1
-    )
+    seen: list[int] = []
+
+    def assign(value: str, timestamp: int) -> int:
+        seen.append(timestamp)
+        return 1
+
+    operator = stamp(WatermarkStrategy.no_watermarks().with_timestamp_assigner(assign))
 
     operator.calls[0].function("a", None)
     operator.calls[0].function("b", 77)

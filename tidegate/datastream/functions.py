@@ -1,0 +1,47 @@
+"""What users implement, under PyFlink's module name."""
+
+from tidegate.runtime.stream.async_data_stream import (
+    AsyncFunction as AsyncFunction,
+    AsyncRetryPredicate as AsyncRetryPredicate,
+    AsyncRetryStrategy as AsyncRetryStrategy,
+)
+from tidegate.runtime.stream.functions import (
+    AggregateFunction as AggregateFunction,
+    CoFlatMapFunction as CoFlatMapFunction,
+    CoMapFunction as CoMapFunction,
+    CoProcessFunction as CoProcessFunction,
+    FilterFunction as FilterFunction,
+    FlatMapFunction as FlatMapFunction,
+    Function as Function,
+    KeyedCoProcessFunction as KeyedCoProcessFunction,
+    KeyedProcessFunction as KeyedProcessFunction,
+    KeySelector as KeySelector,
+    MapFunction as MapFunction,
+    Partitioner as Partitioner,
+    ProcessFunction as ProcessFunction,
+    ReduceFunction as ReduceFunction,
+    RuntimeContext as RuntimeContext,
+    TimerService as TimerService,
+)
+
+__all__ = [
+    "AggregateFunction",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "KeySelector",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "MapFunction",
+    "Partitioner",
+    "ProcessFunction",
+    "ReduceFunction",
+    "RuntimeContext",
+    "TimerService",
+]
