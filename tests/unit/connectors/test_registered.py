@@ -6,7 +6,7 @@ import pytest
 
 from tidegate import registry
 from tidegate.connectors.collection import CollectionSource, CollectSink, read_collected
-from tidegate.connectors.files import FileSink
+from tidegate.connectors.files import FileSink, TextFileSource
 from tidegate.connectors.functions import FunctionSink, FunctionSource
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.connectors.print import PrintSink
@@ -22,6 +22,7 @@ from tidegate.connectors.socket import SocketTextSource
         ("generator.source", GeneratorSource),
         ("print.sink", PrintSink),
         ("files.sink", FileSink),
+        ("files.source", TextFileSource),
         ("functions.source", FunctionSource),
         ("functions.sink", FunctionSink),
         ("socket.source", SocketTextSource),
