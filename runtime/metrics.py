@@ -161,4 +161,4 @@ class MetricGroup:
                 f"metric {name!r} of {self._prefix} is a {type(known).__name__}; got {type(metric).__name__}; "
                 "use another name"
             )
-        return known  # type: ignore[return-value] # compared just above
+        return known
