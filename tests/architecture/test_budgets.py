@@ -41,7 +41,7 @@ LONG_EXPORTS: dict[str, str] = {
 }
 
 # Classes whose width is given: they carry the API of the PyFlink class of the same name.
-PYFLINK_CLASSES = frozenset({"DataStream", "StreamExecutionEnvironment", "Types"})
+PYFLINK_CLASSES = frozenset({"DataStream", "StreamExecutionEnvironment", "Types", "_Windowed"})
 
 FRAMEWORK_DECORATORS = {"rule", "initialize", "invariant", "fixture"}
 

@@ -36,7 +36,7 @@ class WindowOperator(Operator):
     def __init__(self, windowing: Windowing, context: OperatorContext) -> None:
         store = context.keyed_store("has windows")
         assigner = windowing.assigner
-        self.late_dropped = 0
+        self.late_dropped = context.get_metrics_group().counter("numLateRecordsDropped")
         self._windowing = windowing
         self._store = store
         self._codec = WindowCodec(assigner.get_window_serializer())
@@ -44,7 +44,13 @@ class WindowOperator(Operator):
         self._event_time = assigner.is_event_time()
         self._kept = open_kept(store, windowing.folding, windowing.evictor)
         self._homes: Any = store.value_state(_HOMES) if self._merging is not None else None
-        self._scope = Scope(context, store)
+        self._scope = scope = Scope(context, store)
+        self._register_end = (
+            scope.register_event_time_timer if self._event_time else scope.register_processing_time_timer
+        )
+        self._delete_end = (
+            scope.delete_event_time_timer if self._event_time else scope.delete_processing_time_timer
+        )
         self._call = evaluation(windowing.function)
         self._function_scope = FunctionScope(self._scope, context, merging=self._merging is not None)
         self._emitted: list[tuple[Any, int]] = []
@@ -93,18 +99,17 @@ class WindowOperator(Operator):
         self._scope.move(key, window, self._codec.encode(window))
         end = self._end_of(window)
         if end < MAX_WATERMARK:
-            self._scope.register(end, event_time=self._event_time)
+            self._register_end(end)
         self._act(self._windowing.trigger.on_element(value, timestamp, window, self._scope), key, home)
 
     def _on_timer(self, timer: Timer, *, event_time: bool) -> None:
-        self._scope.forget_registered()
         self._store.bind(timer.key)
         window = home = self._codec.decode(timer.namespace)
         if self._merging is not None:
             home = self._windows(self._merging).homes.get(window)
             if home is None:
                 return
-        self._scope.move(timer.key, window, timer.namespace)
+        self._scope.move(timer.key, window, timer.namespace, fired=True)
         trigger = self._windowing.trigger
         call = trigger.on_event_time if event_time else trigger.on_processing_time
         self._act(call(timer.time, window, self._scope), timer.key, home)
@@ -149,7 +154,7 @@ class WindowOperator(Operator):
         for window, namespace in zip(added.merged, namespaces, strict=True):
             scope.move(key, window, namespace)
             trigger.clear(window, scope)
-            scope.delete(self._end_of(window), event_time=self._event_time)
+            self._delete_end(self._end_of(window))
             if window != added.home and window not in added.folded:
                 self._store.delete_in(key, namespace)
 
@@ -189,7 +194,7 @@ class WindowOperator(Operator):
 
     def _drop(self, value: Any, timestamp: int) -> None:
         if self._windowing.late_tag is None:
-            self.late_dropped += 1
+            self.late_dropped.inc()
         else:
             self._emitted.append(((self._windowing.late_tag, value), timestamp))
 

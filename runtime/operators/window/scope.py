@@ -25,6 +25,7 @@ from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.spi import Timer, TimerQueue
 from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError
+from tidegate.runtime.metrics import MetricGroup
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.stream.windows import KeyedStateStore
 
@@ -45,26 +46,17 @@ class Scope:
         self._namespace = b""
         self._context = context
         self._states: dict[str, Any] = {}
-        self._timers = {True: _Registered(store.event_timers), False: _Registered(store.processing_timers)}
+        self._event_timers = _Registered(store.event_timers)
+        self._processing_timers = _Registered(store.processing_timers)
 
-    def move(self, key: Any, window: Any, namespace: bytes) -> None:
-        """Go to a window of a key."""
+    def move(self, key: Any, window: Any, namespace: bytes, *, fired: bool = False) -> None:
+        """Go to a window of a key; `fired` says that its timer was just taken out of a queue."""
+        if fired:
+            for timers in (self._event_timers, self._processing_timers):
+                timers.known.clear()
         self.key = key
         self.window = window
         self._namespace = namespace
-
-    def forget_registered(self) -> None:
-        """Timers were taken out of the queues, so what is registered must be looked up again."""
-        for timers in self._timers.values():
-            timers.known.clear()
-
-    def register(self, time: int, *, event_time: bool) -> None:
-        """Set a timer of the window."""
-        self._timers[event_time].register(time, self.key, self._namespace)
-
-    def delete(self, time: int, *, event_time: bool) -> None:
-        """Forget a timer of the window."""
-        self._timers[event_time].delete(time, self.key, self._namespace)
 
     def get_current_processing_time(self) -> int:
         """Milliseconds since the epoch."""
@@ -74,25 +66,29 @@ class Scope:
         """How far event time is."""
         return self.watermark
 
+    def get_metric_group(self) -> MetricGroup:
+        """Metrics of the step."""
+        return self._context.get_metrics_group()
+
     def get_runtime_context(self) -> OperatorContext:
         """State of the key."""
         return self._context
 
     def register_processing_time_timer(self, time: int) -> None:
         """Call the trigger when the clock reaches `time`."""
-        self.register(time, event_time=False)
+        self._processing_timers.register(time, self.key, self._namespace)
 
     def register_event_time_timer(self, time: int) -> None:
         """Call the trigger when the watermark reaches `time`."""
-        self.register(time, event_time=True)
+        self._event_timers.register(time, self.key, self._namespace)
 
     def delete_processing_time_timer(self, time: int) -> None:
         """Forget a processing-time timer."""
-        self.delete(time, event_time=False)
+        self._processing_timers.delete(time, self.key, self._namespace)
 
     def delete_event_time_timer(self, time: int) -> None:
         """Forget an event-time timer."""
-        self.delete(time, event_time=True)
+        self._event_timers.delete(time, self.key, self._namespace)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
         """State of the trigger in this window."""

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
 from tidegate.elements import MAX_WATERMARK
 from tidegate.errors import ConfigError
+from tidegate.runtime.metrics import MetricGroup
 from tidegate.runtime.stream.time import Duration, milliseconds
 
 __all__ = [
@@ -60,6 +61,10 @@ class TriggerResult(Enum):
 
 class TriggerTools(Protocol):
     """Time, timers and state of the window at hand."""
+
+    def get_metric_group(self) -> MetricGroup:
+        """Metrics of the step."""
+        ...
 
     def get_current_processing_time(self) -> int:
         """Milliseconds since the epoch."""

@@ -67,6 +67,12 @@ def pairs(env: Env, *items: Item) -> Any:
     return stream(env, *items).map(lambda item: item[:2]).set_parallelism(1).key_by(lambda pair: pair[0])
 
 
+def forbid_late(found: tuple[str, int, list[int]]) -> int:
+    _, start, values = found
+    assert values in ([1], [5])
+    return start
+
+
 def in_order(found: DataStream) -> list[Any]:
     return sorted(found.execute_and_collect())
 
@@ -189,10 +195,15 @@ def test_what_is_late_is_counted_in_again_or_goes_to_the_side(anywhere: Env, lat
     assert sorted(value for kind, value in found if kind == "late") == ([4] if lateness else [3, 4, 5])
 
 
-def test_late_data_without_a_side_output_is_dropped(anywhere: Env) -> None:
-    records = pairs(anywhere, ("k", 1, 1_000), 5_000, ("k", 3, 3_000))
+def test_late_data_without_a_side_output_is_dropped_and_counted(anywhere: Env) -> None:
+    records = pairs(anywhere, ("k", 1, 1_000), 5_000, ("k", 3, 3_000), ("k", 4, 4_000), ("k", 5, 6_000))
+    records.window(FIVE_SECONDS).apply(Listed()).uid("per-key").map(forbid_late).print()
 
-    assert in_order(records.window(FIVE_SECONDS).apply(Listed())) == [("k", 0, [1])]
+    metrics = anywhere.execute().metrics
+
+    dropped = [count for name, count in metrics.items() if name.endswith(".numLateRecordsDropped")]
+    assert sum(dropped) == 2
+    assert all(name.startswith("per-key.") for name in metrics if name.endswith("Dropped"))
 
 
 @pytest.mark.spec("002/AX-14")

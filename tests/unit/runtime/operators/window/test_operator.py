@@ -86,9 +86,9 @@ def test_what_comes_too_late_is_dropped_and_counted_or_goes_to_its_side_output(b
         one.watermark(5_000)
 
     assert dropping.put("a", at=3_000) == []
-    assert dropping.operator.late_dropped == 1
+    assert dropping.operator.late_dropped.get_count() == 1
     assert telling.put("a", at=3_000) == [((late, "a"), 3_000)]
-    assert telling.operator.late_dropped == 0
+    assert telling.operator.late_dropped.get_count() == 0
     assert telling.stored() == (0, 0)
 
 
