@@ -59,8 +59,11 @@ class ExecutionConfig:
         Raises:
             ConfigError: a name or value is no text.
         """
-        mapped = isinstance(global_job_parameters, Mapping)
-        given: Mapping[Any, Any] = global_job_parameters if mapped else global_job_parameters.to_map()
+        given: dict[Any, Any] = dict(
+            global_job_parameters
+            if isinstance(global_job_parameters, Mapping)
+            else global_job_parameters.to_map()
+        )
         for name, value in given.items():
             if not isinstance(name, str) or not isinstance(value, str):
                 raise ConfigError(f"job parameter {name!r} is {value!r}; expected texts")
