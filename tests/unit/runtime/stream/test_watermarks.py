@@ -387,3 +387,58 @@ def test_a_failing_assigner_is_blamed_on_its_step(anywhere: StreamExecutionEnvir
 def test_a_misuse_says_what_was_expected(mistake: Any, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         mistake(StreamExecutionEnvironment.get_execution_environment())
+
+
+class Complete(WatermarkGenerator):
+    """Of numbers that all come once, time is the last one up to which none is missing."""
+
+    asked = "record"
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def on_event(self, value: int, timestamp: int) -> None:
+        self.seen.add(timestamp)
+
+    def watermark(self) -> int | None:
+        complete = 0
+        while complete + 1 in self.seen:
+            complete += 1
+        return complete or None
+
+
+@pytest.mark.spec("003/EX-09")
+def test_unordered_numbers_are_grouped_by_the_watermarks_between_them(
+    anywhere: StreamExecutionEnvironment,
+) -> None:
+    strategy = WatermarkStrategy.for_generator(Complete).with_timestamp_assigner(Itself())
+    numbers = anywhere.from_source(CollectionSource([2, 3, 1, 5, 6, 4, 7]), strategy).set_parallelism(1)
+
+    told = in_order(numbers.rebalance().process(Tell()).set_parallelism(1))
+
+    groups: dict[int, list[int]] = {}
+    for value, _, mark in told:
+        groups.setdefault(mark, []).append(value)
+    assert [value for value, _, _ in told][:3] == [2, 3, 1]
+    assert told[3][2] == 3
+    assert [min(group) for group in groups.values()] == [1, 4, 7]
+
+
+@pytest.mark.spec("002/AX-29")
+def test_a_source_that_emits_watermark_5_fires_the_timer_at_5_downstream(
+    anywhere: StreamExecutionEnvironment,
+) -> None:
+    class AtItsTime(KeyedProcessFunction):
+        def process_element(self, value: int, ctx: Any) -> Iterator[tuple[str, int]]:
+            if value == 5:
+                ctx.timer_service().register_event_time_timer(5)
+            yield "record", value
+
+        def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[str, int]]:
+            yield "timer", ctx.timer_service().current_watermark()
+
+    source = anywhere.from_source(CollectionSource([5, 9]), by_record()).set_parallelism(1)
+
+    order = in_order(source.key_by(lambda v: 0).process(AtItsTime()).set_parallelism(1))
+
+    assert order == [("record", 5), ("timer", 5), ("record", 9)]
