@@ -78,6 +78,11 @@ class OperatorChain:
         for sink in self._sinks:
             sink.open()
 
+    @property
+    def stores(self) -> dict[OperatorUid, KeyedStore]:
+        """The keyed state of each operator that has some."""
+        return {uid: each.store for uid, each in self._operators.items() if each.store is not None}
+
     def process(self, batch: Batch, side: int = 0) -> None:
         """Pass every record through the whole chain; `side` is the input it came in on."""
         head = self._vertex.head.uid

@@ -50,6 +50,11 @@ class SubtaskRunner(ABC):
         self._committers: dict[str, Committer] = {}
         self._chain = OperatorChain(vertex, env, self)
 
+    @property
+    def chain(self) -> OperatorChain:
+        """The operators it runs."""
+        return self._chain
+
     def open(self) -> None:
         """Open the chain; called once before the first step."""
         self._chain.open()
