@@ -16,7 +16,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import Input, Transformation
@@ -29,6 +29,7 @@ from tidegate.runtime.operators.window.assigners import (
 )
 from tidegate.runtime.operators.window.evictors import CountEvictor, Evictor
 from tidegate.runtime.operators.window.folding import Aggregating, Folding, FromInitial, Reducing
+from tidegate.runtime.operators.window.output import OutputMode
 from tidegate.runtime.operators.window.triggers import CountTrigger, PurgingTrigger, Trigger
 from tidegate.runtime.operators.window.windowing import Windowing
 from tidegate.runtime.stream.aggregations import Aggregation
@@ -68,6 +69,7 @@ class _Windowed:
         self._evictor: Evictor | None = None
         self._lateness = 0
         self._late_tag: OutputTag | None = None
+        self._mode = OutputMode.UPDATE
 
     def trigger(self, trigger: Trigger) -> Self:
         """Fire when `trigger` says so, instead of when the assigner's own does."""
@@ -95,6 +97,18 @@ class _Windowed:
     def side_output_late_data(self, output_tag: OutputTag) -> Self:
         """Send what comes too late for its windows to a side output, instead of dropping and counting it."""
         self._late_tag = _given("side_output_late_data", output_tag, OutputTag)
+        return self
+
+    def output_mode(self, mode: OutputMode | Literal["update", "append", "complete"]) -> Self:
+        """What is emitted when windows fire again: `update`, which is the default, `append` or `complete`."""
+        try:
+            self._mode = OutputMode(mode)
+        except ValueError as error:
+            raise ConfigError(f"the output mode is {mode!r}; expected update, append or complete") from error
+        if self._mode is OutputMode.COMPLETE and isinstance(self._assigner, MergingWindowAssigner):
+            raise ConfigError(
+                "session windows have no complete output, because they merge; use update or append"
+            )
         return self
 
     def reduce(
@@ -183,7 +197,14 @@ class _Windowed:
 
         trigger = self._trigger or self._assigner.get_default_trigger(self._env)
         windowing = Windowing(
-            self._assigner, trigger, folding, function, self._evictor, self._lateness, self._late_tag
+            self._assigner,
+            trigger,
+            folding,
+            function,
+            self._evictor,
+            self._lateness,
+            self._late_tag,
+            self._mode,
         )
         step = Transformation("window", "window", windowing, (self._source,), output_type)
         step.label = windowing.label

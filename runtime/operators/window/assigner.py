@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 from typing import Any, Protocol, TypeAlias
 
 from tidegate.runtime.operators.window.triggers import Trigger
-from tidegate.runtime.operators.window.windows import TimeWindowSerializer, WindowSerializer
+from tidegate.runtime.operators.window.windows import Merger, TimeWindowSerializer, WindowSerializer
 from tidegate.runtime.stream.functions import RuntimeContext
 
-__all__ = ["AssignerTools", "Merger", "MergingWindowAssigner", "WindowAssigner"]
+__all__ = ["AssignerTools", "MergingWindowAssigner", "WindowAssigner"]
 
 
 class AssignerTools(Protocol):
@@ -45,14 +45,6 @@ class WindowAssigner(ABC):
     def get_window_serializer(self) -> WindowSerializer:
         """How its windows are written; of `TimeWindow` unless it says otherwise."""
         return TimeWindowSerializer()
-
-
-class Merger(Protocol):
-    """Takes groups of windows that become one."""
-
-    def merge(self, to_be_merged: Collection[Any], merge_result: Any) -> None:
-        """`to_be_merged` are replaced by `merge_result`."""
-        ...
 
 
 class MergingWindowAssigner(WindowAssigner):

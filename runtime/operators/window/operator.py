@@ -19,6 +19,7 @@ from tidegate.runtime.operators.window.assigner import MergingWindowAssigner
 from tidegate.runtime.operators.window.codec import WindowCodec
 from tidegate.runtime.operators.window.kept import open_kept
 from tidegate.runtime.operators.window.merging import Added, MergingWindows
+from tidegate.runtime.operators.window.output import rows_of
 from tidegate.runtime.operators.window.scope import FunctionScope, Scope
 from tidegate.runtime.operators.window.triggers import TriggerResult
 from tidegate.runtime.operators.window.windowing import Windowing, evaluation
@@ -53,6 +54,7 @@ class WindowOperator(Operator):
         )
         self._call = evaluation(windowing.function)
         self._function_scope = FunctionScope(self._scope, context, merging=self._merging is not None)
+        self._rows = rows_of(windowing.mode, store, self._codec)
         self._emitted: list[tuple[Any, int]] = []
         super().__init__((Call("emit", self._on_record, bind=store.bind),), store)
 
@@ -129,9 +131,8 @@ class WindowOperator(Operator):
     def _evaluate(self, elements: list[Any]) -> None:
         window = self._scope.window
         results = self._call(self._scope.key, window, self._function_scope, elements)
-        if results is not None:
-            time = window.max_timestamp()
-            self._emitted.extend((isolate(result), time) for result in results)
+        rows = self._rows(window, list(results or ()))
+        self._emitted.extend((isolate(value), time) for value, time in rows)
 
     def _merge(self, merging: MergingWindowAssigner, key: Any, assigned: Any) -> Added:
         windows = self._windows(merging)

@@ -17,11 +17,10 @@ from typing import Any
 from tidegate.errors import ConfigError, RecordError
 from tidegate.runtime.operators.window.assigner import (
     AssignerTools,
-    Merger,
     MergingWindowAssigner,
 )
 from tidegate.runtime.operators.window.triggers import EventTimeTrigger, ProcessingTimeTrigger, Trigger
-from tidegate.runtime.operators.window.windows import TimeWindow
+from tidegate.runtime.operators.window.windows import Merger, TimeWindow
 from tidegate.runtime.stream.time import Duration, milliseconds
 
 __all__ = [
@@ -47,13 +46,7 @@ GapExtractor = SessionWindowTimeGapExtractor | Callable[[Any], int]
 class _Sessions(MergingWindowAssigner):
     def merge_windows(self, windows: Iterable[TimeWindow], callback: Merger) -> None:
         """Those that overlap or touch become one."""
-        group: list[TimeWindow] = []
-        for window in sorted(windows):
-            if group and not _around(group).intersects(window):
-                _tell(group, callback)
-                group = []
-            group.append(window)
-        _tell(group, callback)
+        TimeWindow.merge_windows(windows, callback)
 
 
 class _EventTimeSessions(_Sessions):
@@ -92,7 +85,7 @@ class EventTimeSessionWindows(_EventTimeSessions):
         session_window_time_gap_extractor: GapExtractor,
     ) -> DynamicEventTimeSessionWindows:
         """Sessions whose records say how long to wait after them."""
-        return DynamicEventTimeSessionWindows(_extractor(session_window_time_gap_extractor))
+        return DynamicEventTimeSessionWindows.with_dynamic_gap(session_window_time_gap_extractor)
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From the record's timestamp on."""
@@ -115,7 +108,7 @@ class ProcessingTimeSessionWindows(_ProcessingTimeSessions):
         session_window_time_gap_extractor: GapExtractor,
     ) -> DynamicProcessingTimeSessionWindows:
         """Sessions whose records say how long to wait after them."""
-        return DynamicProcessingTimeSessionWindows(_extractor(session_window_time_gap_extractor))
+        return DynamicProcessingTimeSessionWindows.with_dynamic_gap(session_window_time_gap_extractor)
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From now on."""
@@ -129,6 +122,13 @@ class DynamicEventTimeSessionWindows(_EventTimeSessions):
 
     extract: Callable[[Any], int]
 
+    @staticmethod
+    def with_dynamic_gap(
+        session_window_time_gap_extractor: GapExtractor,
+    ) -> DynamicEventTimeSessionWindows:
+        """The assigner."""
+        return DynamicEventTimeSessionWindows(_extractor(session_window_time_gap_extractor))
+
     def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From the record's timestamp on."""
         return [TimeWindow(timestamp, timestamp + _gap(self.extract, element))]
@@ -139,6 +139,13 @@ class DynamicProcessingTimeSessionWindows(_ProcessingTimeSessions):
     """Sessions by the clock whose records say how long to wait after them."""
 
     extract: Callable[[Any], int]
+
+    @staticmethod
+    def with_dynamic_gap(
+        session_window_time_gap_extractor: GapExtractor,
+    ) -> DynamicProcessingTimeSessionWindows:
+        """The assigner."""
+        return DynamicProcessingTimeSessionWindows(_extractor(session_window_time_gap_extractor))
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From now on."""
@@ -162,12 +169,3 @@ def _gap(extract: Callable[[Any], int], element: Any) -> int:
             f"the session gap of record {element!r} is {gap!r}; expected milliseconds as int, at least 1"
         )
     return gap
-
-
-def _around(windows: list[TimeWindow]) -> TimeWindow:
-    return TimeWindow(windows[0].start, max(window.end for window in windows))
-
-
-def _tell(windows: list[TimeWindow], callback: Merger) -> None:
-    if len(windows) > 1:
-        callback.merge(windows, _around(windows))

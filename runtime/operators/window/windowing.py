@@ -10,6 +10,7 @@ from tidegate.runtime.graph.names import FunctionNames
 from tidegate.runtime.operators.window.assigner import WindowAssigner
 from tidegate.runtime.operators.window.evictors import Evictor
 from tidegate.runtime.operators.window.folding import Folding
+from tidegate.runtime.operators.window.output import OutputMode
 from tidegate.runtime.operators.window.triggers import Trigger
 from tidegate.runtime.stream.functions import Function, RuntimeContext
 from tidegate.runtime.stream.tags import OutputTag
@@ -42,6 +43,7 @@ class Windowing(Function):
     evictor: Evictor | None = None
     lateness: int = 0
     late_tag: OutputTag | None = None
+    mode: OutputMode = OutputMode.UPDATE
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the user's functions."""

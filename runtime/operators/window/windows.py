@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tidegate.elements import MAX_WATERMARK
 
@@ -21,6 +22,7 @@ __all__ = [
     "CountWindowSerializer",
     "GlobalWindow",
     "GlobalWindowSerializer",
+    "Merger",
     "TimeWindow",
     "TimeWindowSerializer",
     "Window",
@@ -29,6 +31,14 @@ __all__ = [
 
 _LONG: Final = struct.Struct(">q")
 _TWO_LONGS: Final = struct.Struct(">qq")
+
+
+class Merger(Protocol):
+    """Takes groups of windows that become one."""
+
+    def merge(self, to_be_merged: Collection[Any], merge_result: Any) -> None:
+        """`to_be_merged` are replaced by `merge_result`."""
+        ...
 
 
 class Window(ABC):
@@ -62,6 +72,22 @@ class TimeWindow(Window):
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
         """Start of the window of `window_size` that `timestamp` falls into, also before 1970."""
         return timestamp - (timestamp - offset) % window_size
+
+    @staticmethod
+    def merge_windows(windows: Iterable[TimeWindow], callback: Merger) -> None:
+        """Tell `callback` which of them overlap or touch, and the window around each such group."""
+        groups: list[list[TimeWindow]] = []
+        around: list[TimeWindow] = []
+        for window in sorted(windows):
+            if around and around[-1].intersects(window):
+                groups[-1].append(window)
+                around[-1] = around[-1].cover(window)
+            else:
+                groups.append([window])
+                around.append(window)
+        for group, merged in zip(groups, around, strict=True):
+            if len(group) > 1:
+                callback.merge(group, merged)
 
 
 @dataclass(frozen=True)

@@ -342,6 +342,27 @@ def test_aggregations_that_keep_a_whole_record(anywhere: Env) -> None:
     assert in_order(windows().max_by(1)) == [("k", 3, 2)]
 
 
+@pytest.mark.spec("001/EX-05")
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("update", [(0, 1), (5_000, 2), (0, 2)]),
+        ("append", [(0, 1), (5_000, 2)]),
+        ("complete", [(0, 1), (0, 1), (5_000, 2), (0, 2), (5_000, 2)]),
+    ],
+)
+def test_windows_that_fire_again_emit_what_their_output_mode_says(
+    anywhere: Env, mode: Any, expected: list[tuple[int, int]]
+) -> None:
+    records = stream(
+        anywhere, ("k", 1, 1_000), 5_000, ("k", 1, 6_000), ("k", 1, 7_000), 10_000, ("k", 1, 2_000), 30_000
+    )
+    windows = records.key_by(lambda item: item[0]).window(FIVE_SECONDS).allowed_lateness(seconds(10))
+
+    counted = windows.output_mode(mode).apply(lambda key, window, items: [(window.start, len(items))])
+    assert list(counted.execute_and_collect()) == expected
+
+
 @pytest.fixture
 def windows() -> Any:
     env = Env.get_execution_environment({"execution.target": "inline", "pipeline.progress": "off"})
@@ -362,6 +383,8 @@ def test_fold_over_sessions_is_refused(windows: Any) -> None:
         (lambda w: w.evictor(5), "evictor takes a Evictor; got int"),
         (lambda w: w.allowed_lateness(-1), "the allowed lateness is -1; expected milliseconds, at least 0"),
         (lambda w: w.side_output_late_data("late"), "side_output_late_data takes a OutputTag; got str"),
+        (lambda w: w.output_mode("all"), "the output mode is 'all'; expected update, append or complete"),
+        (lambda w: w.output_mode("complete"), "session windows have no complete output, because they merge"),
         (lambda w: w.reduce(5), "reduce takes a function of two records; got int"),
         (lambda w: w.aggregate(max), "aggregate takes a AggregateFunction; got builtin_function_or_method"),
         (
