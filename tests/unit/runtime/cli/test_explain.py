@@ -10,7 +10,6 @@ import pytest
 
 from tidegate.runtime.cli.main import main
 
-ROOT = Path(__file__).resolve().parents[4]
 PROGRAM = """
 import sys
 from tidegate.datastream import StreamExecutionEnvironment
@@ -88,16 +87,3 @@ def test_a_program_that_cannot_start_is_refused(
     assert main(["explain", job]) == 2
 
     assert "needs equal parallelism; use rebalance()" in capsys.readouterr().err
-
-
-def test_the_page_shows_what_is_printed_and_drawn_today(
-    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    example = str(ROOT / "examples" / "socket_word_count.py")
-    program = ["-D", "parallelism.default=2", example, "--", "--port", "9000"]
-
-    assert main(["explain", *program]) == 0
-    assert capsys.readouterr().out in (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
-
-    assert main(["explain", "--svg", "plan.svg", *program]) == 0
-    assert (tmp_path / "plan.svg").read_bytes() == (ROOT / "docs" / "explain.svg").read_bytes()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,25 +67,6 @@ def test_word_count_is_five_tasks_and_counts_right(anywhere: StreamExecutionEnvi
     anywhere._sinks.clear()
     newest = dict(sorted(counts.execute_and_collect()))
     assert newest == {"to": 20, "be": 20, "or": 10, "not": 10}
-
-
-@pytest.mark.spec("004/AX-002")
-@pytest.mark.parametrize("target", ["inline", "embedded"])
-def test_word_count_is_written_in_five_steps(
-    target: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    env = StreamExecutionEnvironment.get_execution_environment(
-        {"execution.target": target, "pipeline.progress": "off", "state.checkpoints.dir": str(tmp_path)}
-    )
-    words = env.from_collection(["to be", "or not", "to be"]).set_parallelism(1)
-    pairs = words.flat_map(str.split).map(lambda word: (word, 1))
-    pairs.key_by(lambda pair: pair[0]).sum(1).set_parallelism(1).print().set_parallelism(1)
-    assert capsys.readouterr().out == ""
-    env.execute("word count")
-
-    assert Counter(capsys.readouterr().out.splitlines()) == Counter(
-        ["('to', 1)", "('to', 2)", "('be', 1)", "('be', 2)", "('or', 1)", "('not', 1)"]
-    )
 
 
 @pytest.mark.spec("000/EX-28", "002/AX-01")
