@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from tidegate import registry
@@ -28,6 +29,7 @@ from tidegate.runtime.operators.window.assigner import WindowAssigner
 from tidegate.runtime.operators.window.assigners import GlobalWindows
 from tidegate.runtime.stream.aggregations import Aggregation, Projection
 from tidegate.runtime.stream.broadcast import BroadcastConnectedStream, BroadcastStream
+from tidegate.runtime.stream.collected import CloseableIterator
 from tidegate.runtime.stream.functions import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -53,8 +55,6 @@ from tidegate.runtime.stream.windowed import AllWindowedStream, WindowedStream, 
 from tidegate.types import TypeInformation, result_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tidegate.runtime.stream.environment import StreamExecutionEnvironment
 
 __all__ = ["ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream"]
@@ -286,15 +286,34 @@ class DataStream(_Step):
         """Call a `SinkFunction` with each record, at least once."""
         return self.sink_to(registry.load("tidegate.connectors", "functions.sink")(sink_func))
 
-    def print(self, prefix: str = "") -> DataStreamSink:
+    def print(self, sink_identifier: str = "") -> DataStreamSink:
         """Write the records to standard output."""
-        printed = self.sink_to(registry.load("tidegate.connectors", "print.sink")(prefix)).name("print")
+        printed = self.sink_to(registry.load("tidegate.connectors", "print.sink")(sink_identifier)).name(
+            "print"
+        )
         printed._transformation.label = "Print to Std. Out"
         return printed
 
-    def execute_and_collect(self, job_name: str | None = None) -> Iterator[Any]:
-        """Run the program and iterate over the records of this stream, each once, in no particular order."""
-        return self._env.collect(self, job_name)
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Run the program and iterate over the records of this stream, each once, in no particular order.
+
+        With a limit, the answer is a list of at most so many.
+        """
+        with_all = CloseableIterator(self._env.collect(self, job_execution_name))
+        if limit is None:
+            return with_all
+        with with_all as records:
+            return list(islice(records, positive("limit", limit)))
 
     def __init__(
         self,

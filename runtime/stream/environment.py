@@ -6,7 +6,7 @@ import dataclasses
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +77,9 @@ class StreamExecutionEnvironment(Supplies):
         """Whether steps may share a thread."""
         return self._launch((), None).options.operator_chaining
 
-    def enable_checkpointing(self, interval_ms: int) -> StreamExecutionEnvironment:
+    def enable_checkpointing(self, interval: int) -> StreamExecutionEnvironment:
         """Take a checkpoint this often."""
-        self._settings["execution.checkpointing.interval"] = positive("checkpoint interval", interval_ms)
+        self._settings["execution.checkpointing.interval"] = positive("checkpoint interval", interval)
         return self
 
     def from_collection(
@@ -197,7 +197,7 @@ class StreamExecutionEnvironment(Supplies):
             Path(svg).write_text(picture(program), encoding="utf-8")
         return text(program) + (f"\n{loops(program)}" if code else "")
 
-    def collect(self, stream: DataStream, job_name: str | None = None) -> Iterator[Any]:
+    def collect(self, stream: DataStream, job_name: str | None = None) -> Generator[Any]:
         """Run the program and iterate over the records of one of its streams."""
         sink, read = (
             registry.load("tidegate.connectors", "collection.sink"),

@@ -101,7 +101,12 @@ class WatermarkStrategy:
             )
         return replace(self, idle_after_ms=idle_timeout.to_milliseconds())
 
-    def with_watermark_alignment(self, *group: Any) -> NoReturn:
+    def with_watermark_alignment(
+        self,
+        watermark_group: str,
+        max_allowed_watermark_drift: Duration,
+        update_interval: Duration | None = None,
+    ) -> NoReturn:
         """Refused: sources are not slowed down for each other's event time."""
         raise ConfigError(
             "watermark alignment is not supported: nothing here pauses the reader of a split for another one's event "

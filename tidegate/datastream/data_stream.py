@@ -1,5 +1,6 @@
 """Streams, under PyFlink's module name."""
 
+from tidegate.runtime.stream.collected import CloseableIterator as CloseableIterator
 from tidegate.runtime.stream.datastream import (
     ConnectedStreams as ConnectedStreams,
     DataStream as DataStream,
@@ -7,4 +8,4 @@ from tidegate.runtime.stream.datastream import (
     KeyedStream as KeyedStream,
 )
 
-__all__ = ["ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream"]
+__all__ = ["CloseableIterator", "ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream"]
