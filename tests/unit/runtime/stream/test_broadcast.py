@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -25,42 +25,35 @@ from tidegate.errors import ConfigError, TidegateError
 from tidegate.testing.harness import Harness
 from tidegate.types import Types
 
+Item: TypeAlias = tuple[str, str, str]
+"""Colour, shape, name."""
+Rule: TypeAlias = tuple[str, str, str]
+"""Name, first shape, second shape."""
 
-class Item(NamedTuple):
-    colour: str
-    shape: str
-    name: str
-
-
-class Rule(NamedTuple):
-    name: str
-    first: str
-    second: str
-
-
-RULES = MapStateDescriptor("RulesBroadcastState", Types.STRING(), Types.of(Rule))
+RULES = MapStateDescriptor("RulesBroadcastState", Types.STRING(), Types.of(tuple[str, str, str]))
 
 
 class Match(KeyedBroadcastProcessFunction):
     """The example as printed: what matched stays, so the next second shape matches it again."""
 
-    items = state.Map(str, list[Item])
+    items = state.Map(str, list[tuple[str, str, str]])
 
     def process_broadcast_element(self, value: Rule, ctx: Any) -> None:
-        ctx.get_broadcast_state(RULES).put(value.name, value)
+        ctx.get_broadcast_state(RULES).put(value[0], value)
 
     def process_element(self, value: Item, ctx: Any) -> Iterator[str]:
-        for name, rule in ctx.get_broadcast_state(RULES).items():
-            stored = self.items.get(name) or []
-            if value.shape == rule.second and stored:
+        _, shape, name = value
+        for rule, first, second in ctx.get_broadcast_state(RULES).values():
+            stored = self.items.get(rule) or []
+            if shape == second and stored:
                 for item in stored:
-                    yield f"MATCH: {item.name} - {value.name}"
-            if value.shape == rule.first:
+                    yield f"MATCH: {item[2]} - {name}"
+            if shape == first:
                 stored.append(value)
             if stored:
-                self.items.put(name, stored)
+                self.items.put(rule, stored)
             else:
-                self.items.remove(name)
+                self.items.remove(rule)
 
 
 class Marked(Match):
@@ -77,17 +70,17 @@ class Marked(Match):
         self.mark.touch()
 
 
-RULE = Rule("r1", "square", "triangle")
+RULE = ("r1", "square", "triangle")
 ITEMS = [
-    Item("red", "square", "s1"),
-    Item("red", "triangle", "t1"),
-    Item("blue", "triangle", "t9"),
-    Item("red", "triangle", "t2"),
+    ("red", "square", "s1"),
+    ("red", "triangle", "t1"),
+    ("blue", "triangle", "t9"),
+    ("red", "triangle", "t2"),
 ]
 
 
 def colour(item: Item) -> str:
-    return item.colour
+    return item[0]
 
 
 def matched(items: Any, rules: Any) -> Any:
@@ -121,7 +114,7 @@ def test_shapes_of_one_colour_match_by_a_rule(tmp_path: Path, target: str, paral
     env = StreamExecutionEnvironment.get_execution_environment(
         {"execution.target": target, "pipeline.progress": "off", "parallelism.default": parallelism}
     )
-    rules = env.from_collection(["r1"]).map(lambda name: Rule(name, "square", "triangle")).broadcast(RULES)
+    rules = env.from_collection([RULE]).broadcast(RULES)
     items = env.add_source(AfterTheRule(tmp_path, parallelism)).set_parallelism(1)
 
     found = items.key_by(colour).connect(rules).process(Marked(tmp_path)).execute_and_collect()
@@ -133,7 +126,7 @@ def test_shapes_of_one_colour_match_by_a_rule(tmp_path: Path, target: str, paral
 @pytest.mark.parametrize("parallelism", [1, 3])
 def test_an_item_before_the_rule_is_not_stored(parallelism: int) -> None:
     with Harness(matched, parallelism=parallelism) as harness:
-        harness.push(Item("red", "square", "s0"))
+        harness.push(("red", "square", "s0"))
         harness.push(RULE, input=1)
         harness.push(ITEMS[1])
         assert harness.take() == []
@@ -150,12 +143,12 @@ def test_each_subtask_has_the_whole_map_after_a_restore(parallelism: int, backen
         for item in ITEMS[:2]:
             before.push(item)
         taken = before.snapshot()
-        before.push(Rule("r2", "triangle", "triangle"), input=1)
+        before.push(("r2", "triangle", "triangle"), input=1)
     with Harness(matched, parallelism=parallelism, backend=backend, restored=taken) as after:
         after.push(ITEMS[3])
         for number in range(8):
-            after.push(Item(f"c{number}", "square", "s"))
-            after.push(Item(f"c{number}", "triangle", "t"))
+            after.push((f"c{number}", "square", "s"))
+            after.push((f"c{number}", "triangle", "t"))
         assert after.take() == ["MATCH: s1 - t2"] + ["MATCH: s - t"] * 8
 
 
