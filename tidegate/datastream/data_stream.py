@@ -7,5 +7,17 @@ from tidegate.runtime.stream.datastream import (
     DataStreamSink as DataStreamSink,
     KeyedStream as KeyedStream,
 )
+from tidegate.runtime.stream.windowed import (
+    AllWindowedStream as AllWindowedStream,
+    WindowedStream as WindowedStream,
+)
 
-__all__ = ["CloseableIterator", "ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream"]
+__all__ = [
+    "AllWindowedStream",
+    "CloseableIterator",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+    "WindowedStream",
+]

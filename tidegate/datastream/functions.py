@@ -23,9 +23,16 @@ from tidegate.runtime.stream.functions import (
     RuntimeContext as RuntimeContext,
     TimerService as TimerService,
 )
+from tidegate.runtime.stream.windows import (
+    AllWindowFunction as AllWindowFunction,
+    ProcessAllWindowFunction as ProcessAllWindowFunction,
+    ProcessWindowFunction as ProcessWindowFunction,
+    WindowFunction as WindowFunction,
+)
 
 __all__ = [
     "AggregateFunction",
+    "AllWindowFunction",
     "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
@@ -40,8 +47,11 @@ __all__ = [
     "KeyedProcessFunction",
     "MapFunction",
     "Partitioner",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
     "TimerService",
+    "WindowFunction",
 ]

@@ -84,7 +84,9 @@ class Bench:
 
     def _open(self) -> None:
         self.store = self._store()
-        context = OperatorContext(OperatorUid("window"), "window", self._environment(), lambda: self.store, RestoredOperator())
+        context = OperatorContext(
+            OperatorUid("window"), "window", self._environment(), lambda: self.store, RestoredOperator()
+        )
         self._windowing.open(context)
         self.operator = WindowOperator(self._windowing, context)
 
