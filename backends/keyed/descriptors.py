@@ -56,7 +56,8 @@ class StateDescriptor(ABC):
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
+        given: object = self.name
+        if not isinstance(given, str) or not given:
             raise ConfigError(f"a state needs a name; got {self.name!r}; expected a text that is not empty")
 
     @property

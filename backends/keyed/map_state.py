@@ -57,7 +57,7 @@ class MapState(Generic[K, V]):
         content = self.content(row)
         found = content.get(self._canonical(key))
         self._mark(row, content)
-        return None if found is _GONE else found  # type: ignore[return-value] # what the codec gave
+        return None if found is _GONE else found
 
     def put(self, key: K, value: V) -> None:
         """Store a value under a map key. A mutable value is copied: later changes to the argument do not count.

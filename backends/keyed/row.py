@@ -161,8 +161,8 @@ class ValueState(Generic[T]):
 
     def value(self) -> T:
         """The value of the key, the descriptor's default if there is none."""
-        value = self._cursor.row.values[self._slot]
-        return value if type(value) is self._usual else self._read(value)
+        value: Any = self._cursor.row.values[self._slot]
+        return value if type(value) is self._usual else self._read(value)  # type: ignore[return-value] # what the codec gave
 
     def update(self, value: T | None) -> None:
         """Store a value; None clears. A mutable value is copied: later changes to the argument do not count.

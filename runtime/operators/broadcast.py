@@ -101,7 +101,8 @@ class _Broadcast(Operator):
 
     def __init__(self, step: BroadcastStep, states: _States, now_ms: Callable[[], int]) -> None:
         self._contexts = (_ReadingContext(states, now_ms), _WritingContext(states, now_ms))
-        handlers = (step.function.process_element, step.function.process_broadcast_element)
+        function: Any = step.function
+        handlers = (function.process_element, function.process_broadcast_element)
         super().__init__(
             tuple(
                 Call("process", handler, context)

@@ -28,6 +28,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
 
@@ -373,4 +374,4 @@ def _output(side_output: OutputTag | None) -> str:
 
 
 def _times(batch: Batch) -> Iterator[int | None]:
-    return iter(batch.timestamps or [None] * len(batch))
+    return iter(batch.timestamps) if batch.timestamps is not None else repeat(None, len(batch))
