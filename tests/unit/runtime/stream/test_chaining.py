@@ -52,7 +52,6 @@ def word_count(env: StreamExecutionEnvironment) -> DataStream:
     return source.flat_map(lambda word: [(word, 1)]).key_by(lambda pair: pair[0]).sum(1)
 
 
-@pytest.mark.spec("000/EX-04")
 def test_word_count_is_five_tasks_and_counts_right(anywhere: StreamExecutionEnvironment) -> None:
     anywhere.set_parallelism(2)
     counts = word_count(anywhere)
@@ -69,7 +68,6 @@ def test_word_count_is_five_tasks_and_counts_right(anywhere: StreamExecutionEnvi
     assert newest == {"to": 20, "be": 20, "or": 10, "not": 10}
 
 
-@pytest.mark.spec("000/EX-28", "002/AX-01")
 def test_source_and_map_keyed_step_and_sink_are_five_tasks(anywhere: StreamExecutionEnvironment) -> None:
     def program(env: StreamExecutionEnvironment) -> DataStream:
         env.set_parallelism(2)
