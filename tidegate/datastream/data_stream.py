@@ -1,5 +1,9 @@
 """Streams, under PyFlink's module name."""
 
+from tidegate.runtime.stream.broadcast import (
+    BroadcastConnectedStream as BroadcastConnectedStream,
+    BroadcastStream as BroadcastStream,
+)
 from tidegate.runtime.stream.collected import CloseableIterator as CloseableIterator
 from tidegate.runtime.stream.datastream import (
     ConnectedStreams as ConnectedStreams,
@@ -14,6 +18,8 @@ from tidegate.runtime.stream.windowed import (
 
 __all__ = [
     "AllWindowedStream",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
     "CloseableIterator",
     "ConnectedStreams",
     "DataStream",

@@ -1,9 +1,15 @@
 """What users implement, under PyFlink's module name."""
 
+from tidegate.connectors.functions.sink import SinkFunction as SinkFunction
+from tidegate.connectors.functions.source import SourceFunction as SourceFunction
 from tidegate.runtime.stream.async_data_stream import (
     AsyncFunction as AsyncFunction,
     AsyncRetryPredicate as AsyncRetryPredicate,
     AsyncRetryStrategy as AsyncRetryStrategy,
+)
+from tidegate.runtime.stream.broadcast import (
+    BroadcastProcessFunction as BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction as KeyedBroadcastProcessFunction,
 )
 from tidegate.runtime.stream.functions import (
     AggregateFunction as AggregateFunction,
@@ -36,6 +42,7 @@ __all__ = [
     "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
+    "BroadcastProcessFunction",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
@@ -43,6 +50,7 @@ __all__ = [
     "FlatMapFunction",
     "Function",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "MapFunction",
@@ -52,6 +60,8 @@ __all__ = [
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
+    "SinkFunction",
+    "SourceFunction",
     "TimerService",
     "WindowFunction",
 ]
