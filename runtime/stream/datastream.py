@@ -82,6 +82,14 @@ class _Step:
         self._transformation.label = None
         return self
 
+    def get_name(self) -> str:
+        """What the step is called."""
+        return self._transformation.name
+
+    def force_non_parallel(self) -> Self:
+        """Run the step in one subtask."""
+        return self.set_parallelism(1)
+
     def set_parallelism(self, parallelism: int) -> Self:
         """Run the step in this many subtasks; stronger than every other setting."""
         self._operator("set_parallelism").parallelism = positive("parallelism", parallelism)
@@ -127,6 +135,14 @@ class DataStream(_Step):
         >>> sorted(stream.execute_and_collect())
         [20, 30]
     """
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Where the program started."""
+        return self._env
+
+    def get_type(self) -> TypeInformation | None:
+        """The type of the records, None if it is not known."""
+        return self._transformation.output_type
 
     def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Replace each record by the result of `func`."""
