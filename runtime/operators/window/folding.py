@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from tidegate.errors import InternalError
@@ -52,15 +53,19 @@ class Reducing(Folding):
 
     def add(self, stored: Any, value: Any) -> Any:
         """What is stored once a record came in."""
-        return value if stored is None else as_callable(self.function)(stored, value)
+        return value if stored is None else self._combine(stored, value)
 
     def merge(self, first: Any, second: Any) -> Any:
         """What is stored of two windows that became one."""
-        return as_callable(self.function)(first, second)
+        return self._combine(first, second)
 
     def result(self, stored: Any) -> Any:
         """The value."""
         return stored
+
+    @cached_property
+    def _combine(self) -> Callable[[Any, Any], Any]:
+        return as_callable(self.function)
 
 
 @dataclass(frozen=True)
