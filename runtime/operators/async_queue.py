@@ -121,7 +121,7 @@ class UnorderedQueue:
         """Put a record into the last set, or a mark and a new set behind it."""
         if isinstance(entry, Request):
             last = self._sets[-1]
-            assert isinstance(last, dict), "a set follows every mark"
+            assert isinstance(last, dict)  # a set follows every mark
             last[id(entry)] = entry
             self._requests += 1
         else:
@@ -153,8 +153,8 @@ class UnorderedQueue:
         while len(self._sets) > 1 and not self._sets[0]:
             self._sets.popleft()
             mark, following = self._sets.popleft(), self._sets[0]
-            assert isinstance(mark, Mark), "a mark follows every set but the last"
-            assert isinstance(following, dict), "a set follows every mark"
+            assert isinstance(mark, Mark)  # a mark follows every set but the last
+            assert isinstance(following, dict)  # a set follows every mark
             self._done.append(mark)
             for request in [each for each in following.values() if each.results is not None]:
                 self._done.append(following.pop(id(request)))

@@ -35,7 +35,9 @@ EXCEPTIONS_CAP = 10
 # An exception names what exceeds the cap and why it may.
 LONG_MODULES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
-WIDE_CLASSES: dict[str, str] = {}
+WIDE_CLASSES: dict[str, str] = {
+    "runtime/operators/chain.py:OperatorChain": "all that a subtask asks of its chain: records, both times, answers, cuts",
+}
 LONG_EXPORTS: dict[str, str] = {
     "tidegate/datastream/__init__.py": "PyFlink programs import all of these names from `pyflink.datastream`",
 }
