@@ -77,7 +77,16 @@ class Declared(ABC, Generic[H]):
 class Value(Declared[ValueState[T]]):
     """One value per key; `default` is what it is while nothing is stored."""
 
-    def __init__(self, type: type[T] | TypeInformation | None = None, default: T | None = None) -> None:
+    @overload
+    def __init__(self, type: type[T], default: T) -> None: ...
+
+    @overload
+    def __init__(self: Value[T | None], type: type[T]) -> None: ...
+
+    @overload
+    def __init__(self: Value[Any], type: TypeInformation | None = None, default: Any = None) -> None: ...
+
+    def __init__(self, type: Any = None, default: Any = None) -> None:
         self._type = _information(type)
         self._default = default
 

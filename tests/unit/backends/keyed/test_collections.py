@@ -141,11 +141,12 @@ def test_a_map_can_change_while_it_is_read(open_store: Open) -> None:
 
 def test_values_of_the_wrong_type_are_refused_at_once(open_store: Open) -> None:
     store = open_store()
-    for refuse in (
+    refusals: tuple[Callable[[], None], ...] = (
         lambda: bound(store, TABLE).put("x", "text"),
         lambda: bound(store, NUMBERS).add("text"),
         lambda: bound(store, ReducingStateDescriptor("most", max, Types.LONG())).add("text"),
-    ):
+    )
+    for refuse in refusals:
         with pytest.raises(RecordError, match="declared type") as caught:
             refuse()
         assert "of key 'a'" in caught.value.__notes__[-1]

@@ -143,14 +143,15 @@ def test_every_kind_of_state_is_restored_at_another_parallelism(backend: str) ->
 
 def test_elements_and_entries_changed_in_place_count(backend: str) -> None:
     class Grow(KeyedProcessFunction):
-        table = state.Map(str)
-        rows = state.List()
+        table: state.Map[str, Any] = state.Map(str)
+        rows: state.List[list[str]] = state.List()
 
         def process_element(self, value: str, ctx: Any) -> None:
-            if self.table.get("x") is None:
+            if "x" not in self.table:
                 self.table.put("x", [])
                 self.rows.add([])
-            self.table.get("x").append(value)
+            for names in self.table.values():
+                names.append(value)
             self.rows.get()[0].append(value)
 
     def build(stream: Any) -> Any:
