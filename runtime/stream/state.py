@@ -42,6 +42,7 @@ from tidegate.types import TypeInformation, Types
 __all__ = ["Aggregating", "Declared", "List", "Map", "Reducing", "Value", "bind_declared"]
 
 T = TypeVar("T")
+N = TypeVar("N")
 K = TypeVar("K")
 V = TypeVar("V")
 H = TypeVar("H")
@@ -81,7 +82,7 @@ class Value(Declared[ValueState[T]]):
     def __init__(self, type: type[T], default: T) -> None: ...
 
     @overload
-    def __init__(self: Value[T | None], type: type[T]) -> None: ...
+    def __init__(self: Value[N | None], type: type[N]) -> None: ...
 
     @overload
     def __init__(self: Value[Any], type: TypeInformation | None = None, default: Any = None) -> None: ...

@@ -1,25 +1,28 @@
 """Streams, functions and state, under the names PyFlink gives them in `pyflink.datastream`."""
 
+from tidegate.backends.keyed.descriptors import (
+    AggregatingStateDescriptor as AggregatingStateDescriptor,
+    ListStateDescriptor as ListStateDescriptor,
+    MapStateDescriptor as MapStateDescriptor,
+    ReducingStateDescriptor as ReducingStateDescriptor,
+    StateDescriptor as StateDescriptor,
+    ValueStateDescriptor as ValueStateDescriptor,
+)
+from tidegate.backends.keyed.folding import (
+    AggregatingState as AggregatingState,
+    ReducingState as ReducingState,
+)
+from tidegate.backends.keyed.list_state import ListState as ListState
+from tidegate.backends.keyed.map_state import MapState as MapState
+from tidegate.backends.keyed.row import ValueState as ValueState
 from tidegate.connectors.functions import (
     ParallelSourceFunction as ParallelSourceFunction,
     SinkFunction as SinkFunction,
     SourceFunction as SourceFunction,
 )
-from tidegate.datastream.state import (
-    AggregatingState as AggregatingState,
-    AggregatingStateDescriptor as AggregatingStateDescriptor,
+from tidegate.runtime.operators.operator_state import (
     BroadcastState as BroadcastState,
-    ListState as ListState,
-    ListStateDescriptor as ListStateDescriptor,
-    MapState as MapState,
-    MapStateDescriptor as MapStateDescriptor,
-    OperatorStateStore as OperatorStateStore,
     ReadOnlyBroadcastState as ReadOnlyBroadcastState,
-    ReducingState as ReducingState,
-    ReducingStateDescriptor as ReducingStateDescriptor,
-    StateDescriptor as StateDescriptor,
-    ValueState as ValueState,
-    ValueStateDescriptor as ValueStateDescriptor,
 )
 from tidegate.runtime.operators.window.assigner import (
     MergingWindowAssigner as MergingWindowAssigner,
@@ -44,7 +47,10 @@ from tidegate.runtime.stream.broadcast import (
     BroadcastStream as BroadcastStream,
     KeyedBroadcastProcessFunction as KeyedBroadcastProcessFunction,
 )
-from tidegate.runtime.stream.checkpointed import CheckpointedFunction as CheckpointedFunction
+from tidegate.runtime.stream.checkpointed import (
+    CheckpointedFunction as CheckpointedFunction,
+    OperatorStateStore as OperatorStateStore,
+)
 from tidegate.runtime.stream.datastream import (
     ConnectedStreams as ConnectedStreams,
     DataStream as DataStream,
