@@ -8,14 +8,14 @@ appear exactly once, a *committer*. Descriptions are frozen, picklable and do no
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
 from tidegate.clock import Clock
-from tidegate.elements import Batch
+from tidegate.elements import Batch, Idle, Watermark
 from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
 from tidegate.twophase.spi import Committer, CommitterContext, SinkWriter, WriterContext
 
@@ -23,6 +23,7 @@ __all__ = [
     "Delivery",
     "EnumeratorContext",
     "Finished",
+    "ListCheckpointed",
     "NotYet",
     "OnBranch",
     "Poll",
@@ -63,7 +64,8 @@ class Finished:
     """Nothing will ever come again: all splits are read and no more are promised."""
 
 
-Poll: TypeAlias = Batch | NotYet | Finished
+Poll: TypeAlias = Batch | Watermark | Idle | NotYet | Finished
+"""Records, what a reader that knows says of event time, or why there is neither."""
 
 
 class EnumeratorContext(Protocol[S_contra]):
@@ -122,6 +124,8 @@ class ReaderContext:
     subtask: Subtask
     parallelism: int
     clock: Clock
+    wake: Callable[[], None] = lambda: None
+    """Tells, from any thread, that polling is worth it again."""
 
 
 class SourceReader(ABC, Generic[S]):
@@ -166,6 +170,8 @@ class Source(ABC, Generic[S]):
 
     split_type: ClassVar[type[Split]]
     bounded: bool
+    continuous: ClassVar[bool] = False
+    """Whether readers must stay open between checkpoints; refused where they are opened anew for each epoch."""
 
     @abstractmethod
     def open_enumerator(self, context: EnumeratorContext[S], restored: bytes | None) -> SplitEnumerator[S]:
@@ -182,6 +188,22 @@ class SupportsRanges(Protocol[S]):
 
     def bound(self, split: S, records: int) -> tuple[S, S | None]:
         """At most the next `records` of a split, and the rest if there is any. Pure."""
+        ...
+
+
+@runtime_checkable
+class ListCheckpointed(Protocol):
+    """A user function whose state is a list; at another parallelism the items of all instances are dealt anew.
+
+    A function that cannot part with its state returns a list of one item.
+    """
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[Any]:
+        """What the function would need to go on from here."""
+        ...
+
+    def restore_state(self, state: list[Any]) -> None:
+        """Go on from there; called before `open`, not at a fresh start, nor if there are no items."""
         ...
 
 

@@ -40,7 +40,9 @@ def payment(number: int) -> dict[str, Any]:
 def main(records: int) -> None:
     env = StreamExecutionEnvironment.get_execution_environment({"state.backend.type": "rocksdb"})
     env.set_parallelism(2).enable_checkpointing(1_000)
-    payments = env.from_source(GeneratorSource(payment, records, splits=2, rate_per_second=5_000), "payments")
+    payments = env.from_source(
+        GeneratorSource(payment, records, splits=2, rate_per_second=5_000), source_name="payments"
+    )
     payments.key_by(lambda p: p["account"]).process(RunningTotals()).sink_to(FileSink("payments-out"))
     result = env.execute("payments")
     began = f"from checkpoint {result.resumed_from}" if result.resumed_from else "from the start"

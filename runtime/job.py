@@ -24,7 +24,7 @@ from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
-from tidegate.runtime.graph.stream_graph import build_stream_graph
+from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.options import JobOptions
 from tidegate.twophase import ledger
@@ -45,14 +45,17 @@ class Program:
 
     def graph(self, manifest: Manifest | None) -> JobGraph:
         """The job graph; key groups follow the state it goes on from."""
-        restored = adopt_max_parallelism(manifest) if manifest is not None else {}
-        steps = build_stream_graph(
+        return build_job_graph(self.stream_graph(manifest))
+
+    def stream_graph(self, manifest: Manifest | None) -> StreamGraph:
+        """What the user wrote with everything resolved."""
+        return build_stream_graph(
             self.sinks,
             parallelism=self.parallelism,
             max_parallelism=self.options.max_parallelism,
-            restored=restored,
+            restored=adopt_max_parallelism(manifest) if manifest is not None else {},
+            chaining=self.options.operator_chaining,
         )
-        return build_job_graph(steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Startup:
         self.storage = storage
         self.resumed_from: CheckpointId | None = None
         self._clock = clock
-        self._say = say
+        self.say = say
 
     def files(self) -> SnapshotFiles:
         """Where this run's snapshots go."""
@@ -97,7 +100,7 @@ class Startup:
         before = self.pipeline.acquire(
             lambda: LineageId(new_id(8)),
             fresh=options.fresh,
-            say=self._say,
+            say=self.say,
             going_back=options.savepoint is not None,
         )
         try:
@@ -107,7 +110,7 @@ class Startup:
                 self.pipeline.archive.sweep(before.lease.run, self.pipeline.record.retained)
         except BaseException:
             with contextlib.suppress(TidegateError):
-                self.pipeline.leave("finished" if before and before.status == "finished" else "failed")
+                self.pipeline.leave(before.status if before and before.status != "running" else "failed")
             raise
         retained = self.pipeline.record.retained
         self.resumed_from = retained[-1].checkpoint if retained else None
@@ -124,7 +127,7 @@ class Startup:
         graph = self.program.graph(manifest)
         with contextlib.closing(self.committers(graph)) as committers:
             for uid, removed in committers.abort().items():
-                self._say(f"sink {uid!r}: removed {removed} pieces of work that were never decided")
+                self.say(f"sink {uid!r}: removed {removed} pieces of work that were never decided")
         return StartPoint(graph, manifest, redistribute(graph, manifest) if manifest is not None else {})
 
     def committers(self, graph: JobGraph) -> Committers:
@@ -162,7 +165,7 @@ class Startup:
         if manifest is None or self._settle(manifest, retained):
             return manifest
         back = self.pipeline.archive.newest_settled(retained)
-        self._say(
+        self.say(
             f"output of checkpoint {manifest.checkpoint} was aborted; going back to {back.checkpoint if back else 'the start'}"
         )
         self.pipeline.go_back(back)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import xxhash
 
@@ -21,6 +21,7 @@ from tidegate.backends.storage import open_storage
 from tidegate.clock import SYSTEM_CLOCK, new_id
 from tidegate.errors import ConfigError
 from tidegate.ids import PipelineId
+from tidegate.runtime.client import JobClient
 from tidegate.runtime.embedded.jobmanager import JobManager
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.job import Program, Startup
@@ -29,7 +30,17 @@ from tidegate.runtime.report import Reporter
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.status import RunStatus
 
-__all__ = ["Executor", "Launch", "run_program"]
+__all__ = [
+    "Executor",
+    "Launch",
+    "default_parallelism",
+    "instead_of_running",
+    "job_name",
+    "run_program",
+    "start_program",
+]
+
+_instead: Callable[[Launch], NoReturn] | None = None
 
 _LONGEST_NAME = 80
 _SPARK = ("local", "spark://", "yarn", "k8s://")
@@ -46,6 +57,10 @@ class Executor(Protocol):
         """Take a last checkpoint and end."""
         ...
 
+    def cancel(self) -> None:
+        """End without another checkpoint."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -60,12 +75,35 @@ class Launch:
 
 def run_program(launch: Launch) -> JobResult:
     """Run a program to its end."""
+    if _instead is not None:
+        return _instead(launch)
+    with _prepared(launch) as (executor, startup, _), _stopping_on_signals(executor.stop, startup.say):
+        return executor.run()
+
+
+def start_program(launch: Launch) -> JobClient:
+    """Run a program beside this one, which must live as long as it shall run."""
+    if _instead is not None:
+        return _instead(launch)
+    stack = contextlib.ExitStack()
+    executor, startup, status = stack.enter_context(_prepared(launch))
+    client = JobClient(startup.run, executor.stop, executor.cancel, lambda: status.state)
+
+    def run() -> None:
+        with stack:
+            client.ended(executor.run)
+
+    threading.Thread(target=run, daemon=True, name="tidegate-job").start()
+    return client
+
+
+@contextlib.contextmanager
+def _prepared(launch: Launch) -> Iterator[tuple[Executor, Startup, RunStatus]]:
     with _checkpoint_root(launch) as root:
         options = launch.options
-        name = launch.job_name or (launch.script.stem if launch.script else "job")
-        cores = len(os.sched_getaffinity(0))
+        name = job_name(launch)
         program = Program(
-            name, _pipeline_id(launch, root), launch.steps, options, options.parallelism or cores
+            name, _pipeline_id(launch, root), launch.steps, options, default_parallelism(options)
         )
         status = RunStatus(SYSTEM_CLOCK)
         reporter = Reporter(options.progress, name, sys.stderr, SYSTEM_CLOCK)
@@ -73,8 +111,28 @@ def run_program(launch: Launch) -> JobResult:
         executor = _executor(startup, status, reporter.show)
         if launch.root is None:
             reporter.say(f"pipeline {program.pipeline!r}, checkpoints in {root}")
-        with _stopping_on_signals(executor.stop, reporter.say):
-            return executor.run()
+        yield executor, startup, status
+
+
+@contextlib.contextmanager
+def instead_of_running(handler: Callable[[Launch], NoReturn]) -> Iterator[None]:
+    """Hand programs of this process to `handler`, which must end them, instead of running them."""
+    global _instead
+    before, _instead = _instead, handler
+    try:
+        yield
+    finally:
+        _instead = before
+
+
+def job_name(launch: Launch) -> str:
+    """What a program is called."""
+    return launch.job_name or (launch.script.stem if launch.script else "job")
+
+
+def default_parallelism(options: JobOptions) -> int:
+    """How many subtasks a step has that says nothing about it."""
+    return options.parallelism or len(os.sched_getaffinity(0))
 
 
 def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus], None]) -> Executor:

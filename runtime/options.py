@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, as_mapping, from_environ, from_toml, option
+from tidegate.runtime.given import Given
 
 __all__ = ["JobOptions", "Progress", "client_layers", "default_root", "set_command_line"]
 
@@ -32,6 +33,15 @@ class JobOptions:
         "parallelism.default", None, "subtasks per operator; default: the cores of this machine"
     )
     max_parallelism: int | None = option("pipeline.max-parallelism", None, "key groups per operator")
+    operator_chaining: bool = option(
+        "pipeline.operator-chaining.enabled", True, "whether steps may share a thread"
+    )
+    task_managers: int | None = option(
+        "minicluster.number-of-taskmanagers", None, "processes; default: as many as the job needs slots for"
+    )
+    task_slots: int = option(
+        "taskmanager.numberOfTaskSlots", 1, "slots per process; they share one interpreter lock"
+    )
     backend: str = option("state.backend.type", "filesystem", "heap, filesystem, rocksdb or a registered one")
     cache_entries: int = option(
         "state.cache.entries", 100_000, "rows of keyed state held as objects per subtask"
@@ -63,6 +73,8 @@ class JobOptions:
     )
     faults: str = option("testing.faults", "", "crash points, for tests of recovery")
     faults_dir: str | None = option("testing.faults-dir", None, "where crash points leave their witness")
+    given: Given = field(default_factory=Given)
+    """Set by the program alone."""
 
     def __post_init__(self) -> None:
         for key, value in as_mapping(self).items():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from tidegate.errors import ConfigError
 from tidegate.ids import CheckpointId, PipelineId, RunId
+from tidegate.runtime.metrics import Value
 from tidegate.runtime.status import RunStatus, State
 
 if TYPE_CHECKING:
@@ -31,6 +34,9 @@ class JobResult:
     checkpoint: CheckpointId | None
     seconds: float
     resumed_from: CheckpointId | None
+    accumulators: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Value] = field(default_factory=dict)
+    """Where the metrics of user functions stood at the end."""
 
     @classmethod
     def of(cls, startup: Startup, status: RunStatus) -> JobResult:
@@ -46,4 +52,29 @@ class JobResult:
             checkpoint=snapshot.newest_settled,
             seconds=snapshot.elapsed_s,
             resumed_from=startup.resumed_from,
+            accumulators=status.accumulators(),
+            metrics=snapshot.metrics,
         )
+
+    def get_job_id(self) -> RunId:
+        """The id of the run."""
+        return self.run
+
+    def get_net_runtime(self) -> int:
+        """How long it ran, in milliseconds."""
+        return int(self.seconds * 1000)
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """What was added to an accumulator in the last attempt.
+
+        Raises:
+            ConfigError: no function has added it.
+        """
+        if accumulator_name not in self.accumulators:
+            known = ", ".join(sorted(self.accumulators)) or "none"
+            raise ConfigError(f"there is no accumulator {accumulator_name!r}; known are {known}")
+        return self.accumulators[accumulator_name]
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        """What was added to each accumulator, by name."""
+        return dict(self.accumulators)

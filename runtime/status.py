@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Final, Literal
 
 from tidegate.clock import Clock
 from tidegate.ids import CheckpointId
+from tidegate.runtime.metrics import Value
+from tidegate.runtime.operators.measures import Measured, totals
 
 __all__ = ["JobEvent", "RunStatus", "Snapshot", "State"]
 
-State = Literal["starting", "running", "restarting", "stopping", "finished", "stopped", "failed"]
+State = Literal["starting", "running", "restarting", "stopping", "finished", "stopped", "canceled", "failed"]
 Happening = Literal["state", "triggered", "decided", "settled", "aborted", "restart", "said"]
+
+NOTHING_MEASURED: Final = Measured()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,8 @@ class Snapshot:
     newest_settled: CheckpointId | None
     settled_age_s: float | None
     restarts: int
+    metrics: Mapping[str, Value]
+    """Of user functions, by operator uid, subtask and name."""
 
 
 @dataclass(slots=True)
@@ -55,6 +62,7 @@ class RunStatus:
     _started: float = 0.0
     _earlier: int = 0
     _records: dict[int, int] = field(default_factory=dict)
+    _measured: dict[int, Measured] = field(default_factory=dict)
     _last: tuple[float, int, float] = (0.0, 0, 0.0)
 
     def __post_init__(self) -> None:
@@ -76,9 +84,18 @@ class RunStatus:
         self._settled_at = self.clock.monotonic()
         self.note("settled", f"checkpoint {checkpoint}")
 
-    def read(self, worker: int, records: int) -> None:
-        """A worker's sources have read this many records in this attempt."""
+    def progress(self, worker: int, records: int, measured: Measured = NOTHING_MEASURED) -> None:
+        """A worker's sources have read this many records in this attempt, and its functions measured something."""
         self._records[worker] = records
+        self._measured[worker] = measured
+
+    def attempt_begins(self) -> None:
+        """What functions measured in an earlier attempt is not part of what they measure now."""
+        self._measured.clear()
+
+    def accumulators(self) -> dict[str, Any]:
+        """What the accumulators of the functions come to."""
+        return totals(list(self._measured.values()))
 
     def attempt_over(self) -> None:
         """The counters of the workers start again."""
@@ -104,4 +121,5 @@ class RunStatus:
             newest_settled=self._newest_settled,
             settled_age_s=now - self._settled_at if self._settled_at is not None else None,
             restarts=self._counts["restart"],
+            metrics={name: value for each in self._measured.values() for name, value in each.metrics.items()},
         )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
 from tidegate.clock import Clock
-from tidegate.errors import JobFailedError, TidegateError
+from tidegate.errors import JobCancelledError, JobFailedError, TidegateError
 from tidegate.runtime.checkpoint.coordinator import How
-from tidegate.runtime.checkpoint.pipeline import Status
 from tidegate.runtime.job import Startup
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import FixedDelay, worth_restarting
@@ -52,18 +51,25 @@ class Supervisor:
         """
         while True:
             try:
-                ended: Status = "finished" if attempt(self._restart) == "finish" else "stopped"
                 # An end nobody could write down is no end: the next start would not know of it.
-                self._startup.pipeline.leave(ended)
+                self._leave("finished" if attempt(self._restart) == "finish" else "stopped")
                 break
+            except JobCancelledError:
+                # What is decided was promised, so it is committed before the pipeline is given up.
+                self._startup.start_point()
+                self._leave("canceled")
+                raise
             except TidegateError as error:
                 self._after_failure(error)
             except BaseException:
                 self._give_up()
                 raise
-        self._status.become(ended)
-        self._observe(self._status)
         return JobResult.of(self._startup, self._status)
+
+    def _leave(self, status: Literal["finished", "stopped", "canceled"]) -> None:
+        self._startup.pipeline.leave(status)
+        self._status.become(status)
+        self._observe(self._status)
 
     def _after_failure(self, error: TidegateError) -> None:
         delay_ms = self._restart.failed() if worth_restarting(error) else None

@@ -18,6 +18,7 @@ __all__ = [
     "ConfigError",
     "FencedError",
     "InternalError",
+    "JobCancelledError",
     "JobFailedError",
     "MissingExtraError",
     "RecordError",
@@ -80,6 +81,10 @@ class UserCodeError(TidegateError):
 
 class JobFailedError(TidegateError):
     """The job ended in failure; the cause is the last failure, restarts are exhausted."""
+
+
+class JobCancelledError(TidegateError):
+    """Somebody cancelled the job; what was decided is visible, what was not is removed."""
 
 
 class InternalError(TidegateError):

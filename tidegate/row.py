@@ -45,6 +45,13 @@ class Row:
         row.set_row_kind(kind)
         return row
 
+    @staticmethod
+    def of_kind(row_kind: RowKind, *values: Any, **fields: Any) -> Row:
+        """A row that does this to the table it belongs to."""
+        row = Row(*values, **fields)
+        row.set_row_kind(row_kind)
+        return row
+
     @property
     def names(self) -> tuple[str, ...]:
         """The field names, empty when the row is positional."""
@@ -54,26 +61,33 @@ class Row:
         """What the row does to the table it belongs to."""
         return self._kind
 
-    def set_row_kind(self, kind: RowKind) -> None:
+    def set_row_kind(self, row_kind: RowKind) -> None:
         """Say what the row does to the table it belongs to."""
-        object.__setattr__(self, "_kind", RowKind(kind))
+        object.__setattr__(self, "_kind", RowKind(row_kind))
 
-    def set_field_names(self, names: Sequence[str]) -> None:
+    def set_field_names(self, field_names: Sequence[str]) -> None:
         """Name the fields in order; no names make the row positional.
 
         Raises:
             ConfigError: names and values differ in number, or a name repeats.
         """
-        if names and (len(names) != len(self._values) or len(set(names)) != len(names)):
+        if field_names and (
+            len(field_names) != len(self._values) or len(set(field_names)) != len(field_names)
+        ):
             raise ConfigError(
-                f"row field names do not fit; got {list(names)}; expected {len(self._values)} different ones"
+                f"row field names do not fit; got {list(field_names)}; expected {len(self._values)} different ones"
             )
-        object.__setattr__(self, "_names", tuple(names))
+        object.__setattr__(self, "_names", tuple(field_names))
 
-    def as_dict(self) -> dict[str, Any]:
-        """The fields by name; positional fields are called f0, f1, ...."""
+    def as_dict(self, recursive: bool = False) -> dict[str, Any]:
+        """The fields by name; positional fields are called f0, f1, ...; `recursive` also turns rows within."""
         names = self._names or tuple(f"f{index}" for index in range(len(self._values)))
-        return dict(zip(names, self._values, strict=True))
+        values = [_as_dicts(value) for value in self._values] if recursive else self._values
+        return dict(zip(names, values, strict=True))
+
+    def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
+        """The values of these fields; all of them if the row is positional."""
+        return [self[name] for name in names] if self._names else list(self._values)
 
     def __getitem__(self, field: int | str) -> Any:
         return self._values[self._index(field)]
@@ -122,3 +136,14 @@ class Row:
         if field not in self._names:
             raise KeyError(f"row has no field {field!r}")
         return self._names.index(field)
+
+
+def _as_dicts(value: Any) -> Any:
+    match value:
+        case Row():
+            return value.as_dict(recursive=True)
+        case list():
+            return [_as_dicts(item) for item in value]
+        case dict():
+            return {key: _as_dicts(item) for key, item in value.items()}
+    return value

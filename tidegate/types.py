@@ -197,19 +197,19 @@ class Types:
         return TypeInformation(Kind.PICKLED)
 
     @staticmethod
-    def PRIMITIVE_ARRAY(element: TypeInformation) -> TypeInformation:
+    def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
         """`bytes` for elements of BYTE, otherwise a list."""
-        return TypeInformation(Kind.BYTES) if element.kind is Kind.BYTE else Types.LIST(element)
+        return TypeInformation(Kind.BYTES) if element_type.kind is Kind.BYTE else Types.LIST(element_type)
 
     @staticmethod
-    def LIST(element: TypeInformation) -> TypeInformation:
+    def LIST(element_type_info: TypeInformation) -> TypeInformation:
         """A list of one type."""
-        return TypeInformation(Kind.LIST, (element,))
+        return TypeInformation(Kind.LIST, (element_type_info,))
 
     @staticmethod
-    def MAP(key: TypeInformation, value: TypeInformation) -> TypeInformation:
+    def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
         """A dict of one key type and one value type."""
-        return TypeInformation(Kind.MAP, (key, value))
+        return TypeInformation(Kind.MAP, (key_type_info, value_type_info))
 
     @staticmethod
     def OPTIONAL(item: TypeInformation) -> TypeInformation:
@@ -217,27 +217,27 @@ class Types:
         return item if item.kind in (Kind.OPTIONAL, Kind.ANY) else TypeInformation(Kind.OPTIONAL, (item,))
 
     @staticmethod
-    def TUPLE(items: Sequence[TypeInformation]) -> TypeInformation:
+    def TUPLE(field_types: Sequence[TypeInformation]) -> TypeInformation:
         """A tuple of fixed length."""
-        return TypeInformation(Kind.TUPLE, tuple(items))
+        return TypeInformation(Kind.TUPLE, tuple(field_types))
 
     @staticmethod
-    def ROW(items: Sequence[TypeInformation]) -> TypeInformation:
+    def ROW(field_types: Sequence[TypeInformation]) -> TypeInformation:
         """A `Row` with positional fields."""
-        return TypeInformation(Kind.ROW, tuple(items))
+        return TypeInformation(Kind.ROW, tuple(field_types))
 
     @staticmethod
-    def ROW_NAMED(names: Sequence[str], items: Sequence[TypeInformation]) -> TypeInformation:
+    def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> TypeInformation:
         """A `Row` with named fields.
 
         Raises:
             ConfigError: names and types differ in number, or a name repeats.
         """
-        if len(names) != len(items) or len(set(names)) != len(names):
+        if len(field_names) != len(field_types) or len(set(field_names)) != len(field_names):
             raise ConfigError(
-                f"row names do not fit; got {list(names)}; expected {len(items)} different ones"
+                f"row names do not fit; got {list(field_names)}; expected {len(field_types)} different ones"
             )
-        return TypeInformation(Kind.ROW, tuple(items), tuple(names))
+        return TypeInformation(Kind.ROW, tuple(field_types), tuple(field_names))
 
 
 def infer(annotation: Any) -> TypeInformation | None:

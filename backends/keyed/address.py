@@ -22,21 +22,28 @@ from tidegate.errors import StateCorruptError
 from tidegate.keys import KeyGroupRange
 
 __all__ = [
+    "COLLECTIONS",
     "EVENT_TIMERS",
     "PROCESSING_TIMERS",
     "ROWS",
     "Parts",
     "address",
     "after",
+    "entry_address",
+    "entry_prefix",
     "group_of",
     "range_bounds",
     "split",
     "state_prefix",
+    "subkey_of",
+    "with_state",
 ]
 
 ROWS: Final = 0
 EVENT_TIMERS: Final = 1
 PROCESSING_TIMERS: Final = 2
+COLLECTIONS: Final = 16
+"""The entries of the list or map in slot n of the rows have state `COLLECTIONS + n`."""
 
 _PREFIX: Final = struct.Struct(">HH")
 _END: Final = b"\0\0"
@@ -86,6 +93,26 @@ def group_of(at: Address) -> int:
 def state_prefix(key_group: int, state: int) -> bytes:
     """What the addresses of one state in one key group start with."""
     return _PREFIX.pack(key_group, state)
+
+
+def entry_prefix(row: Address, state: int) -> bytes:
+    """What the entries of a collection start with, given the address of their row."""
+    return row[:2] + state.to_bytes(2, "big") + row[4 : -len(_END)]
+
+
+def entry_address(prefix: bytes, subkey: bytes) -> Address:
+    """The address of one entry of a collection."""
+    return prefix + _escape(subkey)
+
+
+def subkey_of(prefix: bytes, at: Address) -> bytes:
+    """The subkey of an entry of the collection with that prefix."""
+    return at[len(prefix) : -len(_END)].replace(_ESCAPED_ZERO, b"\0")
+
+
+def with_state(at: Address, state: int) -> Address:
+    """The same place in another state."""
+    return at[:2] + state.to_bytes(2, "big") + at[4:]
 
 
 def range_bounds(key_groups: KeyGroupRange) -> tuple[bytes, bytes]:

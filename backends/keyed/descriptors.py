@@ -1,29 +1,69 @@
-"""What a program says about a state it wants: a name, a type, a default. Names are PyFlink's.
+"""What a program says about a state it wants: a name, types, how values are combined. Names are PyFlink's.
 
 Example:
     >>> ValueStateDescriptor("count", default=0).get_name()
     'count'
+    >>> ReducingStateDescriptor("largest", max).get_reduce_function()(3, 5)
+    5
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from tidegate.errors import ConfigError
 from tidegate.types import TypeInformation
 
-__all__ = ["StateDescriptor", "ValueStateDescriptor"]
+__all__ = [
+    "Aggregate",
+    "AggregatingStateDescriptor",
+    "ListStateDescriptor",
+    "MapStateDescriptor",
+    "ReducingStateDescriptor",
+    "StateDescriptor",
+    "ValueStateDescriptor",
+]
+
+
+@runtime_checkable
+class Aggregate(Protocol):
+    """What an aggregating state needs of an `AggregateFunction`."""
+
+    def create_accumulator(self) -> Any:
+        """The accumulator of no values."""
+        ...
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with one value more."""
+        ...
+
+    def get_result(self, accumulator: Any) -> Any:
+        """What the values in an accumulator come to."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class StateDescriptor:
+class StateDescriptor(ABC):
     """Names a state within its operator; the name finds it again after a restore.
 
-    `type_info` None means untyped: any value that the self-describing codec carries.
+    A type that is None means untyped: any value that the self-describing codec carries.
     """
 
     name: str
-    type_info: TypeInformation | None = None
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        given: object = self.name
+        if not isinstance(given, str) or not given:
+            raise ConfigError(f"a state needs a name; got {self.name!r}; expected a text that is not empty")
+
+    @property
+    @abstractmethod
+    def stored_type(self) -> TypeInformation | None:
+        """The type of one stored value: of an element, of a map's value, of an accumulator."""
 
     def get_name(self) -> str:
         """The name."""
@@ -37,4 +77,94 @@ class ValueStateDescriptor(StateDescriptor):
     A mutable default is copied for each key and stored with the first read, so changing it in place counts.
     """
 
+    kind = "value"
+
+    value_type_info: TypeInformation | None = None
     default: Any = None
+
+    @property
+    def stored_type(self) -> TypeInformation | None:
+        """The type of the value."""
+        return self.value_type_info
+
+
+@dataclass(frozen=True, slots=True)
+class ListStateDescriptor(StateDescriptor):
+    """A list per key that grows without being written anew."""
+
+    kind = "list"
+
+    elem_type_info: TypeInformation | None = None
+
+    @property
+    def stored_type(self) -> TypeInformation | None:
+        """The type of an element."""
+        return self.elem_type_info
+
+
+@dataclass(frozen=True, slots=True)
+class MapStateDescriptor(StateDescriptor):
+    """A map per key, each entry of which is read and written alone."""
+
+    kind = "map"
+
+    key_type_info: TypeInformation | None = None
+    value_type_info: TypeInformation | None = None
+
+    @property
+    def stored_type(self) -> TypeInformation | None:
+        """The type of a map's value."""
+        return self.value_type_info
+
+
+@dataclass(frozen=True, slots=True)
+class ReducingStateDescriptor(StateDescriptor):
+    """One value per key: what all added values come to by `reduce_function`, a `ReduceFunction` or a callable."""
+
+    kind = "reducing"
+
+    reduce_function: Any = field(compare=False)
+    type_info: TypeInformation | None = None
+
+    def __post_init__(self) -> None:
+        StateDescriptor.__post_init__(self)
+        if not callable(self.get_reduce_function()):
+            given = type(self.reduce_function).__name__
+            raise ConfigError(
+                f"state {self.name!r} needs a ReduceFunction or a function of two values; got {given}"
+            )
+
+    @property
+    def stored_type(self) -> TypeInformation | None:
+        """The type of the values and of what they come to."""
+        return self.type_info
+
+    def get_reduce_function(self) -> Callable[[Any, Any], Any]:
+        """What two values come to."""
+        function: Callable[[Any, Any], Any] = getattr(self.reduce_function, "reduce", self.reduce_function)
+        return function
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatingStateDescriptor(StateDescriptor):
+    """One accumulator per key, of the type `state_type_info`, filled and read by an `AggregateFunction`."""
+
+    kind = "aggregating"
+
+    agg_function: Aggregate = field(compare=False)
+    state_type_info: TypeInformation | None = None
+
+    def __post_init__(self) -> None:
+        StateDescriptor.__post_init__(self)
+        if not isinstance(self.agg_function, Aggregate):
+            given = type(self.agg_function).__name__
+            raise ConfigError(f"state {self.name!r} needs an AggregateFunction; got {given}")
+
+    @property
+    def stored_type(self) -> TypeInformation | None:
+        """The type of the accumulator."""
+        return self.state_type_info
+
+    def get_agg_function(self) -> Aggregate:
+        """How values are aggregated."""
+        return self.agg_function

@@ -13,11 +13,19 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from tidegate.backends.keyed.address import ROWS, group_of, split
+from tidegate.backends.keyed.address import COLLECTIONS, ROWS, group_of, split, with_state
 from tidegate.backends.keyed.row import pack_slots, unpack_slots
 from tidegate.backends.keyed.segment import Segment, read_segment
 from tidegate.backends.keyed.table import StateTable
-from tidegate.backends.spi import Backend, BackendContext, BaseHandle, Entry, KeyedHandle, Materialisation
+from tidegate.backends.spi import (
+    Address,
+    Backend,
+    BackendContext,
+    BaseHandle,
+    Entry,
+    KeyedHandle,
+    Materialisation,
+)
 from tidegate.errors import StateCorruptError
 from tidegate.keys import KeyGroupRange
 from tidegate.registry import load
@@ -112,9 +120,14 @@ def _restricted(entries: Iterable[Entry], key_groups: KeyGroupRange) -> Iterator
 def _moved(entries: Iterator[Entry], slots: Mapping[int, int]) -> Iterator[Entry]:
     if not slots:
         return entries
-    return (
-        (at, _move_row(value, slots) if value and split(at).state == ROWS else value) for at, value in entries
-    )
+    return (_move(at, value, slots) for at, value in entries)
+
+
+def _move(at: Address, value: bytes | None, slots: Mapping[int, int]) -> Entry:
+    state = split(at).state
+    if state >= COLLECTIONS:
+        return with_state(at, COLLECTIONS + slots[state - COLLECTIONS]), value
+    return at, _move_row(value, slots) if value and state == ROWS else value
 
 
 def _move_row(row: bytes, slots: Mapping[int, int]) -> bytes | None:

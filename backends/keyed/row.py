@@ -1,7 +1,9 @@
 """The row of a key: all value states of an operator side by side, and the handles user functions hold.
 
+A key has one more row for each namespace it uses, such as a window, with the same slots.
+
 A record costs one look-up (`KeyedStore.bind`); reading and updating a state after that touches one slot of the bound
-row. A slot holds None (nothing stored), a `Raw` (stored, not decoded yet) or the live value.
+row. A slot holds None (nothing stored), a `Raw` (stored, not decoded yet), the live value or a `Collection`.
 
 What a function does to a value it read counts, as if it had called `update`: reading a mutable value marks the row
 changed, and the row is logged if its bytes differ at the barrier. At the barrier live mutable values are replaced by
@@ -10,38 +12,37 @@ their bytes, so a reference kept from an earlier epoch changes nothing, on every
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from tidegate.backends.keyed.descriptors import ValueStateDescriptor
-from tidegate.backends.spi import Address
-from tidegate.errors import ConfigError, RecordError
+from tidegate.backends.keyed.collection import ATOMS, Collection, Raw, Values
+from tidegate.backends.spi import Address, Entry
+from tidegate.errors import ConfigError
 from tidegate.isolation import is_immutable, isolate
-from tidegate.serde import Codec, codec_for
+from tidegate.serde import Codec
 
-__all__ = ["Cursor", "Raw", "Row", "RowCodec", "ValueState"]
+__all__ = ["Cursor", "Row", "RowCodec", "ValueState"]
 
-_ATOMS: Final = frozenset({bool, bytes, float, int, str})
-
-
-class Raw:
-    """The encoded value of a slot."""
-
-    __slots__ = ("data",)
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+T = TypeVar("T")
 
 
 class Row:
-    """The slots of one key, with the bytes they were last stored as (None: not stored)."""
+    """The slots of one key, or of one namespace of it, with the bytes they were last stored as (None: not stored)."""
 
-    __slots__ = ("address", "changed", "encoded", "key", "values")
+    __slots__ = ("address", "changed", "encoded", "key", "namespace", "values")
 
-    def __init__(self, key: Any, address: Address, encoded: bytes | None, values: list[Any]) -> None:
+    def __init__(
+        self,
+        key: Any,
+        address: Address,
+        encoded: bytes | None,
+        values: list[Any],
+        namespace: bytes | None = None,
+    ) -> None:
         self.key = key
+        self.namespace = namespace
         self.address = address
         self.encoded = encoded
         self.values = values
@@ -63,12 +64,15 @@ class _Unbound(Row):
 
 
 class Cursor:
-    """Which row the handles of one operator are bound to, and which rows changed since the last barrier."""
+    """Which row the handles of one operator are bound to, and which rows changed since the last barrier.
+
+    The cursors of one operator share what changed.
+    """
 
     __slots__ = ("changed", "row")
 
-    def __init__(self) -> None:
-        self.changed: dict[Row, None] = {}
+    def __init__(self, changed: dict[Row, None] | None = None) -> None:
+        self.changed: dict[Row, None] = changed if changed is not None else {}
         self.row: Row = UNBOUND
 
     def mark(self, row: Row) -> None:
@@ -85,12 +89,17 @@ class RowCodec:
 
     def __init__(self) -> None:
         self._codecs: dict[int, tuple[str, Codec]] = {}
+        self._collections: dict[int, Callable[[Row], Collection]] = {}
         self.width = 0
 
     def declare(self, slot: int, name: str, codec: Codec) -> None:
         """Use `codec` for the values of a slot."""
         self._codecs[slot] = (name, codec)
         self.width = max(self.width, slot + 1)
+
+    def declare_collection(self, slot: int, content: Callable[[Row], Collection]) -> None:
+        """The slot holds a collection; `content` opens that of a row."""
+        self._collections[slot] = content
 
     def unpack(self, data: bytes | None) -> list[Any]:
         """The slots of a stored row, not decoded, at least as many as are declared."""
@@ -100,8 +109,18 @@ class RowCodec:
         values.extend([None] * (self.width - len(values)))
         return values
 
-    def settle(self, row: Row) -> bytes | None:
+    def clear(self, row: Row) -> None:
+        """Empty every slot; what collections have beside the row goes when it is settled."""
+        for slot, value in enumerate(row.values):
+            if value is not None and slot in self._collections:
+                self._collections[slot](row).clear()
+            else:
+                row.values[slot] = None
+
+    def settle(self, row: Row, entries: list[Entry]) -> bytes | None:
         """Encode a row and drop its live mutable values; None if every slot is empty.
+
+        What collections keep beside the row is appended to `entries`.
 
         Raises:
             RecordError: a value cannot be encoded.
@@ -113,41 +132,39 @@ class RowCodec:
             elif type(value) is Raw:
                 parts.append(value.data)
             else:
-                parts.append(part := self._encode(slot, row, value))
-                if type(value) not in _ATOMS:
-                    row.values[slot] = Raw(part)
+                parts.append(part := self._encode(slot, row, value, entries))
+                if type(value) not in ATOMS and not isinstance(value, Collection):
+                    row.values[slot] = Raw(part) if part is not None else None
         return pack_slots(parts)
 
-    def _encode(self, slot: int, row: Row, value: Any) -> bytes:
+    def _encode(self, slot: int, row: Row, value: Any, entries: list[Entry]) -> bytes | None:
         name, codec = self._codecs[slot]
         try:
-            return codec.encode(value)
+            return value.settle(entries) if isinstance(value, Collection) else codec.encode(value)
         except Exception as error:
             error.add_note(f"while storing state {name!r} of key {row.key!r}")
             raise
 
 
-class ValueState:
-    """One value for the key at hand; made by `KeyedStore.value_state`, used by user functions."""
+class ValueState(Generic[T]):
+    """One value for the key at hand; made by `KeyedStore.state`, used by user functions."""
 
-    __slots__ = ("_checked", "_codec", "_cursor", "_default", "_name", "_slot", "_usual")
+    __slots__ = ("_cursor", "_default", "_slot", "_usual", "_values")
 
-    def __init__(self, descriptor: ValueStateDescriptor, slot: int, cursor: Cursor) -> None:
-        self._name = descriptor.name
-        self._default = descriptor.default
-        self._codec = codec_for(descriptor.type_info)
+    def __init__(self, values: Values, default: Any, slot: int, cursor: Cursor) -> None:
+        self._values = values
+        self._default = default
         self._slot = slot
         self._cursor = cursor
-        self._checked: set[type] = set()
         # The last immutable type seen to survive the codec: the one comparison most values pass by.
         self._usual: type | None = None
 
-    def value(self) -> Any:
+    def value(self) -> T:
         """The value of the key, the descriptor's default if there is none."""
-        value = self._cursor.row.values[self._slot]
-        return value if type(value) is self._usual else self._read(value)
+        value: Any = self._cursor.row.values[self._slot]
+        return value if type(value) is self._usual else self._read(value)  # type: ignore[return-value] # what the codec gave
 
-    def update(self, value: Any) -> None:
+    def update(self, value: T | None) -> None:
         """Store a value; None clears. A mutable value is copied: later changes to the argument do not count.
 
         Raises:
@@ -155,7 +172,7 @@ class ValueState:
         """
         row = self._cursor.row
         if type(value) is not self._usual:
-            value = self._accept(value, row.values[self._slot])
+            value = self._accept(value, row)
         row.values[self._slot] = value
         if not row.changed:
             self._cursor.mark(row)
@@ -174,34 +191,23 @@ class ValueState:
         if stored is None:
             value = isolate(self._default)
         elif type(stored) is Raw:
-            value = self._codec.decode(stored.data)
+            value = self._values.decode(stored.data)
         else:
             value = stored
         row.values[self._slot] = value
-        if type(value) in _ATOMS:
+        if type(value) in ATOMS:
             self._usual = type(value)
         elif not row.changed and not is_immutable(value):
             self._cursor.mark(row)
         return value
 
-    def _accept(self, value: Any, stored: Any) -> Any:
-        if value is None or value is stored:
+    def _accept(self, value: Any, row: Row) -> Any:
+        if value is None or value is row.values[self._slot]:
             return value
-        if type(value) not in self._checked:
-            self._check(value)
-        if type(value) in _ATOMS:
+        value = self._values.accept(value, row.key)
+        if type(value) in ATOMS:
             self._usual = type(value)
-            return value
-        return isolate(value)
-
-    def _check(self, value: Any) -> None:
-        """Refuse a type at its first value, not at the barrier."""
-        try:
-            self._codec.encode(value)
-        except RecordError as error:
-            error.add_note(f"while updating state {self._name!r} of key {self._cursor.row.key!r}")
-            raise
-        self._checked.add(type(value))
+        return value
 
 
 def pack_slots(parts: Sequence[bytes | None]) -> bytes | None:

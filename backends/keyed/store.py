@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from tidegate.backends.keyed.address import (
     EVENT_TIMERS,
@@ -17,20 +17,24 @@ from tidegate.backends.keyed.address import (
     ROWS,
     address,
     after,
+    split,
     state_prefix,
 )
-from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
+from tidegate.backends.keyed.kinds import open_state
 from tidegate.backends.keyed.restore import restore
-from tidegate.backends.keyed.row import UNBOUND, Cursor, Row, RowCodec, ValueState
+from tidegate.backends.keyed.row import UNBOUND, Cursor, Row, RowCodec, ValueState, unpack_slots
 from tidegate.backends.keyed.snapshot import History, PendingSnapshot
 from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.backends.spi import Address, Backend, BackendContext, Entry, KeyedHandle
 from tidegate.errors import ConfigError, InternalError
 from tidegate.ids import CheckpointId
-from tidegate.keys import KeyGroupRange, key_bytes, key_group
-from tidegate.serde import codec_for
+from tidegate.keys import KeyGroupRange, key_bytes, key_from_bytes, key_group
 
 __all__ = ["KeyedStore"]
+
+_NAMESPACED: Final = object()
+"""Starts the place of a namespaced row in the cache, so that it is never the place of a key."""
 
 
 class KeyedStore:
@@ -63,16 +67,19 @@ class KeyedStore:
         )
         self._codec = RowCodec()
         self._cursor = Cursor()
+        self._inner = Cursor(self._cursor.changed)
         self._rows: dict[Any, Row] = {}
-        self._states: dict[str, ValueState] = {}
-        self._descriptors: dict[str, ValueStateDescriptor] = {}
+        self._states: dict[tuple[str, Cursor], Any] = {}
+        self._descriptors: dict[str, StateDescriptor] = {}
         self.event_timers = StoredTimers(EVENT_TIMERS, self._group_of, self._stored(EVENT_TIMERS))
         self.processing_timers = StoredTimers(
             PROCESSING_TIMERS, self._group_of, self._stored(PROCESSING_TIMERS)
         )
 
-    def value_state(self, descriptor: ValueStateDescriptor) -> ValueState:
-        """The handle of a value state; the same one each time it is asked for.
+    def state(self, descriptor: StateDescriptor, *, namespaced: bool = False) -> Any:
+        """The handle of a state, of the class that belongs to the descriptor's; the same one each time.
+
+        With `namespaced` it follows `bind_in` instead of `bind`.
 
         Raises:
             ConfigError: the operator uses the name for something else.
@@ -83,13 +90,31 @@ class KeyedStore:
             raise ConfigError(
                 f"state {descriptor.name!r} is declared twice; got {descriptor}; expected {known}; use another name"
             )
-        if descriptor.name not in self._states:
-            slot = self._table.slot(descriptor)
-            self._codec.declare(slot, descriptor.name, codec_for(descriptor.type_info))
+        cursor = self._inner if namespaced else self._cursor
+        at = (descriptor.name, cursor)
+        if at not in self._states:
+            entry = self._table.add(descriptor)
+            self._states[at] = open_state(descriptor, entry, cursor, self._materialisation, self._codec)
             for row in self._rows.values():
                 row.values.extend([None] * (self._codec.width - len(row.values)))
-            self._states[descriptor.name] = ValueState(descriptor, slot, self._cursor)
-        return self._states[descriptor.name]
+        return self._states[at]
+
+    def value_state(self, descriptor: ValueStateDescriptor, *, namespaced: bool = False) -> ValueState[Any]:
+        """`state` of one value."""
+        value: ValueState[Any] = self.state(descriptor, namespaced=namespaced)
+        return value
+
+    def keys(self, name: str) -> Iterator[Any]:
+        """The canonical keys for which the state of a name is not empty, of those present at the start.
+
+        Keys that `bind` is called with meanwhile stay cached until the next `end_batch`.
+        """
+        self._write_back(list(self._cursor.changed))
+        slot = self._table.add(self._descriptors[name]).slot
+        for at, data in self._scanned(ROWS):
+            parts, stored = split(at), unpack_slots(data)
+            if not parts.namespace and slot < len(stored) and stored[slot] is not None:
+                yield key_from_bytes(parts.key)
 
     def bind(self, key: Any) -> None:
         """Point all handles at the row of a canonical key.
@@ -102,6 +127,37 @@ class KeyedStore:
         except KeyError:
             self.prefetch((key,))
             self._cursor.row = self._rows[key]
+
+    def unbind(self) -> None:
+        """Point the handles at no key: what uses them now is refused."""
+        self._cursor.row = UNBOUND
+
+    def bind_in(self, key: Any, namespace: bytes) -> None:
+        """Point the namespaced handles at the row of a canonical key in a namespace; `bind` and this do not interfere.
+
+        Raises:
+            InternalError: the key belongs to another subtask.
+        """
+        at = (_NAMESPACED, key, namespace)
+        row = self._rows.get(at)
+        if row is None:
+            where = self._address(key, namespace)
+            (data,) = self._materialisation.get_many([where])
+            self._rows[at] = row = Row(key, where, data, self._codec.unpack(data), namespace)
+        self._inner.row = row
+
+    def delete_in(self, key: Any, namespace: bytes) -> None:
+        """Forget everything of a key in a namespace; raises as `bind_in` does."""
+        self.bind_in(key, namespace)
+        row = self._inner.row
+        self._inner.row = UNBOUND
+        if row.encoded is None:
+            self._cursor.changed.pop(row, None)
+            del self._rows[_NAMESPACED, key, namespace]
+            return
+        self._codec.clear(row)
+        if not row.changed:
+            self._inner.mark(row)
 
     @property
     def current_key(self) -> Any:
@@ -124,7 +180,7 @@ class KeyedStore:
             oldest = list(islice(self._rows, surplus + self._cache_entries // 4))
             leaving = [self._rows.pop(key) for key in oldest]
             self._write_back([row for row in leaving if row.changed])
-            self._cursor.row = UNBOUND
+            self._cursor.row = self._inner.row = UNBOUND
 
     def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> PendingSnapshot:
         """Freeze the state at a barrier; `finish` of the result writes it, in any thread.
@@ -149,12 +205,16 @@ class KeyedStore:
     def _write_back(self, rows: Sequence[Row]) -> None:
         entries: list[Entry] = []
         for row in rows:
-            data = self._codec.settle(row)
+            data = self._codec.settle(row, entries)
             row.changed = False
             del self._cursor.changed[row]
             if data != row.encoded:
                 row.encoded = data
                 entries.append((row.address, data))
+            if data is None and row.namespace is not None:
+                # Namespaces come and go: an empty row that stays would be one too many for each that ever was.
+                self._rows.pop((_NAMESPACED, row.key, row.namespace), None)
+                self._inner.row = UNBOUND
         self._log(entries)
 
     def _log(self, entries: Sequence[Entry]) -> None:
@@ -162,9 +222,9 @@ class KeyedStore:
             self._history.append(entries)
             self._materialisation.apply(entries)
 
-    def _address(self, key: Any) -> Address:
+    def _address(self, key: Any, namespace: bytes = b"") -> Address:
         data = key_bytes(key)
-        return address(self._group_of(data), ROWS, data)
+        return address(self._group_of(data), ROWS, data, namespace)
 
     def _group_of(self, key: bytes) -> int:
         group = key_group(key, self._max_parallelism)
@@ -176,7 +236,9 @@ class KeyedStore:
         return group
 
     def _stored(self, state: int) -> Iterator[Address]:
+        return (at for at, _ in self._scanned(state))
+
+    def _scanned(self, state: int) -> Iterator[tuple[Address, bytes]]:
         for group in range(self._key_groups.first, self._key_groups.last):
             prefix = state_prefix(group, state)
-            for at, _ in self._materialisation.scan(prefix, after(prefix)):
-                yield at
+            yield from self._materialisation.scan(prefix, after(prefix))

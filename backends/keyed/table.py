@@ -3,8 +3,9 @@
 It travels in the header of every segment, so stored bytes can be read without the program that wrote them.
 
 Example:
+    >>> from tidegate.backends.keyed.descriptors import ValueStateDescriptor
     >>> table = StateTable()
-    >>> table.slot(ValueStateDescriptor("count"))
+    >>> table.add(ValueStateDescriptor("count")).slot
     0
     >>> [entry.name for entry in table.entries]
     ['count']
@@ -13,19 +14,25 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
-from tidegate.backends.keyed.address import ROWS
-from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.backends.keyed.address import COLLECTIONS, ROWS
+from tidegate.backends.keyed.descriptors import MapStateDescriptor, StateDescriptor
 from tidegate.errors import StateFormatError
 from tidegate.serde import codec_for
 
 __all__ = ["StateEntry", "StateTable"]
 
+_COLLECTED: Final = frozenset({"list", "map"})
+
 
 class StateEntry(msgspec.Struct, frozen=True, array_like=True):
-    """One declared state. Value states share the state id of the rows and differ by slot."""
+    """One declared state: its slot in the rows, and where its entries are.
+
+    States of one value per key live in the rows themselves; lists and maps have entries beside them.
+    """
 
     name: str
     kind: str
@@ -52,17 +59,21 @@ class StateTable:
         """All entries in the order they were added."""
         return tuple(self._by_name.values())
 
-    def slot(self, descriptor: ValueStateDescriptor) -> int:
-        """The slot of a value state in its row, new if the name is new.
+    def add(self, descriptor: StateDescriptor) -> StateEntry:
+        """The entry of a state, new if the name is new.
 
         Raises:
             StateFormatError: the name is known and its bytes were written with another type or codec.
         """
-        codec = codec_for(descriptor.type_info)
-        wanted = StateEntry(
-            descriptor.name, "value", ROWS, len(self._by_name), codec.fingerprint, codec.id, codec.version
+        codec = codec_for(descriptor.stored_type)
+        stored = codec.fingerprint
+        if isinstance(descriptor, MapStateDescriptor):
+            stored = f"of {descriptor.key_type_info or 'any'} to {stored}"
+        slot = len(self._by_name)
+        state = COLLECTIONS + slot if descriptor.kind in _COLLECTED else ROWS
+        return self._agree(
+            StateEntry(descriptor.name, descriptor.kind, state, slot, stored, codec.id, codec.version)
         )
-        return self._agree(wanted).slot
 
     def merge(self, others: Iterable[StateEntry]) -> dict[int, int]:
         """Add the states of another table; where each of its slots is in this one.
@@ -70,10 +81,12 @@ class StateTable:
         Raises:
             StateFormatError: both know a name with different types.
         """
-        return {
-            other.slot: self._agree(msgspec.structs.replace(other, slot=len(self._by_name))).slot
-            for other in others
-        }
+        return {other.slot: self._agree(self._moved(other)).slot for other in others}
+
+    def _moved(self, other: StateEntry) -> StateEntry:
+        slot = len(self._by_name)
+        state = ROWS if other.state == ROWS else COLLECTIONS + slot
+        return msgspec.structs.replace(other, slot=slot, state=state)
 
     def _agree(self, wanted: StateEntry) -> StateEntry:
         known = self._by_name.setdefault(wanted.name, wanted)

@@ -65,6 +65,10 @@ class StoredTimers(TimerQueue):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
+    def pending(self) -> list[Timer]:
+        """All timers, in no order."""
+        return list(self._live.values())
+
     def take_changes(self) -> list[Entry]:
         """The entries written since the last call."""
         changes = list(self._changes.items())

@@ -11,7 +11,7 @@ from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.environment import OperatorReport
 
-__all__ = ["assemble"]
+__all__ = ["assemble", "operator_state"]
 
 
 def assemble(
@@ -37,12 +37,17 @@ def assemble(
         checkpoint=checkpoint,
         parent=parent,
         created_ms=created_ms,
-        operators=tuple(_state(node, by_uid[uid], enumerators.get(uid)) for uid, node in graph.nodes.items()),
+        operators=tuple(
+            operator_state(node, by_uid[uid], enumerators.get(uid)) for uid, node in graph.nodes.items()
+        ),
         unsettled=unsettled,
     )
 
 
-def _state(node: StreamNode, reports: list[OperatorReport], enumerator: bytes | None) -> OperatorState:
+def operator_state(
+    node: StreamNode, reports: list[OperatorReport], enumerator: bytes | None
+) -> OperatorState:
+    """What the subtasks of one operator reported, in their order."""
     return OperatorState(
         uid=node.uid,
         name=node.name,
@@ -52,4 +57,5 @@ def _state(node: StreamNode, reports: list[OperatorReport], enumerator: bytes | 
         coordinator=enumerator,
         splits=tuple(split for report in reports for split in report.splits),
         writers=tuple(report.writer for report in reports if report.writer is not None),
+        lists=tuple(report.lists for report in reports if report.lists),
     )

@@ -15,6 +15,7 @@ import xxhash
 from tidegate.backends.spi import KeyedHandle, StoredChunk
 from tidegate.errors import InternalError, StateCorruptError, StateFormatError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId
+from tidegate.runtime.operators.environment import OperatorList
 from tidegate.twophase.spi import Committable
 
 __all__ = [
@@ -46,6 +47,8 @@ class OperatorState(msgspec.Struct, frozen=True):
     coordinator: bytes | None = None
     splits: tuple[bytes, ...] = ()
     writers: tuple[bytes, ...] = ()
+    lists: tuple[tuple[OperatorList, ...], ...] = ()
+    """Operator state by subtask, in the order of subtasks."""
 
 
 class Unsettled(msgspec.Struct, frozen=True):

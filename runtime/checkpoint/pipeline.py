@@ -25,7 +25,7 @@ from tidegate.twophase.process import alive, this_process
 
 __all__ = ["Pipeline", "Record", "Status"]
 
-Status = Literal["running", "stopped", "finished", "failed"]
+Status = Literal["running", "stopped", "finished", "canceled", "failed"]
 
 VERSION = 1
 
@@ -92,7 +92,7 @@ class Pipeline:
         me = msgspec.structs.replace(me, term=term)
         if fresh and current is not None:
             self._refuse_to_forget(current)
-        if current is None or fresh or (current.status == "finished" and not going_back):
+        if current is None or fresh or (current.status in ("finished", "canceled") and not going_back):
             self._swap(Record(VERSION, new_lineage(), Branch(0), "running", me, CheckpointId(0)))
             return None
         self._swap(msgspec.structs.replace(current, lease=me, status="running", renewals=0))
@@ -159,7 +159,7 @@ class Pipeline:
             self._swap(msgspec.structs.replace(self.record, renewals=self.record.renewals + 1))
 
     def leave(self, status: Status) -> None:
-        """Give the pipeline up; the next start goes on from here or, after `finished`, begins anew."""
+        """Give the pipeline up; the next start goes on from here or, after `finished` and `canceled`, begins anew."""
         with self._lock:
             self._swap(msgspec.structs.replace(self.record, status=status))
 

@@ -8,7 +8,7 @@ from tidegate.ids import OperatorUid, Subtask
 from tidegate.keys import KeyGroupRange, ranges
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
-from tidegate.runtime.operators.environment import RestoredOperator
+from tidegate.runtime.operators.environment import OperatorList, RestoredOperator
 
 __all__ = ["Restored", "adopt_max_parallelism", "redistribute"]
 
@@ -23,7 +23,7 @@ def redistribute(graph: JobGraph, manifest: Manifest) -> Restored:
     """
     nodes = graph.nodes
     for operator in manifest.operators:
-        if operator.uid not in nodes and (operator.keyed or operator.splits or operator.writers):
+        if operator.uid not in nodes and _holds_state(operator):
             raise ConfigError(
                 f"checkpoint {manifest.checkpoint} holds state of operator {operator.uid!r}, which this program does not have; "
                 f"known are {', '.join(sorted(nodes))}; give the operator its uid back or start with --fresh"
@@ -45,7 +45,35 @@ def _share(vertex: JobVertex, subtask: Subtask, state: OperatorState | None) -> 
         return RestoredOperator()
     mine = ranges(vertex.parallelism, vertex.max_parallelism)[subtask.index]
     keyed = tuple(handle for handle in state.keyed if _overlap(handle, mine))
-    return RestoredOperator(keyed, state.writers[subtask.index :: vertex.parallelism])
+    names = {each.name: each for lists in state.lists for each in lists}
+    return RestoredOperator(
+        keyed,
+        state.writers[subtask.index :: vertex.parallelism],
+        tuple(_deal(sample, state, vertex.parallelism, subtask.index) for sample in names.values()),
+    )
+
+
+def _deal(sample: OperatorList, state: OperatorState, parallelism: int, index: int) -> OperatorList:
+    """One subtask's part of what all subtasks held under a name."""
+    lists = [each.items for lists in state.lists for each in lists if each.name == sample.name]
+    every = tuple(item for items in lists for item in items)
+    match sample.dealt:
+        case "union":
+            items = every
+        case "broadcast":
+            items = lists[index % len(lists)]
+        case "split" if len(lists) == parallelism:
+            items = lists[index]
+        case "split":
+            share, more = divmod(len(every), parallelism)
+            first = index * share + min(index, more)
+            items = every[first : first + share + (index < more)]
+    return OperatorList(sample.name, items, sample.dealt)
+
+
+def _holds_state(operator: OperatorState) -> bool:
+    lists = any(each.items for lists in operator.lists for each in lists)
+    return lists or bool(operator.keyed or operator.splits or operator.writers)
 
 
 def _overlap(handle: KeyedHandle, mine: KeyGroupRange) -> bool:

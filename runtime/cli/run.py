@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import runpy
 import sys
@@ -12,8 +13,9 @@ from pathlib import Path
 from tidegate.errors import ConfigError, JobFailedError, TidegateError, UserCodeError
 from tidegate.options import from_assignments
 from tidegate.runtime import options
+from tidegate.runtime.alias import aliased
 
-__all__ = ["register", "run"]
+__all__ = ["add_program", "register", "run"]
 
 _OWN = re.compile(r"(?P<flag>--fresh)|(?:-[sD]|--savepoint(?==|$)=?)(?P<value>.*)", re.DOTALL)
 
@@ -21,14 +23,22 @@ _OWN = re.compile(r"(?P<flag>--fresh)|(?:-[sD]|--savepoint(?==|$)=?)(?P<value>.*
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `run` to the commands."""
     parser = subparsers.add_parser("run", help="run a program")
+    add_program(parser)
+    parser.set_defaults(run=run)
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """What every command takes that runs a program's file."""
     _add_settings(parser)
+    parser.add_argument(
+        "--compat", choices=["pyflink"], help="the program is written for PyFlink: its imports mean tidegate"
+    )
     parser.add_argument(
         "program",
         nargs=argparse.PARSER,
         help="the program's file; settings may follow it directly, then what the program itself takes, behind -- "
         "if it looks like ours",
     )
-    parser.set_defaults(run=run)
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     sys.argv = [str(job), *own]
     sys.path.insert(0, str(job.resolve().parent))
     try:
-        runpy.run_path(str(job), run_name="__main__")
+        with aliased() if arguments.compat else contextlib.nullcontext():
+            runpy.run_path(str(job), run_name="__main__")
     except TidegateError as error:
         _show_user_failure(error)
         raise

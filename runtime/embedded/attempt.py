@@ -5,21 +5,22 @@ from __future__ import annotations
 import contextlib
 import queue
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tidegate.clock import Clock, new_id
-from tidegate.errors import InternalError, TidegateError, UnavailableError
+from tidegate.clock import Clock
+from tidegate.errors import InternalError, JobCancelledError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint import coordinator as cp
 from tidegate.runtime.checkpoint.coordinator import How
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.embedded.cluster import Cluster, WorkerLost
-from tidegate.runtime.embedded.deploy import Deployment, place
+from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.handshake import Ended
 from tidegate.runtime.embedded.inbox import Post
 from tidegate.runtime.enumerators import Enumerators
+from tidegate.runtime.graph.execution_graph import Execution
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.schedule.restart import FixedDelay
@@ -28,7 +29,7 @@ from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task import messages
 from tidegate.twophase import ledger
 
-__all__ = ["Attempt", "How", "StopRequested"]
+__all__ = ["Attempt", "CancelRequested", "How", "StopRequested"]
 
 _TICK_S = 0.05
 _RENEW_S = 3.0
@@ -39,6 +40,11 @@ _HEARSAY_S = 0.5
 @dataclass(frozen=True, slots=True)
 class StopRequested:
     """Somebody wants the job to take a last checkpoint and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Somebody wants the job to end at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class Attempt:
         startup: Startup,
         start: StartPoint,
         cluster: Cluster,
-        workers: int,
+        executions: Sequence[Execution],
         clock: Clock,
         status: RunStatus,
         restart: FixedDelay,
@@ -70,7 +76,8 @@ class Attempt:
         self._status = status
         self._restart = restart
         self._observe = observe
-        self._places = place(start.graph, workers)
+        self._places = {each.id.subtask: each.slot.task_manager for each in executions}
+        self._label = executions[0].id.label
         self._vertex_of = {uid: v.id for v in start.graph.vertices.values() for uid in v.nodes}
         self._coordinator = startup.coordinator(start.graph, start)
         self._writer = CheckpointWriter(startup.pipeline, start.graph, start.checkpoint, clock)
@@ -109,9 +116,9 @@ class Attempt:
             self._status.attempt_over()
 
     def _deploy(self) -> None:
+        self._status.attempt_begins()
         startup, program = self._startup, self._startup.program
         vertices, main_classes = pack_vertices(self._graph), pack_main_classes()
-        attempt = new_id(8)
         self._cluster.deploy(
             [
                 Deployment(
@@ -125,7 +132,7 @@ class Attempt:
                     lineage=startup.pipeline.record.lineage,
                     branch=startup.pipeline.record.branch,
                     run=startup.run,
-                    attempt=attempt,
+                    attempt=self._label,
                     storage=startup.storage,
                     backend=startup.backend,
                     options=program.options,
@@ -166,10 +173,12 @@ class Attempt:
                 if not self._undrained:
                     self._perform(self._coordinator.on(cp.Finish("finish")))
             case messages.Progress():
-                self._status.read(message.worker, message.read)
+                self._status.progress(message.worker, message.read, message.measured)
             case StopRequested():
                 self._status.become("stopping")
                 self._perform(self._coordinator.on(cp.Finish("stop")))
+            case CancelRequested():
+                raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
             case messages.Failed():
                 raise self._cause(message.error)
             case WorkerLost():
@@ -214,7 +223,7 @@ class Attempt:
             while True:
                 message = self._cluster.heard.get_nowait()
                 if isinstance(message, messages.Progress):
-                    self._status.read(message.worker, message.read)
+                    self._status.progress(message.worker, message.read, message.measured)
 
     def _trigger(self, action: cp.TriggerSources) -> None:
         self._status.note("triggered", f"checkpoint {action.checkpoint}")

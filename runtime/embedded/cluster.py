@@ -100,6 +100,7 @@ class ProcessCluster(Cluster):
         self._processes: list[subprocess.Popen[bytes]] = []
         self._controls: list[Connection] = []
         self._forwarders: list[threading.Thread] = []
+        self._listeners: list[threading.Thread] = []
 
     def deploy(self, deployments: Sequence[Deployment]) -> None:
         """Start the processes, wait until all listen, send each its part.
@@ -119,7 +120,7 @@ class ProcessCluster(Cluster):
                 ) from error
         for worker, control in enumerate(self._controls):
             control.send_bytes(pack(f"the part of worker {worker}", (deployments[worker], addresses)))
-            _thread(self._listen, worker, control)
+            self._listeners.append(_thread(self._listen, worker, control))
 
     def post(self, worker: int, message: Post | Shutdown) -> None:
         """Send a message; a worker that is gone is heard of through its connection."""
@@ -140,6 +141,9 @@ class ProcessCluster(Cluster):
         for forwarder in self._forwarders:
             # What workers printed last shall be there when the job ends; a child of theirs may hold the pipe for ever.
             forwarder.join(_LAST_WORDS_S)
+        # What workers said before they ended is still on its way.
+        for listener in self._listeners:
+            listener.join()
         for control in self._controls:
             control.close()
         shutil.rmtree(self._directory, ignore_errors=True)

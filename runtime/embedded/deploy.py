@@ -8,12 +8,11 @@ from typing import Any
 
 from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId, Subtask
 from tidegate.runtime.checkpoint.restore import Restored
-from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
-from tidegate.runtime.graph.transformations import Forward
+from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.task.exchange import ChannelId
 
-__all__ = ["Deployment", "channels_into", "channels_out_of", "place"]
+__all__ = ["Deployment", "channels_into", "channels_out_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +40,14 @@ class Deployment:
         return [subtask for subtask, worker in self.places.items() if worker == self.worker]
 
 
-def place(graph: JobGraph, workers: int) -> dict[Subtask, int]:
-    """Subtasks with the same index share a worker, so a forward exchange never leaves it."""
-    return {subtask: subtask.index % workers for subtask in graph.subtasks}
-
-
 def channels_out_of(vertex: JobVertex, index: int) -> dict[str, list[ChannelId]]:
     """The channels of each edge that leaves a subtask."""
     return {
-        edge.name: [
-            ChannelId(edge.name, index, target)
-            for target in ([index] if isinstance(edge.partition, Forward) else range(edge.target_parallelism))
-        ]
+        edge.name: [ChannelId(edge.name, index, target) for target in edge.reached_from(index)]
         for edge in vertex.outputs
     }
 
 
-def channels_into(vertex: JobVertex, index: int, parallelism: Mapping[str, int]) -> list[ChannelId]:
-    """The channels that end at a subtask; `parallelism` is that of every vertex."""
-    return [
-        ChannelId(edge.name, source, index)
-        for edge in vertex.inputs
-        for source in ([index] if isinstance(edge.partition, Forward) else range(parallelism[edge.source]))
-    ]
+def channels_into(vertex: JobVertex, index: int) -> list[ChannelId]:
+    """The channels that end at a subtask."""
+    return [ChannelId(edge.name, source, index) for edge in vertex.inputs for source in edge.reaching(index)]

@@ -11,7 +11,7 @@ from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.task.messages import ToSubtask
 from tidegate.runtime.task.wire import Frame
 
-__all__ = ["Inbox", "Post", "Shutdown"]
+__all__ = ["Inbox", "Post", "Shutdown", "Wake"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,4 +27,9 @@ class Shutdown:
     """Close everything and end."""
 
 
-Inbox: TypeAlias = queue.SimpleQueue[Post | Shutdown | Frame | Granted]
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Look for work: something has come for a subtask by another way than the inbox."""
+
+
+Inbox: TypeAlias = queue.SimpleQueue[Post | Shutdown | Frame | Granted | Wake]

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from tidegate import faults
 from tidegate.clock import Clock
-from tidegate.runtime.embedded.attempt import Attempt, How, StopRequested
+from tidegate.runtime.embedded.attempt import Attempt, CancelRequested, How, StopRequested
 from tidegate.runtime.embedded.cluster import Cluster, InlineCluster, ProcessCluster
+from tidegate.runtime.graph.execution_graph import ExecutionGraph
+from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import Startup
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import FixedDelay
+from tidegate.runtime.schedule.slots import allocate, cluster_size
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.supervise import Supervisor
 
@@ -19,7 +22,7 @@ __all__ = ["JobManager"]
 
 
 class JobManager:
-    """The embedded executor: `inline` in one thread, otherwise one process per slot."""
+    """The embedded executor: `inline` in one thread, otherwise one process per task manager."""
 
     def __init__(
         self, startup: Startup, clock: Clock, status: RunStatus, observe: Callable[[RunStatus], None]
@@ -31,7 +34,8 @@ class JobManager:
         self._observe = observe
         self._inline = options.target == "inline"
         self._cluster: Cluster | None = None
-        self._stopping = False
+        self._executions: ExecutionGraph | None = None
+        self._asked: list[StopRequested | CancelRequested] = []
         if options.faults and options.faults_dir:
             faults.arm(faults.parse(options.faults), "jobmanager", Path(options.faults_dir))
 
@@ -47,22 +51,30 @@ class JobManager:
 
     def stop(self) -> None:
         """Take a last checkpoint and end; may be called from a signal handler."""
-        self._stopping = True
+        self._ask(StopRequested())
+
+    def cancel(self) -> None:
+        """End without another checkpoint; may be called from any thread."""
+        self._ask(CancelRequested())
+
+    def _ask(self, request: StopRequested | CancelRequested) -> None:
+        self._asked.append(request)
         if self._cluster is not None:
-            self._cluster.heard.put(StopRequested())
+            self._cluster.heard.put(request)
 
     def _attempt(self, restart: FixedDelay) -> How:
         start = self._startup.start_point()
-        workers = 1 if self._inline else start.graph.slots
+        self._executions = self._executions or ExecutionGraph(start.graph)
+        executions = self._executions.attempt(allocate(start.graph, *self._size(start.graph)))
         self._cluster = InlineCluster(self._clock) if self._inline else ProcessCluster()
-        if self._stopping:
-            self._cluster.heard.put(StopRequested())
+        for request in self._asked:
+            self._cluster.heard.put(request)
         try:
             attempt = Attempt(
                 self._startup,
                 start,
                 self._cluster,
-                workers,
+                executions,
                 self._clock,
                 self._status,
                 restart,
@@ -72,3 +84,8 @@ class JobManager:
             self._cluster.close(gracefully=False)
             raise
         return attempt.run()
+
+    def _size(self, graph: JobGraph) -> tuple[int, int]:
+        """Task managers, and the slots of each; inline is one task manager, however many slots it takes."""
+        options = self._startup.program.options
+        return (1, graph.slots) if self._inline else cluster_size(graph, options)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import queue
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,11 +20,13 @@ from tidegate.errors import InternalError, TidegateError
 from tidegate.ids import Subtask
 from tidegate.keys import ranges
 from tidegate.runtime.embedded.deploy import Deployment, channels_into, channels_out_of
-from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
+from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
 from tidegate.runtime.embedded.peers import LocalChannel, Peers
 from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.operators.event_loop import EventLoop
+from tidegate.runtime.operators.measures import Measures
 from tidegate.runtime.shipping import unpack
 from tidegate.runtime.task.exchange import Channel, ChannelId, Gate
 from tidegate.runtime.task.gate import GateRunner
@@ -58,6 +59,8 @@ class Worker:
         self._clock = clock
         self._directory = Path(tempfile.mkdtemp(prefix="tidegate-state-"))
         self._background = ThreadPoolExecutor(1, thread_name_prefix="tidegate-background")
+        self._requests = EventLoop()
+        self._measures = Measures()
         self._runners: dict[Subtask, SubtaskRunner] = {}
         self._receivers: dict[ChannelId, GateRunner] = {}
         self._local: dict[ChannelId, LocalChannel] = {}
@@ -105,7 +108,7 @@ class Worker:
         except queue.Empty:
             return True
 
-    def _take(self, message: Post | Frame | Granted) -> None:
+    def _take(self, message: Post | Frame | Granted | Wake) -> None:
         match message:
             case Post():
                 self._runners[message.subtask].post(message.message)
@@ -113,6 +116,8 @@ class Worker:
                 self._deliver(message.channel, self._peers.element(message))
             case Granted():
                 self._peers.granted(message.channel)
+            case Wake():
+                pass  # being taken is all it is for
 
     def _patience(self) -> float:
         times = [time for runner in self._runners.values() if (time := runner.wake_at()) is not None]
@@ -132,8 +137,7 @@ class Worker:
         if vertex.is_source:
             self._runners[subtask] = SourceRunner(vertex, env, gates, self._report, self._background)
             return
-        parallelism = Counter(subtask.vertex for subtask in self._deployment.places)
-        channels = channels_into(vertex, subtask.index, parallelism)
+        channels = channels_into(vertex, subtask.index)
         self._expect(vertex, channels)
         runner = GateRunner(
             vertex, env, gates, self._report, self._background, channels=channels, grant=self._grant
@@ -184,16 +188,21 @@ class Worker:
             cache_entries=deployment.options.cache_entries,
             checkpoint=deployment.checkpoint,
             restored=deployment.restored.get(subtask, {}),
+            given=deployment.options.given,
+            measures=self._measures,
+            requests=self._requests,
+            wake=lambda: self._inbox.put(Wake()),
         )
 
     def _progress(self) -> Progress:
         read = sum(r.records for r in self._runners.values() if isinstance(r, SourceRunner))
-        return Progress(self._deployment.worker, read)
+        return Progress(self._deployment.worker, read, self._measures.measured())
 
     def _close(self) -> None:
         self._report(self._progress())
         # Snapshots and commits that were promised finish first: they still use the state and the sinks.
         self._background.shutdown(wait=True)
+        self._requests.close()
         for subtask, runner in self._runners.items():
             try:
                 runner.close()

@@ -9,16 +9,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from tidegate.ids import OperatorUid, Subtask
+from tidegate.runtime.graph.chaining import obstacles
 from tidegate.runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
-from tidegate.runtime.graph.transformations import Forward, Hash, Partition
+from tidegate.runtime.graph.transformations import Forward, Hash, Partition, Rescale
 from tidegate.types import TypeInformation
 
-__all__ = ["JobEdge", "JobGraph", "JobVertex", "build_job_graph"]
+__all__ = ["Distribution", "IntermediateDataSet", "JobEdge", "JobGraph", "JobVertex", "build_job_graph"]
 
-_NESTING: Final = ("filter", "flat_map", "process")
+Distribution: TypeAlias = Literal["pointwise", "all-to-all"]
+"""Whether each subtask reaches some subtasks behind an exchange, or all of them."""
+
+_NESTING: Final = (
+    "filter",
+    "flat_map",
+    "process",
+    "async_wait",
+    "co_flat_map",
+    "co_process",
+    "broadcast_process",
+    "window",
+    "side",
+)
 _DEEPEST: Final = 16
 """Python nests 20 loops at most, and a chain becomes one function."""
 
@@ -32,8 +46,10 @@ class JobEdge:
     target: str
     partition: Partition
     value_type: TypeInformation | None
+    source_parallelism: int
     target_parallelism: int
     target_max_parallelism: int
+    side: int = 0
     number: int = 0
     """Tells edges between the same two steps apart."""
 
@@ -41,6 +57,38 @@ class JobEdge:
     def name(self) -> str:
         """Unique within the job graph."""
         return f"{self.node}->{self.target}" + (f"#{self.number}" if self.number else "")
+
+    @property
+    def distribution(self) -> Distribution:
+        """Which subtasks it connects."""
+        return "pointwise" if isinstance(self.partition, Forward | Rescale) else "all-to-all"
+
+    def reached_from(self, index: int) -> range:
+        """The subtasks of the target that subtask `index` of the source is connected to."""
+        match self.partition:
+            case Forward():
+                return range(index, index + 1)
+            case Rescale():
+                return _share(index, self.source_parallelism, self.target_parallelism)
+            case _:
+                return range(self.target_parallelism)
+
+    def reaching(self, index: int) -> list[int]:
+        """The subtasks of the source that are connected to subtask `index` of the target."""
+        return [source for source in range(self.source_parallelism) if index in self.reached_from(source)]
+
+
+@dataclass(frozen=True, slots=True)
+class IntermediateDataSet:
+    """What a vertex emits over one edge: made by the vertex `producer`, taken by the edge `consumer`."""
+
+    producer: str
+    consumer: JobEdge
+
+    @property
+    def id(self) -> str:
+        """Unique within the job graph."""
+        return self.consumer.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +116,26 @@ class JobVertex:
 
     @property
     def keyed(self) -> Hash | None:
-        """How its input is keyed, if it is."""
-        partitions = [edge.partition for edge in self.inputs]
-        return next((partition for partition in partitions if isinstance(partition, Hash)), None)
+        """How its first input is keyed, if all streams that make it up are."""
+        partitions = [edge.partition for edge in self.inputs if edge.side == 0]
+        keys = [partition for partition in partitions if isinstance(partition, Hash)]
+        return keys[0] if keys and len(keys) == len(partitions) else None
+
+    @property
+    def data_sets(self) -> tuple[IntermediateDataSet, ...]:
+        """What it emits, one for each edge that leaves it."""
+        return tuple(IntermediateDataSet(self.id, edge) for edge in self.outputs)
+
+    @property
+    def slot_sharing_group(self) -> str:
+        """The group whose slots it may use."""
+        return self.head.slot_sharing_group
+
+    @property
+    def co_location_group(self) -> str | None:
+        """The group whose i-th subtasks share a slot, if it is in one."""
+        groups = (node.co_location_group for node in self.nodes.values())
+        return next((group for group in groups if group is not None), None)
 
     @property
     def subtasks(self) -> list[Subtask]:
@@ -91,8 +156,12 @@ class JobGraph:
 
     @property
     def slots(self) -> int:
-        """How many slots the job needs: subtasks of different vertices share one."""
-        return max(vertex.parallelism for vertex in self.vertices.values())
+        """How many slots the job needs: in each sharing group as many as its widest vertex."""
+        widest: dict[str, int] = {}
+        for vertex in self.vertices.values():
+            group = vertex.slot_sharing_group
+            widest[group] = max(widest.get(group, 0), vertex.parallelism)
+        return sum(widest.values())
 
     @property
     def nodes(self) -> dict[OperatorUid, StreamNode]:
@@ -107,7 +176,7 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     for uid, node in graph.nodes.items():
         edges = graph.inputs(uid)
         depth = depths[edges[0].source] + (node.kind in _NESTING) if edges else 0
-        chained = len(edges) == 1 and depth <= _DEEPEST and _chainable(graph, edges[0])
+        chained = _chained(graph, node, depth)
         heads[uid], depths[uid] = (heads[edges[0].source], depth) if chained else (uid, 1)
     members: dict[OperatorUid, list[StreamNode]] = {}
     for uid, head in heads.items():
@@ -120,9 +189,10 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     return JobGraph({str(head): _vertex(graph, head, nodes, exchanges) for head, nodes in members.items()})
 
 
-def _chainable(graph: StreamGraph, edge: StreamEdge) -> bool:
-    source, target = graph.nodes[edge.source], graph.nodes[edge.target]
-    return isinstance(edge.partition, Forward) and source.parallelism == target.parallelism
+def _chained(graph: StreamGraph, node: StreamNode, depth: int) -> bool:
+    edges = graph.inputs(node.uid)
+    # What a side output is can be told only by the step that emits it, so it never leaves that step's chain.
+    return node.kind == "side" or (bool(edges) and depth <= _DEEPEST and not obstacles(graph, edges[0]))
 
 
 def _numbered(edges: Iterable[StreamEdge]) -> Iterator[tuple[int, StreamEdge]]:
@@ -130,6 +200,12 @@ def _numbered(edges: Iterable[StreamEdge]) -> Iterator[tuple[int, StreamEdge]]:
     for edge in edges:
         yield seen[edge.source, edge.target], edge
         seen[edge.source, edge.target] += 1
+
+
+def _share(index: int, sources: int, targets: int) -> range:
+    """The targets next to a source: an equal share of them, or the one it shares with other sources."""
+    first = index * targets // sources
+    return range(first, first + 1) if sources >= targets else range(first, (index + 1) * targets // sources)
 
 
 def _exchange(
@@ -142,8 +218,10 @@ def _exchange(
         target=str(edge.target),
         partition=edge.partition,
         value_type=source.output_type,
+        source_parallelism=source.parallelism,
         target_parallelism=target.parallelism,
         target_max_parallelism=target.max_parallelism,
+        side=edge.side,
         number=number,
     )
 
@@ -154,7 +232,7 @@ def _vertex(
     inside = {node.uid for node in nodes}
     return JobVertex(
         id=str(head),
-        name=" -> ".join(node.name for node in nodes),
+        name=" -> ".join(node.title for node in nodes if node.kind != "side"),
         nodes={node.uid: node for node in nodes},
         follows={
             node.uid: tuple(

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tidegate.errors import ConfigError
 from tidegate.ids import OperatorUid
 from tidegate.keys import check_max_parallelism, default_max_parallelism
-from tidegate.runtime.graph.transformations import Forward, Hash, Kind, Partition, Rebalance, Transformation
+from tidegate.runtime.graph.names import FunctionNames, title
+from tidegate.runtime.graph.transformations import (
+    Chaining,
+    Forward,
+    Input,
+    Kind,
+    Partition,
+    Rebalance,
+    Transformation,
+)
 from tidegate.types import TypeInformation
 
-__all__ = ["StreamEdge", "StreamGraph", "StreamNode", "build_stream_graph"]
+__all__ = ["DEFAULT_GROUP", "StreamEdge", "StreamGraph", "StreamNode", "build_stream_graph"]
+
+DEFAULT_GROUP: Final = "default"
+"""The slot sharing group of whatever is in no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +35,8 @@ class StreamEdge:
     source: OperatorUid
     target: OperatorUid
     partition: Partition
+    side: int = 0
+    """1 for the second input of a step with two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +50,24 @@ class StreamNode:
     parallelism: int
     max_parallelism: int
     output_type: TypeInformation | None
+    title: str = ""
+    """What plans call it."""
+    number: int = 0
+    """Counts what the program is made of, also what is no step of its own such as `key_by`."""
+    chaining: Chaining = "always"
+    slot_sharing_group: str = DEFAULT_GROUP
+    co_location_group: str | None = None
+    watermarks: Any = None
+    """Of a source: the strategy by which its records get times."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamGraph:
-    """Nodes by uid in topological order, and the edges between them."""
+    """Nodes by uid in topological order, the edges between them, and whether steps may be chained at all."""
 
     nodes: dict[OperatorUid, StreamNode]
     edges: tuple[StreamEdge, ...]
+    chaining: bool = True
 
     def inputs(self, uid: OperatorUid) -> list[StreamEdge]:
         """Edges that end at `uid`."""
@@ -60,34 +84,37 @@ def build_stream_graph(
     parallelism: int,
     max_parallelism: int | None = None,
     restored: Mapping[OperatorUid, int] | None = None,
+    chaining: bool = True,
 ) -> StreamGraph:
     """Resolve the program that ends in `sinks`.
 
     `restored` holds the max parallelism that state was written with; it wins over a default and refuses another.
 
     Raises:
-        ConfigError: there is no sink, a uid is used twice, a parallelism is impossible.
+        ConfigError: there is no sink, a uid is used twice, a parallelism or a co-location is impossible.
     """
     order = _topological(sinks)
     if not order:
         raise ConfigError(
             "the program has no sink, so nothing would run; end it with sink_to(...) or print()"
         )
-    uids = _assign_uids(order)
-    nodes = {
-        uids[id(step)]: _resolve(step, uids[id(step)], parallelism, max_parallelism, restored or {})
-        for step in order
-    }
-    edges = tuple(
-        StreamEdge(
-            uids[id(source.transformation)],
-            uids[id(step)],
-            _partition(source.partition, nodes[uids[id(source.transformation)]], nodes[uids[id(step)]]),
-        )
-        for step in order
-        for source in step.inputs
-    )
-    return StreamGraph(nodes, edges)
+    numbers = _number(order)
+    steps = [step for step in order if step.kind != "union"]
+    uids = _assign_uids(steps)
+    names = FunctionNames()
+    nodes: dict[OperatorUid, StreamNode] = {}
+    edges: list[StreamEdge] = []
+    for step in steps:
+        uid, inputs = uids[id(step)], list(_real_inputs(step.inputs))
+        before = [nodes[uids[id(source.transformation)]] for source in inputs]
+        size = _size(step, uid, before, parallelism, max_parallelism, restored or {})
+        nodes[uid] = _resolve(step, uid, before, size, title(step, names), numbers[id(step)])
+        edges += [
+            StreamEdge(node.uid, uid, _partition(source.partition, node, nodes[uid]), source.side)
+            for source, node in zip(inputs, before, strict=True)
+        ]
+    _check_co_location(nodes.values())
+    return StreamGraph(nodes, tuple(edges), chaining)
 
 
 def _topological(sinks: Iterable[Transformation]) -> list[Transformation]:
@@ -125,13 +152,39 @@ def _assign_uids(order: list[Transformation]) -> dict[int, OperatorUid]:
     return uids
 
 
-def _resolve(
+def _number(order: list[Transformation]) -> dict[int, int]:
+    """Numbers from 1 for steps and, in between, for the partitions between them."""
+    numbers: dict[int, int] = {}
+    for step in order:
+        for source in step.inputs:
+            if source.partition is not None:
+                numbers.setdefault(id(source.partition), len(numbers) + 1)
+        numbers[id(step)] = len(numbers) + 1
+    return numbers
+
+
+def _real_inputs(inputs: Iterable[Input]) -> Iterator[Input]:
+    """A union is no step: whoever follows it has its inputs."""
+    for source in inputs:
+        if source.transformation.kind != "union":
+            yield source
+            continue
+        for each in _real_inputs(source.transformation.inputs):
+            dealt = source.partition if source.partition is not None else each.partition
+            yield Input(each.transformation, dealt, source.side)
+
+
+def _size(
     step: Transformation,
     uid: OperatorUid,
+    before: list[StreamNode],
     parallelism: int,
     max_parallelism: int | None,
     restored: Mapping[OperatorUid, int],
-) -> StreamNode:
+) -> tuple[int, int]:
+    """Parallelism and max parallelism."""
+    if step.kind == "side":
+        return before[0].parallelism, before[0].max_parallelism
     own = step.parallelism if step.parallelism is not None else parallelism
     asked = step.max_parallelism or max_parallelism
     written = restored.get(uid)
@@ -142,11 +195,54 @@ def _resolve(
         )
     most = written or asked or default_max_parallelism(own)
     check_max_parallelism(most, own)
-    return StreamNode(uid, step.name, step.kind, step.payload, own, most, step.output_type)
+    return own, most
+
+
+def _resolve(
+    step: Transformation,
+    uid: OperatorUid,
+    before: list[StreamNode],
+    size: tuple[int, int],
+    called: str,
+    number: int,
+) -> StreamNode:
+    groups = {node.slot_sharing_group for node in before}
+    inherited = groups.pop() if len(groups) == 1 else DEFAULT_GROUP
+    usual: Chaining = "head" if step.kind == "source" else "always"
+    return StreamNode(
+        uid,
+        step.name,
+        step.kind,
+        step.payload,
+        *size,
+        step.output_type,
+        title=called,
+        number=number,
+        # A side output is part of the step that emits it.
+        chaining=before[0].chaining if step.kind == "side" else step.chaining or usual,
+        slot_sharing_group=step.slot_sharing_group or inherited,
+        co_location_group=step.co_location_group,
+        watermarks=step.watermarks,
+    )
+
+
+def _check_co_location(nodes: Iterable[StreamNode]) -> None:
+    first: dict[str, StreamNode] = {}
+    for node in nodes:
+        if node.co_location_group is None:
+            continue
+        other = first.setdefault(node.co_location_group, node)
+        for what in ("parallelism", "slot_sharing_group"):
+            one, two = getattr(other, what), getattr(node, what)
+            if one != two:
+                raise ConfigError(
+                    f"operators {other.uid!r} and {node.uid!r} are co-located as {node.co_location_group!r} but "
+                    f"have {what.replace('_', ' ')} {one!r} and {two!r}; give both the same"
+                )
 
 
 def _partition(asked: Partition | None, source: StreamNode, target: StreamNode) -> Partition:
-    if isinstance(asked, Hash | Rebalance):
+    if asked is not None and not isinstance(asked, Forward):
         return asked
     if source.parallelism == target.parallelism:
         return Forward()

@@ -10,11 +10,46 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tidegate.connectors.spi import Sink, Source
+from tidegate.runtime.graph.names import Label
 from tidegate.types import TypeInformation
 
-__all__ = ["Forward", "Hash", "Input", "Kind", "Partition", "Rebalance", "Transformation"]
+__all__ = [
+    "Broadcast",
+    "Chaining",
+    "Custom",
+    "Forward",
+    "Global",
+    "Hash",
+    "Input",
+    "Kind",
+    "Partition",
+    "Rebalance",
+    "Rescale",
+    "Shuffle",
+    "Transformation",
+]
 
-Kind = Literal["source", "map", "filter", "flat_map", "process", "sink"]
+Kind = Literal[
+    "source",
+    "map",
+    "filter",
+    "flat_map",
+    "process",
+    "reduce",
+    "stamp",
+    "async_wait",
+    "co_map",
+    "co_flat_map",
+    "co_process",
+    "broadcast_process",
+    "window",
+    "side",
+    "union",
+    "sink",
+]
+
+Chaining = Literal["always", "head", "never"]
+"""Whether a step shares a thread with what precedes and what follows, with what follows only, or with nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +59,35 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """Records are dealt round-robin."""
+    """Records are dealt round-robin to all subtasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """Records are dealt round-robin to the subtasks next to the sender: each sender has its own, or shares one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """Records are dealt at random."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Every subtask gets every record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """The first subtask gets every record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A function of (key, number of subtasks) says which subtask gets a record."""
+
+    partitioner: Callable[[Any, int], int]
+    selector: Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +98,19 @@ class Hash:
     key_type: TypeInformation | None = None
 
 
-Partition = Forward | Rebalance | Hash
+Partition = Forward | Rebalance | Rescale | Shuffle | Broadcast | Global | Custom | Hash
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where records come from and how they are dealt; None leaves the choice to the parallelisms."""
+    """Where records come from and how they are dealt; no partition leaves the choice to the parallelisms.
+
+    `side` is 1 for the second of two connected streams.
+    """
 
     transformation: Transformation
     partition: Partition | None = None
+    side: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -61,3 +128,12 @@ class Transformation:
     uid: str | None = None
     parallelism: int | None = None
     max_parallelism: int | None = None
+    label: Label | None = None
+    """What plans call it instead of its name."""
+    chaining: Chaining | None = None
+    slot_sharing_group: str | None = None
+    """Steps of one group may share slots; without one it is that of all inputs, or `default`."""
+    watermarks: Any = None
+    """Of a source: the strategy by which its records get times."""
+    co_location_group: str | None = None
+    """The i-th subtasks of all steps of a group share a slot."""

@@ -1,6 +1,6 @@
 """A chain of operators at work in one subtask: what a record meets between two exchanges.
 
-The chain knows nothing of threads, channels or executors. It takes batches and moments in time, calls `emit` for
+The chain knows nothing of threads, channels or executors. It takes batches and moments in time, hands to its outlet
 what leaves through an exchange, and reports its part of a checkpoint.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tidegate import faults
 from tidegate.backends.keyed.store import KeyedStore
-from tidegate.elements import Batch
+from tidegate.elements import Batch, Idle, Watermark
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
@@ -21,18 +21,28 @@ from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.failure import blame, explain
-from tidegate.runtime.operators.keyed import KeyedProcess
+from tidegate.runtime.operators.lifecycle import open_function, save_function
+from tidegate.runtime.operators.openers import open_operator
+from tidegate.runtime.operators.operator import Call, Deferring, Operator
 from tidegate.runtime.operators.sink import SinkOperator
-from tidegate.runtime.stream.functions import Function, as_callable
+from tidegate.runtime.stream.functions import Function
 
-__all__ = ["Emit", "OperatorChain", "PendingReports"]
+__all__ = ["OperatorChain", "Outlet", "PendingReports"]
 
 
-class Emit(Protocol):
-    """Takes what leaves the chain through an exchange."""
+class Outlet(Protocol):
+    """Takes what leaves the chain through its exchanges."""
 
-    def __call__(self, edge: JobEdge, batch: Batch) -> None:
+    def emit(self, edge: JobEdge, batch: Batch) -> None:
         """Deal the batch to the subtasks behind `edge`."""
+        ...
+
+    def watermark(self, edge: JobEdge, timestamp: int) -> None:
+        """Tell all subtasks behind `edge` how far event time is."""
+        ...
+
+    def idle(self, edge: JobEdge, idle: bool) -> None:
+        """Tell all subtasks behind `edge` whether to wait for this one's event time."""
         ...
 
 
@@ -43,137 +53,265 @@ PendingReports = Callable[[], list[OperatorReport]]
 class OperatorChain:
     """Opens, feeds, snapshots and closes the operators of one vertex in one subtask."""
 
-    def __init__(self, vertex: JobVertex, env: ChainEnvironment, emit: Emit) -> None:
+    def __init__(self, vertex: JobVertex, env: ChainEnvironment, outlet: Outlet) -> None:
         self._vertex = vertex
         self._env = env
-        self._names: dict[str, Any] = {}
-        self._functions: list[tuple[StreamNode, Function]] = []
+        self._outlet = outlet
         self._takers: list[Callable[[Batch], None]] = []
         self._sinks: list[SinkOperator] = []
-        self._keyed: KeyedProcess | None = None
-        self._compiled: dict[tuple[bool, bool], Compiled] = {}
-        self._numbers = {uid: number for number, uid in enumerate(vertex.nodes)}
-        self._outputs = {uid: self._open_outputs(uid, emit) for uid in vertex.nodes}
-        self._head = self._stage(vertex.head.uid, stateful=vertex.head.kind == "process")
-        self._behind = dataclasses.replace(self._head, kind="pass")
+        self._functions: list[tuple[StreamNode, Function]] = []
+        self._contexts: dict[OperatorUid, OperatorContext] = {}
+        self._operators: dict[OperatorUid, Operator] = {}
+        self._deferring: dict[OperatorUid, Deferring] = {}
+        self._stages: dict[OperatorUid, Stage] = {}
+        self._compiled: dict[tuple[OperatorUid, int | None, bool], Compiled] = {}
+        self._outputs = {uid: self._open_outputs(uid) for uid in vertex.nodes}
 
     def open(self) -> None:
         """Open state, functions and writers, restored to what the environment says."""
         for node in self._vertex.nodes.values():
-            if node.kind in ("source", "sink"):
-                continue
-            store = self._open_store(node.uid) if node.kind == "process" else None
-            number = self._numbers[node.uid]
-            context = OperatorContext(node.name, self._env.subtask, self._env.parallelism, store)
-            if store is not None:
-                self._keyed = KeyedProcess(node.payload, store, self._env.clock)
-                self._names[f"bind{number}"] = store.bind
-                self._names[f"ctx{number}"] = self._keyed.context
-            if isinstance(node.payload, Function):
-                self._functions.append((node, node.payload))
-                with blame(node, self._env.subtask, "open"):
-                    node.payload.open(context)
-            self._names[f"f{number}"] = as_callable(node.payload)
+            if node.kind not in ("sink", "side"):
+                self._open_operator(node)
+        self._build(self._vertex.head.uid, stateful=False)
+        for operator in self._operators.values():
+            operator.open()
         for sink in self._sinks:
             sink.open()
 
-    def process(self, batch: Batch) -> None:
-        """Pass every record through the whole chain."""
-        if self._keyed is not None and batch.keys is not None:
-            self._keyed.store.prefetch(batch.keys)
-        self._run(False, batch)
-        if self._keyed is not None:
-            self._keyed.store.end_batch()
+    @property
+    def stores(self) -> dict[OperatorUid, KeyedStore]:
+        """The keyed state of each operator that has some."""
+        return {uid: each.store for uid, each in self._operators.items() if each.store is not None}
+
+    def process(self, batch: Batch, side: int = 0) -> None:
+        """Pass every record through the whole chain; `side` is the input it came in on."""
+        head = self._vertex.head.uid
+        store = self._operators[head].store if head in self._operators else None
+        if store is not None and batch.keys is not None:
+            store.prefetch(batch.keys)
+        self._run(head, side, batch)
+        if store is not None:
+            store.end_batch()
         faults.point("task.after-batch")
 
+    def ready(self) -> bool:
+        """Whether every operator can take another batch."""
+        return all(operator.ready() for operator in self._deferring.values())
+
+    def empty(self) -> bool:
+        """Whether everything that went in has come out."""
+        return all(operator.empty() for operator in self._deferring.values())
+
+    def send_arrivals(self) -> bool:
+        """Pass on what has come out by now of what went in earlier; whether there was any."""
+        some = False
+        for uid, operator in self._deferring.items():
+            for element in operator.arrivals():
+                some = True
+                if isinstance(element, Batch):
+                    self._run(uid, None, element)
+                elif isinstance(element, Watermark):
+                    self._pass_on(uid, element.timestamp)
+                elif isinstance(element, Idle):
+                    self._pass_idleness(uid, element.idle)
+        return some
+
     def advance_watermark(self, timestamp: int) -> None:
-        """Fire the event-time timers that are due."""
-        if self._keyed is not None:
-            with blame(self._vertex.head, self._env.subtask, f"a timer due by watermark {timestamp}"):
-                values, times = self._keyed.advance_watermark(timestamp)
-            if values:
-                self._run(True, Batch(values, times))
+        """Event time is `timestamp` for all input from now on: fire what is due, step by step."""
+        self._flow(self._vertex.head.uid, timestamp)
 
     def advance_processing_time(self, now_ms: int) -> None:
-        """Fire the processing-time timers that are due."""
-        if self._keyed is not None:
-            with blame(self._vertex.head, self._env.subtask, f"a timer due by {now_ms}"):
-                values = self._keyed.advance_processing_time(now_ms)
+        """Fire what is due by the clock."""
+        for uid, operator in self._operators.items():
+            with blame(self._vertex.nodes[uid], self._env.subtask, f"a timer due by {now_ms}"):
+                values, times = operator.processing_time(now_ms)
             if values:
-                self._run(True, Batch(values))
+                self._run(uid, None, Batch(values, times))
+        self._announce()
+
+    def advance_idleness(self, idle: bool) -> None:
+        """Whether all inputs are idle has changed."""
+        head = self._vertex.head.uid
+        if head in self._deferring:
+            self._deferring[head].idle(idle)
+        else:
+            self._pass_idleness(head, idle)
 
     def next_timer(self) -> int | None:
         """When the next processing-time timer is due."""
-        return self._keyed.store.processing_timers.next_time() if self._keyed is not None else None
+        times = (operator.next_processing_time() for operator in self._operators.values())
+        return min((time for time in times if time is not None), default=None)
 
     def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> PendingReports:
         """Take the state at a barrier; `confirmed` is the newest decided checkpoint."""
         faults.point("task.before-snapshot")
+        for node, function in self._functions:
+            with blame(node, self._env.subtask, "snapshot_state"):
+                save_function(function, checkpoint)
         reports = [sink.snapshot(checkpoint, confirmed) for sink in self._sinks]
-        if self._keyed is None:
-            return lambda: reports
-        pending = self._keyed.store.snapshot(checkpoint, confirmed)
-        uid, index = self._vertex.head.uid, self._env.subtask.index
-        return lambda: [*reports, OperatorReport(uid, index, keyed=pending.finish())]
+        index = self._env.subtask.index
+        pending = {
+            uid: operator.store.snapshot(checkpoint, confirmed)
+            for uid, operator in self._operators.items()
+            if operator.store is not None
+        }
+        lists = {
+            uid: operator.snapshot_lists() + self._contexts[uid].states.snapshot()
+            for uid, operator in self._operators.items()
+        }
+
+        def finish() -> list[OperatorReport]:
+            keyed = {uid: each.finish() for uid, each in pending.items()}
+            return reports + [
+                OperatorReport(uid, index, keyed=keyed.get(uid), lists=held)
+                for uid, held in lists.items()
+                if uid in keyed or held
+            ]
+
+        return finish
 
     def close(self) -> None:
         """Close functions, writers and state; all of them, even if one fails."""
         closers: list[Callable[[], None]] = [partial(self._close_function, *each) for each in self._functions]
         closers += [sink.close for sink in self._sinks]
-        if self._keyed is not None:
-            closers.append(self._keyed.store.close)
+        closers += [operator.close for operator in self._operators.values()]
         _call_all(closers)
 
-    def explain(self, timed: bool = False) -> str:
-        """The source of the generated loop."""
-        return self._loop(False, timed).source
+    def explain(self, timed: bool = False, side: int = 0) -> str:
+        """The source of the generated loop for an input."""
+        return self._loop(self._vertex.head.uid, side, timed).source
+
+    def _open_operator(self, node: StreamNode) -> None:
+        keyed = node.uid == self._vertex.head.uid and self._vertex.keyed is not None
+        context = OperatorContext(
+            node.uid,
+            node.name,
+            self._env,
+            partial(self._open_store, node.uid) if keyed else None,
+            self._env.operator(node.uid),
+        )
+        self._contexts[node.uid] = context
+        if context.restored.keyed:
+            # State that the function does not ask for any more is carried on, not forgotten.
+            context.keyed_store("has state")
+        if isinstance(node.payload, Function):
+            self._functions.append((node, node.payload))
+            with blame(node, self._env.subtask, "open"):
+                open_function(node.payload, context)
+        operator = open_operator(node, context, keyed=keyed)
+        if operator is not None:
+            self._operators[node.uid] = operator
+        if isinstance(operator, Deferring):
+            self._deferring[node.uid] = operator
 
     def _close_function(self, node: StreamNode, function: Function) -> None:
         with blame(node, self._env.subtask, "close"):
             function.close()
 
-    def _run(self, behind: bool, batch: Batch) -> None:
-        loop = self._loop(behind, batch.timestamps is not None)
-        try:
-            results = loop.run(batch.values, batch.timestamps, batch.keys)
-        except Exception as error:
-            raise explain(error, loop, batch, self._vertex, self._env.subtask) from error
-        for take, (values, times) in zip(self._takers, results, strict=True):
+    def _flow(self, uid: OperatorUid, timestamp: int) -> None:
+        operator = self._operators.get(uid)
+        if operator is not None:
+            with blame(self._vertex.nodes[uid], self._env.subtask, f"a timer due by watermark {timestamp}"):
+                values, times = operator.event_time(timestamp)
             if values:
-                take(Batch(values, times))
+                self._run(uid, None, Batch(values, times))
+            forwarded = operator.forwarded(timestamp)
+            if forwarded is None:
+                return
+            timestamp = forwarded
+        self._pass_on(uid, timestamp)
 
-    def _loop(self, behind: bool, timed: bool) -> Compiled:
-        compiled = self._compiled.get((behind, timed))
-        if compiled is None:
-            stage = self._behind if behind else self._head
-            name = f"{self._env.subtask}{' timers' * behind}"
-            compiled = compile_stages(name, stage, len(self._takers), self._names, timed=timed)
-            self._compiled[behind, timed] = compiled
-        return compiled
-
-    def _stage(self, uid: OperatorUid, *, stateful: bool) -> Stage:
-        node = self._vertex.nodes[uid]
-        children = [child for child in self._vertex.follows[uid] if self._vertex.nodes[child].kind != "sink"]
-        return Stage(
-            uid,
-            self._numbers[uid],
-            "pass" if node.kind in ("source", "sink") else node.kind,
-            tuple(self._stage(child, stateful=stateful) for child in children),
-            self._outputs[uid],
-            isolated=stateful or len(self._takers) > 1,
-        )
-
-    def _open_outputs(self, uid: OperatorUid, emit: Emit) -> tuple[int, ...]:
-        first = len(self._takers)
+    def _pass_on(self, uid: OperatorUid, timestamp: int) -> None:
         for edge in self._vertex.outputs:
             if edge.node == uid:
-                self._takers.append(lambda batch, edge=edge: emit(edge, batch))  # type: ignore[misc] # bound per edge
-        followers = self._vertex.follows[uid]
-        sinks = [child for child in followers if self._vertex.nodes[child].kind == "sink"]
-        if self._vertex.nodes[uid].kind == "sink" and uid == self._vertex.head.uid:
+                self._outlet.watermark(edge, timestamp)
+        for child in self._vertex.follows[uid]:
+            self._flow(child, timestamp)
+
+    def _pass_idleness(self, uid: OperatorUid, idle: bool) -> None:
+        for edge in self._vertex.outputs:
+            if edge.node == uid:
+                self._outlet.idle(edge, idle)
+        for child in self._vertex.follows[uid]:
+            if child in self._deferring:
+                self._deferring[child].idle(idle)
+            elif self._vertex.nodes[child].kind != "stamp":
+                self._pass_idleness(child, idle)
+
+    def _announce(self) -> None:
+        """Pass on what operators have to say about event time themselves."""
+        for uid, operator in self._operators.items():
+            idle = operator.own_idleness()
+            if idle is not None:
+                self._pass_idleness(uid, idle)
+            watermark = operator.own_watermark()
+            if watermark is not None:
+                self._pass_on(uid, watermark)
+
+    def _run(self, uid: OperatorUid, side: int | None, batch: Batch) -> None:
+        loop = self._loop(uid, side, batch.timestamps is not None)
+        columns: list[Any] = [batch.values, batch.timestamps, batch.keys]
+        if loop.cuts:
+            columns = [iter(column) if column is not None else None for column in columns]
+        more = True
+        while more:
+            try:
+                results = loop.run(*columns)
+            except Exception as error:
+                raise explain(error, loop, batch, self._vertex, self._env.subtask) from error
+            for output, (values, times) in zip(loop.outputs, results, strict=True):
+                if values:
+                    self._takers[output](Batch(values, times))
+            more = any(cut.moved for cut in loop.cuts)
+            self._announce()
+
+    def _loop(self, uid: OperatorUid, side: int | None, timed: bool) -> Compiled:
+        """The loop that starts with a step, called for input `side`, or behind it."""
+        compiled = self._compiled.get((uid, side, timed))
+        if compiled is None:
+            stage, operator = self._stages[uid], self._operators.get(uid)
+            call = operator.calls[side] if operator is not None and side is not None else None
+            if side is None and (
+                stage.sides or (stage.call is not None and stage.call.shape in ("process", "emit"))
+            ):
+                call = Call("emitted", _nothing)
+            where = f"{self._env.subtask} {uid}{f' input {side}' if side is not None else ' timers'}"
+            compiled = compile_stages(where, dataclasses.replace(stage, call=call), timed=timed)
+            self._compiled[uid, side, timed] = compiled
+        return compiled
+
+    def _build(self, uid: OperatorUid, *, stateful: bool) -> Stage:
+        operator = self._operators.get(uid)
+        stateful = stateful or (operator is not None and operator.store is not None)
+        nodes = self._vertex.nodes
+        followers = [child for child in self._vertex.follows[uid] if nodes[child].kind != "sink"]
+        stages = {child: self._build(child, stateful=stateful) for child in followers}
+        self._stages[uid] = stage = Stage(
+            uid,
+            list(nodes).index(uid),
+            operator.calls[0] if operator is not None else None,
+            tuple(stage for child, stage in stages.items() if nodes[child].kind != "side"),
+            self._outputs[uid],
+            tuple(
+                (nodes[child].payload, stage)
+                for child, stage in stages.items()
+                if nodes[child].kind == "side"
+            ),
+            isolated=stateful or len(self._takers) > 1,
+        )
+        return stage
+
+    def _open_outputs(self, uid: OperatorUid) -> tuple[int, ...]:
+        first = len(self._takers)
+        self._takers += [
+            partial(self._outlet.emit, edge) for edge in self._vertex.outputs if edge.node == uid
+        ]
+        nodes = self._vertex.nodes
+        sinks = [child for child in self._vertex.follows[uid] if nodes[child].kind == "sink"]
+        if nodes[uid].kind == "sink" and uid == self._vertex.head.uid:
             sinks.append(uid)
         for child in sinks:
-            sink = SinkOperator(self._vertex.nodes[child], self._env)
+            sink = SinkOperator(nodes[child], self._env)
             self._sinks.append(sink)
             self._takers.append(sink.write)
         return tuple(range(first, len(self._takers)))
@@ -189,6 +327,11 @@ class OperatorChain:
             dataclasses.replace(self._env.state, directory=directory),
             cache_entries=self._env.cache_entries,
         )
+
+
+def _nothing(value: Any) -> Any:
+    """Stands where nothing is called."""
+    return value
 
 
 def _call_all(closers: list[Callable[[], None]]) -> None:

@@ -7,13 +7,13 @@ functions. The source is kept, so tracebacks show it and errors can be traced to
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from tidegate.errors import InternalError
 from tidegate.ids import OperatorUid
-from tidegate.runtime.graph.transformations import Kind
+from tidegate.runtime.operators.operator import Call
+from tidegate.runtime.stream.tags import OutputTag
 from tidegate.serde import isolate
 
 __all__ = ["Compiled", "Stage", "compile_stages"]
@@ -21,104 +21,160 @@ __all__ = ["Compiled", "Stage", "compile_stages"]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of a chain: what it is, who follows, and the outputs that take what it emits.
+    """One step of a chain: how it is called, who follows, and the outputs that take what it emits.
 
-    A step of kind `pass` calls nothing. `isolated` says that emitted values may change later, so an output must keep a copy.
+    `isolated` says that emitted values may change later, so an output must keep a copy. `sides` are what follows
+    its side outputs, each a stage that calls nothing.
     """
 
     uid: OperatorUid
     number: int
-    kind: Kind | Literal["pass"]
+    call: Call | None
     children: tuple[Stage, ...] = ()
     outputs: tuple[int, ...] = ()
+    sides: tuple[tuple[OutputTag, Stage], ...] = ()
     isolated: bool = False
+
+    def walk(self) -> Iterator[Stage]:
+        """This stage and all that follow."""
+        yield self
+        for stage in (*self.children, *(side for _, side in self.sides)):
+            yield from stage.walk()
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The loop: `run(values, timestamps, keys)` answers a (values, timestamps) pair per output."""
+    """The loop: `run(values, timestamps, keys)` answers a (values, timestamps) pair for each of `outputs`.
+
+    It stops behind a record that makes `moved` of one of `cuts` true; given iterators it goes on from there.
+    """
 
     run: Callable[..., tuple[tuple[list[Any], list[int] | None], ...]]
+    outputs: tuple[int, ...]
     source: str
     filename: str
     lines: Mapping[int, OperatorUid]
+    cuts: tuple[Any, ...] = ()
 
 
 @dataclass(slots=True)
-class _Text:
+class _Loop:
+    """Source under construction; `timed` holds the outputs that get a time with each value."""
+
     lines: list[str] = field(default_factory=list)
     owners: dict[int, OperatorUid] = field(default_factory=dict)
+    names: dict[str, Any] = field(default_factory=dict)
+    timed: set[int] = field(default_factory=set)
 
     def add(self, depth: int, text: str, owner: OperatorUid | None = None) -> None:
         self.lines.append("    " * depth + text)
         if owner is not None:
             self.owners[len(self.lines)] = owner
 
+    def name(self, text: str, value: Any) -> str:
+        self.names[text] = value
+        return text
 
-def compile_stages(
-    name: str, head: Stage, outputs: int, names: Mapping[str, Any], *, timed: bool
-) -> Compiled:
-    """Compile the loop that feeds each record to `head` and all that follows, filling `outputs` outputs.
 
-    `names` binds what the generated source calls: `f<number>` for user functions, `bind<number>` and `ctx<number>`
-    for keyed ones.
-    """
-    text = _Text()
-    keyed = head.kind == "process"
-    text.add(0, "def run(values, timestamps, keys):")
-    for output in range(outputs):
-        text.add(1, f"out{output} = []; put{output} = out{output}.append")
-        if timed:
-            text.add(1, f"times{output} = []; stamp{output} = times{output}.append")
+def compile_stages(name: str, head: Stage, *, timed: bool) -> Compiled:
+    """Compile the loop that feeds each record to `head` and all that follows; `timed` if records have timestamps."""
+    body = _Loop()
+    keyed = head.call is not None and head.call.bind is not None
     columns = ["values"] + ["timestamps"] * timed + ["keys"] * keyed
     variables = ["v"] + ["t"] * timed + ["k"] * keyed
     source = columns[0] if len(columns) == 1 else f"zip({', '.join(columns)})"
-    text.add(1, f"for {', '.join(variables)} in {source}:")
-    _emit(text, head, "v", 2, timed)
-    pairs = [f"(out{output}, {f'times{output}' if timed else None})" for output in range(outputs)]
-    text.add(1, f"return ({' '.join(pair + ',' for pair in pairs)})")
-    return _compile(f"<tidegate chain {name}{' timed' * timed}>", text, names)
+    outputs = tuple(sorted({output for stage in head.walk() for output in stage.outputs}))
+    first = 1 + 2 * len(outputs) + 1
+    body.lines = [""] * first
+    _emit(body, head, "v", 2, "t" if timed else None)
+    cuts = {stage.number: stage.call.cut for stage in head.walk() if stage.call and stage.call.cut}
+    for number, cut in cuts.items():
+        body.add(2, f"if {body.name(f'cut{number}', cut)}.moved: break")
+    body.lines[0] = "def run(values, timestamps, keys):"
+    for place, output in enumerate(outputs):
+        body.lines[1 + 2 * place] = f"    out{output} = []; put{output} = out{output}.append"
+        body.lines[2 + 2 * place] = f"    times{output} = []; stamp{output} = times{output}.append"
+    body.lines[first - 1] = f"    for {', '.join(variables)} in {source}:"
+    pairs = [f"(out{output}, {f'times{output}' if output in body.timed else None})," for output in outputs]
+    body.add(1, f"return ({' '.join(pairs)})")
+    return _compile(f"<tidegate chain {name}{' timed' * timed}>", body, outputs, tuple(cuts.values()))
 
 
-def _compile(filename: str, text: _Text, names: Mapping[str, Any]) -> Compiled:
-    source = "\n".join(text.lines) + "\n"
-    scope: dict[str, Any] = {**names, "isolate": isolate}
+def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[Any, ...]) -> Compiled:
+    source = "\n".join(loop.lines) + "\n"
+    scope: dict[str, Any] = {**loop.names, "isolate": isolate, "OutputTag": OutputTag}
     exec(compile(source, filename, "exec"), scope)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    return Compiled(scope["run"], source, filename, text.owners)
+    return Compiled(scope["run"], outputs, source, filename, loop.owners, cuts)
 
 
-def _emit(text: _Text, stage: Stage, value: str, depth: int, timed: bool) -> None:
-    result = f"v{stage.number}"
-    call = f"f{stage.number}({value})"
-    match stage.kind:
-        case "pass":
-            result = value
+def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:
+    result, call = f"v{stage.number}", stage.call
+    if call is None:
+        _deliver(loop, stage, value, depth, time)
+        return
+    if call.shape == "emitted":
+        loop.add(depth, f"for {result} in ({value},):")
+        _sort_out(loop, stage, depth, time)
+        _deliver(loop, stage, result, depth + 1, time)
+        return
+    function = loop.name(f"f{stage.number}", call.function)
+    if call.bind is not None:
+        loop.add(depth, f"{loop.name(f'bind{stage.number}', call.bind)}(k)")
+    match call.shape:
         case "map":
-            text.add(depth, f"{result} = {call}", stage.uid)
+            loop.add(depth, f"{result} = {function}({value})", stage.uid)
         case "filter":
-            text.add(depth, f"if {call}:", stage.uid)
+            loop.add(depth, f"if {function}({value}):", stage.uid)
             result, depth = value, depth + 1
         case "flat_map":
-            text.add(depth, f"for {result} in {call}:", stage.uid)
+            loop.add(depth, f"for {result} in {function}({value}) or ():", stage.uid)
             depth += 1
+        case "stamp":
+            # A name of its own: what runs beside this step still sees the time from before it.
+            loop.add(depth, f"t{stage.number} = {function}({value}, {time})", stage.uid)
+            result, time = value, f"t{stage.number}"
         case "process":
-            text.add(depth, f"bind{stage.number}(k)")
-            text.add(depth, f"ctx{stage.number}.stamp = {'t' if timed else None}")
-            text.add(depth, f"results = f{stage.number}({value}, ctx{stage.number})", stage.uid)
-            text.add(depth, f"for {result} in results if results is not None else ():", stage.uid)
+            _process(loop, stage, call, value, depth, time)
             depth += 1
-        case kind:
-            raise InternalError(f"no code is known for a step of kind {kind!r}")
-    _deliver(text, stage, result, depth, timed)
+        case "emit":
+            emitted = f"t{stage.number}"
+            loop.add(depth, f"for {result}, {emitted} in {function}({value}, {time}):", stage.uid)
+            time = emitted
+            _sort_out(loop, stage, depth, time)
+            depth += 1
+    _deliver(loop, stage, result, depth, time)
 
 
-def _deliver(text: _Text, stage: Stage, value: str, depth: int, timed: bool) -> None:
+def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, time: str | None) -> None:
+    number, result = stage.number, f"v{stage.number}"
+    context = loop.name(f"ctx{number}", call.context)
+    loop.add(depth, f"{context}.stamp = {time}")
+    loop.add(depth, f"results = f{number}({value}, {context})", stage.uid)
+    loop.add(depth, f"for {result} in results if results is not None else ():", stage.uid)
+    _sort_out(loop, stage, depth, time)
+
+
+def _sort_out(loop: _Loop, stage: Stage, depth: int, time: str | None) -> None:
+    """Send results that carry a tag to their side output, or nowhere if nobody reads it."""
+    number, result = stage.number, f"v{stage.number}"
+    loop.add(
+        depth + 1, f"if type({result}) is tuple and len({result}) == 2 and type({result}[0]) is OutputTag:"
+    )
+    for place, (tag, side) in enumerate(stage.sides):
+        loop.add(depth + 2, f"if {result}[0] == {loop.name(f'tag{number}_{place}', tag)}:")
+        loop.add(depth + 3, f"s{number} = {result}[1]")
+        _deliver(loop, side, f"s{number}", depth + 3, time)
+    loop.add(depth + 2, "continue")
+
+
+def _deliver(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:
     for output in stage.outputs:
-        text.add(depth, f"put{output}(isolate({value}))" if stage.isolated else f"put{output}({value})")
-        if timed:
-            text.add(depth, f"stamp{output}(t)")
+        loop.add(depth, f"put{output}(isolate({value}))" if stage.isolated else f"put{output}({value})")
+        if time is not None:
+            loop.timed.add(output)
+            loop.add(depth, f"stamp{output}({time})")
     for child in stage.children:
-        _emit(text, child, value, depth, timed)
+        _emit(loop, child, value, depth, time)
     if not stage.outputs and not stage.children:
-        text.add(depth, "pass")
+        loop.add(depth, "pass")

@@ -3,67 +3,129 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
-from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.backends.keyed.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from tidegate.backends.keyed.folding import AggregatingState, ReducingState
+from tidegate.backends.keyed.list_state import ListState
+from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import ValueState
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.spi import Timer
 from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError
-from tidegate.ids import Subtask
+from tidegate.ids import OperatorUid
+from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
+from tidegate.runtime.operators.operator_state import OperatorStates
+from tidegate.runtime.operators.surroundings import Surroundings
 
-__all__ = ["KeyedContext", "OperatorContext"]
+__all__ = ["KeyedContext", "OperatorContext", "RecordContext"]
 
 
-class OperatorContext:
-    """What every function can ask for in `open`."""
+class OperatorContext(Surroundings):
+    """What every function can ask for in `open`, and what operators are opened with."""
 
-    def __init__(self, name: str, subtask: Subtask, parallelism: int, store: KeyedStore | None) -> None:
+    def __init__(
+        self,
+        uid: OperatorUid,
+        name: str,
+        env: ChainEnvironment,
+        open_store: Callable[[], KeyedStore] | None,
+        restored: RestoredOperator,
+    ) -> None:
+        super().__init__(uid, env)
+        self.restored = restored
+        """What the operator starts from."""
+        self.states = OperatorStates(restored, env.subtask.index)
+        """The operator's state that belongs to no key."""
+        self.store: KeyedStore | None = None
+        """The operator's keyed state, once somebody asked for it."""
         self._name = name
-        self._subtask = subtask
-        self._parallelism = parallelism
-        self._store = store
+        self._open_store = open_store
+
+    def keyed_store(self, why: str) -> KeyedStore:
+        """The operator's keyed state, opened when first asked for.
+
+        Raises:
+            ConfigError: the input has no key.
+        """
+        if self._open_store is None:
+            raise ConfigError(
+                f"operator {self._name!r} {why} but its input has no key; use key_by(...) first"
+            )
+        if self.store is None:
+            self.store = self._open_store()
+        return self.store
 
     def get_index_of_this_subtask(self) -> int:
         """Which of the parallel instances this is, from 0."""
-        return self._subtask.index
+        return self.env.subtask.index
 
     def get_number_of_parallel_subtasks(self) -> int:
         """How many parallel instances there are."""
-        return self._parallelism
+        return self.env.parallelism
 
     def get_task_name(self) -> str:
         """The name of the operator."""
         return self._name
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         """One value per key."""
-        if self._store is None:
-            raise ConfigError(
-                f"operator {self._name!r} asks for state {descriptor.name!r} but its input has no key; use key_by(...) first"
-            )
-        return self._store.value_state(descriptor)
+        state: ValueState[Any] = self._state("get_state", state_descriptor, ValueStateDescriptor)
+        return state
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list per key."""
+        state: ListState[Any] = self._state("get_list_state", state_descriptor, ListStateDescriptor)
+        return state
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """A map per key."""
+        state: MapState[Any, Any] = self._state("get_map_state", state_descriptor, MapStateDescriptor)
+        return state
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """What all values added to a key come to."""
+        state: ReducingState[Any] = self._state(
+            "get_reducing_state", state_descriptor, ReducingStateDescriptor
+        )
+        return state
+
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[Any, Any]:
+        """An accumulator per key."""
+        state: AggregatingState[Any, Any] = self._state(
+            "get_aggregating_state", state_descriptor, AggregatingStateDescriptor
+        )
+        return state
+
+    def _state(self, method: str, descriptor: StateDescriptor, expected: type[StateDescriptor]) -> Any:
+        if not isinstance(descriptor, expected):
+            raise ConfigError(f"{method} takes a {expected.__name__}; got {type(descriptor).__name__}")
+        return self.keyed_store(f"asks for state {descriptor.name!r}").state(descriptor)
 
 
-class KeyedContext:
-    """Key, timestamp and timers of the record or timer at hand; one object, moved from record to record."""
+class RecordContext:
+    """Timestamp of the record at hand, and time; one object, moved from record to record."""
 
-    def __init__(self, store: KeyedStore, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
         self.stamp: int | None = None
         self.watermark = MIN_WATERMARK
-        self._store = store
         self._now_ms = now_ms
-
-    def get_current_key(self) -> Any:
-        """The canonical key."""
-        return self._store.current_key
 
     def timestamp(self) -> int | None:
         """Event time of the record, if it has one."""
         return self.stamp
 
-    def timer_service(self) -> KeyedContext:
+    def timer_service(self) -> Self:
         """Time and timers; the same object."""
         return self
 
@@ -74,6 +136,18 @@ class KeyedContext:
     def current_watermark(self) -> int:
         """How far event time is."""
         return self.watermark
+
+
+class KeyedContext(RecordContext):
+    """The surroundings of a record or timer with a key."""
+
+    def __init__(self, store: KeyedStore, now_ms: Callable[[], int]) -> None:
+        super().__init__(now_ms)
+        self._store = store
+
+    def get_current_key(self) -> Any:
+        """The canonical key."""
+        return self._store.current_key
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Call `on_timer` when the clock reaches `timestamp`."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -12,9 +13,25 @@ from tidegate.backends.spi import Backend, BackendContext, KeyedHandle
 from tidegate.clock import Clock
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.keys import KeyGroupRange
+from tidegate.runtime.given import Given
+from tidegate.runtime.operators.event_loop import EventLoop
+from tidegate.runtime.operators.measures import Measures
 from tidegate.twophase.spi import Committable
 
-__all__ = ["ChainEnvironment", "OperatorReport", "RestoredOperator"]
+__all__ = ["ChainEnvironment", "Dealt", "OperatorList", "OperatorReport", "RestoredOperator"]
+
+Dealt = Literal["split", "union", "broadcast"]
+"""What becomes of the lists of all subtasks at a restore: with the parallelism unchanged each subtask gets its own
+back, otherwise an equal share of all items in order; each subtask gets all items; each gets one of the lists, which
+are alike."""
+
+
+class OperatorList(msgspec.Struct, frozen=True):
+    """Operator state of one subtask under a name: items that belong to no key."""
+
+    name: str
+    items: tuple[bytes, ...]
+    dealt: Dealt = "split"
 
 
 class OperatorReport(msgspec.Struct, frozen=True):
@@ -26,6 +43,7 @@ class OperatorReport(msgspec.Struct, frozen=True):
     splits: tuple[bytes, ...] = ()
     writer: bytes | None = None
     committables: tuple[Committable, ...] = ()
+    lists: tuple[OperatorList, ...] = ()
 
 
 class RestoredOperator(msgspec.Struct, frozen=True):
@@ -33,6 +51,11 @@ class RestoredOperator(msgspec.Struct, frozen=True):
 
     keyed: tuple[KeyedHandle, ...] = ()
     writers: tuple[bytes, ...] = ()
+    lists: tuple[OperatorList, ...] = ()
+
+    def items(self, name: str) -> tuple[bytes, ...]:
+        """The operator state of a name; empty if there is none."""
+        return next((each.items for each in self.lists if each.name == name), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +77,14 @@ class ChainEnvironment:
     checkpoint: CheckpointId | None = None
     """The checkpoint it was restored from."""
     restored: Mapping[OperatorUid, RestoredOperator] = field(default_factory=dict)
+    given: Given = field(default_factory=Given)
+    """What the program gives to all its functions."""
+    measures: Measures | None = None
+    """Collects what functions measure; None where nobody asks for it."""
+    requests: EventLoop = field(default_factory=EventLoop)
+    """Runs what user functions await."""
+    wake: Callable[[], None] = lambda: None
+    """Makes the subtask's thread look for work; safe to call from any thread."""
 
     def operator(self, uid: OperatorUid) -> RestoredOperator:
         """What `uid` starts from; nothing if it is new."""

@@ -1,45 +1,78 @@
-"""A keyed process function at work in one subtask: its state, its timers, its context."""
+"""Process functions at work in one subtask: with a key, state and timers, or without."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidegate.backends.keyed.store import KeyedStore
-from tidegate.clock import Clock
-from tidegate.runtime.operators.context import KeyedContext
-from tidegate.runtime.stream.functions import KeyedProcessFunction
+from tidegate.runtime.operators.context import KeyedContext, OperatorContext, RecordContext
+from tidegate.runtime.operators.operator import Call, Emitted, Operator
 from tidegate.serde import isolate
 
-__all__ = ["KeyedProcess"]
+__all__ = ["KeyedProcess", "Process", "open_process"]
+
+Handler = Callable[[Any, Any], Iterable[Any] | None]
 
 
-class KeyedProcess:
-    """Runs timers of a `KeyedProcessFunction`; its records are run by the generated loop."""
+def open_process(
+    handlers: tuple[Handler, ...], on_timer: Any, context: OperatorContext, *, keyed: bool
+) -> Operator:
+    """The operator of a process function: one handler per input, and what a timer calls."""
+    if keyed:
+        store = context.keyed_store("needs a key")
+        return KeyedProcess(handlers, on_timer, store, KeyedContext(store, context.env.clock.now_ms))
+    return Process(handlers, context.env.clock.now_ms)
 
-    def __init__(self, function: KeyedProcessFunction, store: KeyedStore, clock: Clock) -> None:
-        self.function = function
-        self.store = store
-        self.context = KeyedContext(store, clock.now_ms)
 
-    def advance_watermark(self, timestamp: int) -> tuple[list[Any], list[int]]:
-        """What the event-time timers due by `timestamp` emit, with their times."""
-        self.context.watermark = timestamp
+class Process(Operator):
+    """A process function without a key: it sees time but has no timers."""
+
+    def __init__(self, handlers: tuple[Handler, ...], now_ms: Callable[[], int]) -> None:
+        self._context = RecordContext(now_ms)
+        super().__init__(tuple(Call("process", handler, self._context) for handler in handlers))
+
+    def event_time(self, watermark: int) -> Emitted:
+        """Only shown to the function."""
+        self._context.watermark = watermark
+        return super().event_time(watermark)
+
+
+class KeyedProcess(Operator):
+    """A process function behind `key_by`; its records are run by the generated loop, its timers here."""
+
+    def __init__(
+        self, handlers: tuple[Handler, ...], on_timer: Handler, store: KeyedStore, context: KeyedContext
+    ) -> None:
+        self._context = context
+        self._on_timer = on_timer
+        self._store = store
+        super().__init__(
+            tuple(Call("process", handler, self._context, store.bind) for handler in handlers), store
+        )
+
+    def event_time(self, watermark: int) -> Emitted:
+        """What the event-time timers due by `watermark` emit, with their times."""
+        self._context.watermark = watermark
         results: list[Any] = []
         times: list[int] = []
-        for timer in self.store.event_timers.due(timestamp):
+        for timer in self._store.event_timers.due(watermark):
             results.extend(map(isolate, self._fire(timer.key, timer.time)))
             times.extend([timer.time] * (len(results) - len(times)))
         return results, times
 
-    def advance_processing_time(self, now_ms: int) -> list[Any]:
+    def processing_time(self, now_ms: int) -> Emitted:
         """What the processing-time timers due by `now_ms` emit."""
         results: list[Any] = []
-        for timer in self.store.processing_timers.due(now_ms):
+        for timer in self._store.processing_timers.due(now_ms):
             results.extend(map(isolate, self._fire(timer.key, timer.time)))
-        return results
+        return results, None
+
+    def next_processing_time(self) -> int | None:
+        """When the next processing-time timer is due."""
+        return self._store.processing_timers.next_time()
 
     def _fire(self, key: Any, time: int) -> Iterable[Any]:
-        self.store.bind(key)
-        self.context.stamp = time
-        return self.function.on_timer(time, self.context) or ()
+        self._store.bind(key)
+        self._context.stamp = time
+        return self._on_timer(time, self._context) or ()

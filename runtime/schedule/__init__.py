@@ -1,1 +1,1 @@
-"""Restart strategies."""
+"""Restart strategies, and which subtask runs in which slot."""

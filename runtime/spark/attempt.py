@@ -196,7 +196,7 @@ class SparkAttempt:
     def _count(self) -> None:
         for number, source in enumerate(self._shape.sources):
             self._read[source] += sum(r.records for r in self._results if r.subtask == source)
-            self._status.read(number, self._read[source])
+            self._status.progress(number, self._read[source])
         now_ms = self._clock.now_ms()
         due = [result.wake_ms for result in self._results if result.wake_ms is not None]
         waits = not self._readers.drained and not any(result.records for result in self._results)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tidegate import faults
 from tidegate.clock import Clock
+from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.coordinator import How
 from tidegate.runtime.job import Startup
 from tidegate.runtime.result import JobResult
@@ -60,6 +61,14 @@ class SparkDriver:
     def stop(self) -> None:
         """Take a last checkpoint and end; may be called from a signal handler."""
         self._stopping.set()
+
+    def cancel(self) -> None:
+        """Not available.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError("a job on Spark cannot be cancelled yet; stop it, which takes a last checkpoint")
 
     def _attempt(self, restart: FixedDelay) -> How:
         # Only here: these modules need PySpark, and that it is there has been checked by now.

@@ -29,6 +29,22 @@ def shape_of(graph: JobGraph) -> Shape:
     Raises:
         ConfigError: an operator stands behind a second exchange.
     """
+    for node in graph.nodes.values():
+        if node.kind == "stamp" or node.watermarks is not None:
+            raise ConfigError(
+                f"operator {node.name!r} (uid {node.uid!r}) makes watermarks, which do not pass from epoch to epoch "
+                "on Spark yet; set execution.target to embedded"
+            )
+        if node.kind == "source" and node.payload.continuous:
+            raise ConfigError(
+                f"source {node.name!r} (uid {node.uid!r}) must stay open between checkpoints, and an epoch on Spark opens "
+                "its readers anew; set execution.target to embedded"
+            )
+        if node.kind == "async_wait":
+            raise ConfigError(
+                f"operator {node.name!r} (uid {node.uid!r}) waits for requests, which an epoch on Spark does not yet; "
+                "set execution.target to embedded"
+            )
     for vertex in graph.vertices.values():
         for edge in vertex.inputs:
             if not graph.vertices[edge.source].is_source:

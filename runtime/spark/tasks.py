@@ -32,7 +32,8 @@ from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.spark.clock import EpochClock
 from tidegate.runtime.spark.messages import Header, Order, Outcome, Parcel, ReadOrder, TaskResult
 from tidegate.runtime.spark.reading import read_splits
-from tidegate.runtime.task.exchange import ChannelId, Router
+from tidegate.runtime.task.exchange import ChannelId
+from tidegate.runtime.task.routing import Route, router
 from tidegate.runtime.task.wire import EdgeWire, Frame
 
 __all__ = ["receive", "run_alone", "send"]
@@ -95,6 +96,7 @@ class _Task:
             cache_entries=order.options.cache_entries,
             checkpoint=order.confirmed,
             restored=order.restored.get(subtask, {}),
+            given=order.options.given,
         )
 
     def report(self, order: Order, chain: OperatorChain) -> tuple[OperatorReport, ...]:
@@ -113,21 +115,27 @@ class _Outgoing:
         self.frames: list[list[bytes]] = [[] for _ in order.shape.targets]
         self._shape = order.shape
         self._index = index
-        self._routers: dict[str, Router] = {}
+        self._routes: dict[str, Route] = {}
         self._wires: dict[str, EdgeWire] = {}
 
     def emit(self, edge: JobEdge, batch: Batch) -> None:
         """Deal a batch."""
-        if edge.name not in self._routers:
-            self._routers[edge.name] = Router(edge, self._index)
+        if edge.name not in self._routes:
+            self._routes[edge.name] = router(edge, self._index)
             self._wires[edge.name] = EdgeWire(edge)
-        for target, share in self._routers[edge.name].route(batch):
+        for target, share in self._routes[edge.name](batch):
             frame = self._wires[edge.name].encode(ChannelId(edge.name, self._index, target), share)
             self.frames[self._shape.partition(edge.target, target)].append(frame)
 
+    def watermark(self, edge: JobEdge, timestamp: int) -> None:
+        """Only the end of the input comes here, and each parcel's header says that."""
+
+    def idle(self, edge: JobEdge, idle: bool) -> None:
+        """Nothing makes watermarks here, so nothing waits for one."""
+
 
 def _read(order: Order, read: ReadOrder, task: _Task, outgoing: _Outgoing) -> TaskResult:
-    with contextlib.closing(OperatorChain(task.vertex, task.env, outgoing.emit)) as chain:
+    with contextlib.closing(OperatorChain(task.vertex, task.env, outgoing)) as chain:
         chain.open()
         done = read_splits(task.vertex, read, order.checkpoint, chain.process)
         if done.finished:
@@ -139,9 +147,9 @@ def _read(order: Order, read: ReadOrder, task: _Task, outgoing: _Outgoing) -> Ta
 
 def _work(order: Order, parcels: list[Parcel], task: _Task) -> TaskResult:
     wires = {edge.name: EdgeWire(edge) for edge in task.vertex.inputs}
-    with contextlib.closing(
-        OperatorChain(task.vertex, task.env, _Outgoing(order, task.subtask.index).emit)
-    ) as chain:
+    sides = {edge.name: edge.side for edge in task.vertex.inputs}
+    outgoing = _Outgoing(order, task.subtask.index)
+    with contextlib.closing(OperatorChain(task.vertex, task.env, outgoing)) as chain:
         chain.open()
         chain.advance_processing_time(order.now_ms)
         for parcel in parcels:
@@ -149,7 +157,7 @@ def _work(order: Order, parcels: list[Parcel], task: _Task) -> TaskResult:
                 frame = _FRAMES.decode(data)
                 batch = wires[frame.channel.edge].element(frame)
                 assert isinstance(batch, Batch)
-                chain.process(batch)
+                chain.process(batch, sides[frame.channel.edge])
         chain.advance_processing_time(order.now_ms)
         upstream = {edge.source for edge in task.vertex.inputs}
         if all(parcel.header.finished for parcel in parcels if parcel.header.subtask.vertex in upstream):

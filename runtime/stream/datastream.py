@@ -2,30 +2,64 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from tidegate import registry
+from tidegate.backends.keyed.descriptors import MapStateDescriptor
 from tidegate.connectors.spi import Sink
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import (
+    Broadcast,
+    Custom,
     Forward,
+    Global,
     Hash,
     Input,
     Kind,
     Partition,
     Rebalance,
+    Rescale,
+    Shuffle,
     Transformation,
 )
-from tidegate.runtime.stream.functions import KeyedProcessFunction, as_callable
+from tidegate.runtime.operators.window.assigner import WindowAssigner
+from tidegate.runtime.operators.window.assigners import GlobalWindows
+from tidegate.runtime.stream.aggregations import Aggregation, Projection
+from tidegate.runtime.stream.broadcast import BroadcastConnectedStream, BroadcastStream
+from tidegate.runtime.stream.collected import CloseableIterator
+from tidegate.runtime.stream.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+    as_callable,
+)
+from tidegate.runtime.stream.joined import CoGroupedStreams, JoinedStreams
+from tidegate.runtime.stream.legacy import (
+    AssignerWithPeriodicWatermarks,
+    AssignerWithPunctuatedWatermarks,
+    Fold,
+    SplitStream,
+    deprecated,
+    strategy_of,
+)
+from tidegate.runtime.stream.tags import OutputTag
+from tidegate.runtime.stream.time import Duration
+from tidegate.runtime.stream.watermarks import WatermarkStrategy
+from tidegate.runtime.stream.windowed import AllWindowedStream, WindowedStream, counted, time_windows
 from tidegate.types import TypeInformation, result_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tidegate.runtime.stream.environment import StreamExecutionEnvironment
 
-__all__ = ["DataStream", "DataStreamSink", "KeyedStream"]
+__all__ = ["ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream"]
+
+T = TypeVar("T")
 
 
 class _Step:
@@ -45,17 +79,50 @@ class _Step:
     def name(self, name: str) -> Self:
         """Name the step for people."""
         self._transformation.name = name
+        self._transformation.label = None
         return self
+
+    def get_name(self) -> str:
+        """What the step is called."""
+        return self._transformation.name
+
+    def force_non_parallel(self) -> Self:
+        """Run the step in one subtask."""
+        return self.set_parallelism(1)
 
     def set_parallelism(self, parallelism: int) -> Self:
         """Run the step in this many subtasks; stronger than every other setting."""
-        self._transformation.parallelism = positive("parallelism", parallelism)
+        self._operator("set_parallelism").parallelism = positive("parallelism", parallelism)
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """How many key groups the step's state has, and so how far it can be scaled."""
-        self._transformation.max_parallelism = positive("max parallelism", max_parallelism)
+        self._operator("set_max_parallelism").max_parallelism = positive("max parallelism", max_parallelism)
         return self
+
+    def disable_chaining(self) -> Self:
+        """Let the step share its thread with no other."""
+        self._operator("disable_chaining").chaining = "never"
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str) -> Self:
+        """Let the step share slots only with steps of the same group; what follows inherits it."""
+        group = instance_of("slot_sharing_group", slot_sharing_group, str)
+        if not group:
+            raise ConfigError(
+                "slot sharing group is empty; the group of whatever is in no other is 'default'"
+            )
+        self._operator("slot_sharing_group").slot_sharing_group = group
+        return self
+
+    def _operator(self, what: str) -> Transformation:
+        """The step, if it is one that runs."""
+        if self._transformation.kind in ("union", "side"):
+            raise ConfigError(
+                f"{what} is for a step that runs; {self._transformation.name!r} is only a view of others; "
+                "call it on a step before or behind it"
+            )
+        return self._transformation
 
 
 class DataStream(_Step):
@@ -68,6 +135,14 @@ class DataStream(_Step):
         >>> sorted(stream.execute_and_collect())
         [20, 30]
     """
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Where the program started."""
+        return self._env
+
+    def get_type(self) -> TypeInformation | None:
+        """The type of the records, None if it is not known."""
+        return self._transformation.output_type
 
     def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Replace each record by the result of `func`."""
@@ -86,19 +161,133 @@ class DataStream(_Step):
         selector: Callable[[Any], Any] = as_callable(_checked("key_by", key_selector))
         return KeyedStream(self._env, self._transformation, Hash(selector, key_type))
 
+    def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Handle each record with its time and side outputs."""
+        return self._then(
+            "process", instance_of("process", func, ProcessFunction), output_type or _emits(func)
+        )
+
+    def project(self, *fields: int) -> DataStream:
+        """Keep the named positions of tuples, in the given order."""
+        return self._then("map", Projection(fields), None).name("project")
+
+    def assign_timestamps_and_watermarks(
+        self,
+        watermark_strategy: WatermarkStrategy
+        | AssignerWithPeriodicWatermarks
+        | AssignerWithPunctuatedWatermarks,
+    ) -> DataStream:
+        """Give records timestamps and the stream watermarks, replacing those it has."""
+        if isinstance(watermark_strategy, AssignerWithPeriodicWatermarks | AssignerWithPunctuatedWatermarks):
+            deprecated(type(watermark_strategy).__name__, "WatermarkStrategy")
+            watermark_strategy = strategy_of(watermark_strategy)
+        strategy = instance_of("assign_timestamps_and_watermarks", watermark_strategy, WatermarkStrategy)
+        step = Transformation(
+            "stamp", "timestamps", strategy, (self._input,), self._transformation.output_type
+        )
+        return DataStream(self._env, step)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """The stream of what this step's function yields as `(output_tag, value)`."""
+        if self._transformation.kind not in ("process", "co_process", "broadcast_process", "window"):
+            raise ConfigError(
+                f"{self._transformation.name!r} has no side outputs; only process functions and windows have"
+            )
+        tag = instance_of("get_side_output", output_tag, OutputTag)
+        step = Transformation("side", f"side output {tag.tag_id}", tag, (self._input,), tag.type_info)
+        return DataStream(self._env, step)
+
+    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
+        """Cut the stream into windows that one subtask works off."""
+        return AllWindowedStream(self._env, self.key_by(_nothing)._input, window_assigner)
+
+    def time_window_all(self, size: Duration, slide: Duration | None = None) -> AllWindowedStream:
+        """Windows of `size`, one every `slide`, that one subtask works off."""
+        return self.window_all(time_windows(self._env.get_stream_time_characteristic(), size, slide))
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """Windows of `size` records, or of the last `size` every `slide` records, that one subtask works off."""
+        return counted(self.window_all(GlobalWindows()), size, slide)
+
+    def join(self, other_stream: DataStream) -> JoinedStreams:
+        """Pair the records of two streams that have the same key in the same window."""
+        return JoinedStreams(self, instance_of("join", other_stream, DataStream))
+
+    def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
+        """Bring the records of two streams together that have the same key in the same window."""
+        return CoGroupedStreams(self, instance_of("co_group", other_stream, DataStream))
+
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """Two streams of any types for one function that shares state between them."""
+        if isinstance(ds, BroadcastStream):
+            keyed = isinstance(self, KeyedStream)
+            return BroadcastConnectedStream(self._env, self._input, ds, keyed=keyed)
+        return ConnectedStreams(self._env, self, instance_of("connect", ds, DataStream))
+
+    def start_new_chain(self) -> Self:
+        """Let the step share its thread with what follows, not with what precedes."""
+        self._operator("start_new_chain").chaining = "head"
+        return self
+
     def rebalance(self) -> DataStream:
-        """Deal records round-robin to the subtasks of the next step."""
-        return DataStream(self._env, self._transformation, Rebalance())
+        """Deal records round-robin to all subtasks of the next step."""
+        return self._dealt(Rebalance())
+
+    def rescale(self) -> DataStream:
+        """Deal records round-robin to the subtasks of the next step that are nearest."""
+        return self._dealt(Rescale())
+
+    def shuffle(self) -> DataStream:
+        """Deal records at random."""
+        return self._dealt(Shuffle())
+
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self, broadcast_state_descriptor: MapStateDescriptor, *other_descriptors: MapStateDescriptor
+    ) -> BroadcastStream: ...
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Give every record to every subtask of the next step; with descriptors, to be kept there as state."""
+        if broadcast_state_descriptor is None:
+            return self._dealt(Broadcast())
+        return BroadcastStream(self._transformation, (broadcast_state_descriptor, *other_descriptors))
+
+    def global_(self) -> DataStream:
+        """Give every record to the first subtask of the next step."""
+        return self._dealt(Global())
 
     def forward(self) -> DataStream:
         """Insist that records stay in their subtask."""
-        return DataStream(self._env, self._transformation, Forward())
+        return self._dealt(Forward())
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
+        """Let `partitioner(key, number of subtasks)` say which subtask gets a record."""
+        told = as_callable(_checked("partition_custom", partitioner))
+        return self._dealt(Custom(told, as_callable(_checked("partition_custom", key_selector))))
+
+    def split(self, output_selector: Any) -> SplitStream:
+        """Deprecated: name outputs for each record; use side outputs."""
+        deprecated("split(...)", "side outputs: yield (OutputTag(...), value) in a ProcessFunction")
+        return SplitStream(self, _checked("split", output_selector))
 
     def union(self, *streams: DataStream) -> DataStream:
         """One stream of the records of all of them."""
         inputs = tuple(stream._input for stream in (self, *streams))
         types = {stream._transformation.output_type for stream in (self, *streams)}
-        merged = Transformation("map", "union", _same, inputs, types.pop() if len(types) == 1 else None)
+        merged = Transformation("union", "union", None, inputs, types.pop() if len(types) == 1 else None)
         return DataStream(self._env, merged)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
@@ -109,13 +298,38 @@ class DataStream(_Step):
         self._env.add_sink(step)
         return DataStreamSink(self._env, step)
 
-    def print(self, prefix: str = "") -> DataStreamSink:
-        """Write the records to standard output."""
-        return self.sink_to(registry.load("tidegate.connectors", "print.sink")(prefix)).name("print")
+    def add_sink(self, sink_func: Any) -> DataStreamSink:
+        """Call a `SinkFunction` with each record, at least once."""
+        return self.sink_to(registry.load("tidegate.connectors", "functions.sink")(sink_func))
 
-    def execute_and_collect(self, job_name: str | None = None) -> Iterator[Any]:
-        """Run the program and iterate over the records of this stream, each once, in no particular order."""
-        return self._env.collect(self, job_name)
+    def print(self, sink_identifier: str = "") -> DataStreamSink:
+        """Write the records to standard output."""
+        printed = self.sink_to(registry.load("tidegate.connectors", "print.sink")(sink_identifier)).name(
+            "print"
+        )
+        printed._transformation.label = "Print to Std. Out"
+        return printed
+
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Run the program and iterate over the records of this stream, each once, in no particular order.
+
+        With a limit, the answer is a list of at most so many.
+        """
+        with_all = CloseableIterator(self._env.collect(self, job_execution_name))
+        if limit is None:
+            return with_all
+        with with_all as records:
+            return list(islice(records, positive("limit", limit)))
 
     def __init__(
         self,
@@ -126,6 +340,9 @@ class DataStream(_Step):
         super().__init__(env, transformation)
         self._input = Input(transformation, partition)
 
+    def _dealt(self, partition: Partition) -> DataStream:
+        return DataStream(self._env, self._transformation, partition)
+
     def _then(self, kind: Kind, func: Any, output_type: TypeInformation | None) -> DataStream:
         return DataStream(
             self._env, Transformation(kind, kind, _checked(kind, func), (self._input,), output_type)
@@ -135,12 +352,110 @@ class DataStream(_Step):
 class KeyedStream(DataStream):
     """A stream whose records are grouped by key."""
 
-    def process(self, func: KeyedProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+    def process(  # type: ignore[override] # a keyed stream takes keyed functions, as in PyFlink
+        self, func: KeyedProcessFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
         """Handle each record with state and timers of its key."""
-        if not isinstance(func, KeyedProcessFunction):
-            raise ConfigError(f"process takes a KeyedProcessFunction; got {type(func).__name__}")
-        declared = output_type or result_type(func.process_element, element=True)
-        return DataStream(self._env, Transformation("process", "process", func, (self._input,), declared))
+        return self._then(
+            "process", instance_of("process", func, KeyedProcessFunction), output_type or _emits(func)
+        )
+
+    def window(self, window_assigner: WindowAssigner) -> WindowedStream:
+        """Cut the records of each key into windows."""
+        return WindowedStream(self._env, self._input, window_assigner)
+
+    def time_window(self, size: Duration, slide: Duration | None = None) -> WindowedStream:
+        """Windows of `size`, one every `slide`, by the time that `set_stream_time_characteristic` chose."""
+        return self.window(time_windows(self._env.get_stream_time_characteristic(), size, slide))
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of `size` records of a key, or of its last `size` every `slide` records."""
+        return counted(self.window(GlobalWindows()), size, slide)
+
+    def reduce(self, func: Any) -> DataStream:
+        """Emit, for each record, what `func` makes of all records of its key so far."""
+        return self._then("reduce", func, self._transformation.output_type)
+
+    def fold(self, initial_value: Any, func: Any, output_type: TypeInformation | None = None) -> DataStream:
+        """Deprecated: emit, for each record, what `func` makes of `initial_value` and its key's records so far."""
+        deprecated("fold(...)", "reduce(...), or process(...) with state of your own")
+        return self.process(Fold(initial_value, _checked("fold", func)), output_type).name("fold")
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Emit, for each record, the sum of a field over its key so far."""
+        return self.reduce(Aggregation("sum", position_to_sum)).name("sum")
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """Emit, for each record, the least value of a field of its key so far."""
+        return self.reduce(Aggregation("min", position_to_min)).name("min")
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """Emit, for each record, the greatest value of a field of its key so far."""
+        return self.reduce(Aggregation("max", position_to_max)).name("max")
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """Emit, for each record, the record of its key with the least value of a field so far."""
+        return self.reduce(Aggregation("min_by", position_to_min_by)).name("min_by")
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """Emit, for each record, the record of its key with the greatest value of a field so far."""
+        return self.reduce(Aggregation("max_by", position_to_max_by)).name("max_by")
+
+
+class ConnectedStreams:
+    """Two streams for one function.
+
+    Example:
+        >>> from tidegate.datastream import CoMapFunction, StreamExecutionEnvironment
+        >>> class Tell(CoMapFunction):
+        ...     def map1(self, value):
+        ...         return f"number {value}"
+        ...
+        ...     def map2(self, value):
+        ...         return f"word {value}"
+        >>> env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
+        >>> numbers, words = env.from_collection([1]), env.from_collection(["a"])
+        >>> sorted(numbers.connect(words).map(Tell()).execute_and_collect())
+        ['number 1', 'word a']
+    """
+
+    def __init__(self, env: StreamExecutionEnvironment, first: DataStream, second: DataStream) -> None:
+        self._env = env
+        self._first = first
+        self._second = second
+
+    def key_by(
+        self, key_selector1: Any, key_selector2: Any, key_type: TypeInformation | None = None
+    ) -> ConnectedStreams:
+        """Group both streams by key: equal keys of both meet in one subtask."""
+        return ConnectedStreams(
+            self._env,
+            self._first.key_by(key_selector1, key_type),
+            self._second.key_by(key_selector2, key_type),
+        )
+
+    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Replace each record of either stream by one."""
+        return self._then("co_map", instance_of("map", func, CoMapFunction), output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Replace each record of either stream by any number."""
+        return self._then("co_flat_map", instance_of("flat_map", func, CoFlatMapFunction), output_type)
+
+    def process(
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Handle the records of both streams, with state and timers if both have keys."""
+        keyed = isinstance(self._first, KeyedStream) and isinstance(self._second, KeyedStream)
+        expected = KeyedCoProcessFunction if keyed else CoProcessFunction
+        return self._then("co_process", instance_of("process", func, expected), output_type)
+
+    def _then(self, kind: Kind, func: Any, output_type: TypeInformation | None) -> DataStream:
+        keyed = [isinstance(stream, KeyedStream) for stream in (self._first, self._second)]
+        if any(keyed) and not all(keyed):
+            raise ConfigError("one of two connected streams has a key; key both by key_by(...), or none")
+        inputs = (self._first._input, dataclasses.replace(self._second._input, side=1))
+        return DataStream(self._env, Transformation(kind, kind, func, inputs, output_type))
 
 
 class DataStreamSink(_Step):
@@ -158,11 +473,26 @@ def positive(what: str, number: int) -> int:
     return number
 
 
+def instance_of(step: str, given: T, expected: type[Any]) -> T:
+    """`given` itself if it is an `expected`.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if not isinstance(given, expected):
+        raise ConfigError(f"{step} takes a {expected.__name__}; got {type(given).__name__}")
+    return given
+
+
+def _emits(func: Any) -> TypeInformation | None:
+    return result_type(func.process_element, element=True)
+
+
 def _checked(step: str, func: Any) -> Any:
     if not callable(as_callable(func)):
         raise ConfigError(f"{step} takes a function; got {type(func).__name__}")
     return func
 
 
-def _same(value: Any) -> Any:
-    return value
+def _nothing(value: Any) -> None:
+    """The key of a stream without keys."""

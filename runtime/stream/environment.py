@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,23 @@ from tidegate import registry
 from tidegate.connectors.spi import Source
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
+from tidegate.runtime.client import JobClient
+from tidegate.runtime.explain import explained, loops, picture, text
+from tidegate.runtime.graph.plan import plan_json
 from tidegate.runtime.graph.transformations import Transformation
-from tidegate.runtime.launch import Launch, run_program
+from tidegate.runtime.launch import Launch, run_program, start_program
 from tidegate.runtime.options import JobOptions, client_layers
 from tidegate.runtime.result import JobResult
-from tidegate.runtime.stream.datastream import DataStream, positive
-from tidegate.types import TypeInformation
+from tidegate.runtime.stream.datastream import DataStream, instance_of, positive
+from tidegate.runtime.stream.supplies import Supplies
+from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
+from tidegate.runtime.stream.watermarks import WatermarkStrategy, ingestion_time
+from tidegate.types import TypeInformation, Types
 
 __all__ = ["StreamExecutionEnvironment"]
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(Supplies):
     """Holds the steps of a program until `execute` runs them.
 
     Example:
@@ -33,8 +40,9 @@ class StreamExecutionEnvironment:
     """
 
     def __init__(self, configuration: Mapping[str, Any] | None = None) -> None:
-        self._settings: dict[str, Any] = dict(configuration or {})
+        super().__init__(dict(configuration or {}))
         self._sinks: list[Transformation] = []
+        self._time = TimeCharacteristic.ProcessingTime
 
     @classmethod
     def get_execution_environment(
@@ -60,9 +68,18 @@ class StreamExecutionEnvironment:
         self._settings["pipeline.max-parallelism"] = positive("max parallelism", max_parallelism)
         return self
 
-    def enable_checkpointing(self, interval_ms: int) -> StreamExecutionEnvironment:
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Let no two steps share a thread."""
+        self._settings["pipeline.operator-chaining.enabled"] = False
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        """Whether steps may share a thread."""
+        return self._launch((), None).options.operator_chaining
+
+    def enable_checkpointing(self, interval: int) -> StreamExecutionEnvironment:
         """Take a checkpoint this often."""
-        self._settings["execution.checkpointing.interval"] = positive("checkpoint interval", interval_ms)
+        self._settings["execution.checkpointing.interval"] = positive("checkpoint interval", interval)
         return self
 
     def from_collection(
@@ -70,15 +87,74 @@ class StreamExecutionEnvironment:
     ) -> DataStream:
         """A bounded stream of the given records."""
         source = registry.load("tidegate.connectors", "collection.source")
-        return self.from_source(source(tuple(collection), type_info), "collection", type_info)
+        made = source(tuple(collection), type_info)
+        stream = self.from_source(made, source_name="collection", type_info=type_info)
+        stream._transformation.label = "Collection Source"
+        return stream
 
     def from_source(
-        self, source: Source[Any], source_name: str = "source", type_info: TypeInformation | None = None
+        self,
+        source: Source[Any],
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "source",
+        type_info: TypeInformation | None = None,
     ) -> DataStream:
-        """A stream of what `source` reads."""
+        """A stream of what `source` reads, with times as the strategy says."""
         if not isinstance(source, Source):
             raise ConfigError(f"from_source takes a Source; got {type(source).__name__}")
-        return DataStream(self, Transformation("source", source_name, source, (), type_info))
+        step = Transformation("source", source_name, source, (), type_info)
+        if watermark_strategy is not None:
+            instance_of("from_source", watermark_strategy, WatermarkStrategy)
+            step.watermarks = None if watermark_strategy.does_nothing else watermark_strategy
+        elif self._time is TimeCharacteristic.IngestionTime:
+            step.watermarks = ingestion_time()
+        return DataStream(self, step)
+
+    def add_source(
+        self,
+        source_func: Any,
+        source_name: str = "Custom Source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """A stream of what a `SourceFunction` emits; one subtask runs it unless it is a `ParallelSourceFunction`."""
+        source = registry.load("tidegate.connectors", "functions.source")(source_func)
+        stream = self.from_source(source, source_name=source_name, type_info=type_info)
+        return stream if source.parallel else stream.set_parallelism(1)
+
+    def from_parallel_collection(
+        self, collection: Iterable[Any], type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """The same as `from_collection`, which deals its records to all subtasks already."""
+        return self.from_collection(collection, type_info)
+
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+        """A bounded stream of the lines of a file, or of all files of a directory."""
+        source = registry.load("tidegate.connectors", "files.source")(file_path, charset_name)
+        return self.from_source(source, source_name="text file", type_info=Types.STRING())
+
+    def set_stream_time_characteristic(
+        self, characteristic: TimeCharacteristic
+    ) -> StreamExecutionEnvironment:
+        """What shortcuts such as `time_window` mean; under ingestion time, sources made from now on stamp records.
+
+        Event time needs no switch: records have it as soon as a watermark strategy gives it to them.
+        """
+        self._time = instance_of("set_stream_time_characteristic", characteristic, TimeCharacteristic)
+        return self
+
+    def get_stream_time_characteristic(self) -> TimeCharacteristic:
+        """What was set; processing time unless something was."""
+        return self._time
+
+    def socket_text_stream(
+        self, hostname: str, port: int, delimiter: str = "\n", max_retries: int = 0
+    ) -> DataStream:
+        """Lines that a TCP server sends, read by one subtask; after a failure those since the last checkpoint are lost."""
+        source = registry.load("tidegate.connectors", "socket.source")(hostname, port, delimiter, max_retries)
+        stream = self.from_source(source, source_name="socket", type_info=Types.STRING())
+        stream.set_parallelism(1)
+        stream._transformation.label = "Socket Stream"
+        return stream
 
     def add_sink(self, step: Transformation) -> None:
         """Make a step part of the program; called by the methods that end a stream."""
@@ -94,7 +170,34 @@ class StreamExecutionEnvironment:
         steps, self._sinks = tuple(self._sinks), []
         return run_program(self._launch(steps, job_name))
 
-    def collect(self, stream: DataStream, job_name: str | None = None) -> Iterator[Any]:
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Start the program and go on; the client tells how it is doing, stops or cancels it.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        steps, self._sinks = tuple(self._sinks), []
+        return start_program(self._launch(steps, job_name))
+
+    def get_execution_plan(self) -> str:
+        """The program so far as JSON, for Flink's plan visualizer; nothing runs."""
+        return plan_json(explained(self._launch(tuple(self._sinks), None)).steps)
+
+    def explain(self, *, svg: str | os.PathLike[str] | None = None, code: bool = False) -> str:
+        """The program so far in words; nothing runs. With `svg` also as a picture in that file, with `code` its loops.
+
+        Example:
+            >>> env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
+            >>> _ = env.set_parallelism(1).from_collection([1]).map(str).print()
+            >>> print(env.explain().splitlines()[2])
+            chain 1: 1 subtask, slots 'default'
+        """
+        program = explained(self._launch(tuple(self._sinks), None))
+        if svg is not None:
+            Path(svg).write_text(picture(program), encoding="utf-8")
+        return text(program) + (f"\n{loops(program)}" if code else "")
+
+    def collect(self, stream: DataStream, job_name: str | None = None) -> Generator[Any]:
         """Run the program and iterate over the records of one of its streams."""
         sink, read = (
             registry.load("tidegate.connectors", "collection.sink"),
@@ -112,7 +215,7 @@ class StreamExecutionEnvironment:
         self, steps: tuple[Transformation, ...], job_name: str | None, root: str | None = None
     ) -> Launch:
         layers = (Layer("program", self._settings), *client_layers(os.environ, Path.cwd()))
-        options = load(JobOptions, *layers)
+        options = dataclasses.replace(load(JobOptions, *layers), given=self._given())
         return Launch(steps, job_name, options, script=_script(), root=root)
 
 

@@ -7,27 +7,46 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.backends.keyed.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from tidegate.backends.keyed.folding import AggregatingState, ReducingState
+from tidegate.backends.keyed.list_state import ListState
+from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import ValueState
+from tidegate.runtime.stream.program_context import ProgramContext
 
 __all__ = [
+    "AggregateFunction",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
     "KeySelector",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "MapFunction",
     "OnTimerContext",
+    "Partitioner",
     "ProcessContext",
+    "ProcessFunction",
+    "RecordTime",
+    "ReduceFunction",
     "RuntimeContext",
     "TimerService",
     "as_callable",
 ]
 
 
-class RuntimeContext(Protocol):
+class RuntimeContext(ProgramContext, Protocol):
     """What a function knows about where it runs, and its state."""
 
     def get_index_of_this_subtask(self) -> int:
@@ -42,8 +61,26 @@ class RuntimeContext(Protocol):
         """The name of the operator."""
         ...
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState:
-        """One value per key; only behind `key_by`, only in `open`."""
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """One value per key; this and the other states only behind `key_by`, only in `open`."""
+        ...
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list per key."""
+        ...
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """A map per key."""
+        ...
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """What all values added to a key come to."""
+        ...
+
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[Any, Any]:
+        """An accumulator per key."""
         ...
 
 
@@ -117,19 +154,23 @@ class TimerService(Protocol):
         ...
 
 
-class ProcessContext(Protocol):
-    """The record's surroundings; valid during the call only."""
-
-    def get_current_key(self) -> Any:
-        """The canonical key of the record."""
-        ...
+class RecordTime(Protocol):
+    """When a record happened and what time it is; valid during the call only."""
 
     def timestamp(self) -> int | None:
         """The record's event time, if it has one."""
         ...
 
     def timer_service(self) -> TimerService:
-        """Time and timers of the current key."""
+        """Time; timers only behind `key_by`."""
+        ...
+
+
+class ProcessContext(RecordTime, Protocol):
+    """The record's surroundings on a keyed stream."""
+
+    def get_current_key(self) -> Any:
+        """The canonical key of the record."""
         ...
 
 
@@ -150,6 +191,9 @@ class KeyedProcessFunction(Function, ABC):
         ...         yield ctx.get_current_key(), self.seen.value()
     """
 
+    Context: TypeAlias = ProcessContext
+    OnTimerContext: TypeAlias = OnTimerContext
+
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
         """Handle a record; return or yield what goes on, or None."""
@@ -158,12 +202,132 @@ class KeyedProcessFunction(Function, ABC):
         """Handle a timer registered for the current key."""
 
 
+class ProcessFunction(Function, ABC):
+    """Any computation without a key: it sees timestamps and time, and has side outputs."""
+
+    Context: TypeAlias = RecordTime
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: RecordTime) -> Iterable[Any] | None:
+        """Handle a record; return or yield what goes on, `(tag, value)` to a side output."""
+
+
+class ReduceFunction(Function, ABC):
+    """Combines two records into one of the same kind."""
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """What `value1`, all records so far, and `value2`, the next, come to."""
+
+
+class AggregateFunction(Function, ABC):
+    """Combines records into an accumulator and makes a result of it.
+
+    Example:
+        >>> class Average(AggregateFunction):
+        ...     def create_accumulator(self):
+        ...         return 0, 0
+        ...
+        ...     def add(self, value, accumulator):
+        ...         return accumulator[0] + value, accumulator[1] + 1
+        ...
+        ...     def get_result(self, accumulator):
+        ...         return accumulator[0] / accumulator[1]
+        ...
+        ...     def merge(self, acc_1, acc_2):
+        ...         return acc_1[0] + acc_2[0], acc_1[1] + acc_2[1]
+    """
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """The accumulator of no records."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with a record more."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """What the records in an accumulator come to."""
+
+    @abstractmethod
+    def merge(self, acc_1: Any, acc_2: Any) -> Any:
+        """The accumulator of the records of both; called where windows merge."""
+
+
+class CoMapFunction(Function, ABC):
+    """One record out for each record of either of two streams."""
+
+    @abstractmethod
+    def map1(self, value: Any) -> Any:
+        """The record that replaces one of the first stream."""
+
+    @abstractmethod
+    def map2(self, value: Any) -> Any:
+        """The record that replaces one of the second stream."""
+
+
+class CoFlatMapFunction(Function, ABC):
+    """Any number of records out for each record of either of two streams."""
+
+    @abstractmethod
+    def flat_map1(self, value: Any) -> Iterable[Any]:
+        """The records that replace one of the first stream."""
+
+    @abstractmethod
+    def flat_map2(self, value: Any) -> Iterable[Any]:
+        """The records that replace one of the second stream."""
+
+
+class CoProcessFunction(Function, ABC):
+    """Any computation over two streams without keys."""
+
+    Context: TypeAlias = RecordTime
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: RecordTime) -> Iterable[Any] | None:
+        """Handle a record of the first stream."""
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: RecordTime) -> Iterable[Any] | None:
+        """Handle a record of the second stream."""
+
+
+class KeyedCoProcessFunction(Function, ABC):
+    """Any computation with state and timers per key over two streams with the same keys."""
+
+    Context: TypeAlias = ProcessContext
+    OnTimerContext: TypeAlias = OnTimerContext
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+        """Handle a record of the first stream."""
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+        """Handle a record of the second stream."""
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """Handle a timer registered for the current key."""
+
+
+class Partitioner(ABC):
+    """Says which subtask gets a record."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """An index from 0, below `num_partitions`."""
+
+
 _METHODS: tuple[tuple[type[Any], str], ...] = (
     (MapFunction, "map"),
     (FilterFunction, "filter"),
     (FlatMapFunction, "flat_map"),
     (KeySelector, "get_key"),
     (KeyedProcessFunction, "process_element"),
+    (ProcessFunction, "process_element"),
+    (ReduceFunction, "reduce"),
+    (Partitioner, "partition"),
 )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from tidegate.elements import MIN_WATERMARK
+from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.errors import InternalError
 from tidegate.ids import CheckpointId
 
@@ -81,6 +81,8 @@ class Alignment:
 class Inputs:
     """Event time over several inputs: the minimum over those that are neither idle nor at their end.
 
+    While all that are not at their end are idle, time stands: they may come back.
+
     Example:
         >>> inputs = Inputs(["a", "b"])
         >>> inputs.watermark("a", 10)
@@ -106,8 +108,9 @@ class Inputs:
 
     @property
     def all_idle(self) -> bool:
-        """Whether no input counts."""
-        return self._idle >= set(self._watermarks)
+        """Whether every input that may still send is idle."""
+        unfinished = {channel for channel, mark in self._watermarks.items() if mark < MAX_WATERMARK}
+        return bool(unfinished) and unfinished <= self._idle
 
     def end(self, channel: Hashable) -> bool:
         """A channel is at its end; True when it was the last."""
@@ -115,8 +118,9 @@ class Inputs:
         return not self._open
 
     def _advance(self) -> int | None:
-        counted = [mark for channel, mark in self._watermarks.items() if channel not in self._idle]
-        lowest = min(counted, default=self._current)
+        unfinished = [channel for channel, mark in self._watermarks.items() if mark < MAX_WATERMARK]
+        counted = [self._watermarks[channel] for channel in unfinished if channel not in self._idle]
+        lowest = min(counted, default=self._current) if unfinished else MAX_WATERMARK
         if lowest <= self._current:
             return None
         self._current = lowest

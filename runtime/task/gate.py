@@ -37,17 +37,24 @@ class GateRunner(SubtaskRunner):
     ) -> None:
         super().__init__(vertex, env, gates, report, background)
         self._queues: dict[ChannelId, deque[Element]] = {channel: deque() for channel in channels}
+        self._sides = {edge.name: edge.side for edge in vertex.inputs}
         self._turns = deque(channels)
         self._blocked: set[ChannelId] = set()
         self._alignment = Alignment(channels)
         self._inputs = Inputs(channels)
         self._grant = grant
+        self._ending = False
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
         """Take an element that arrived; called by the thread that calls `step`."""
         self._queues[channel].append(element)
 
     def _work(self) -> bool:
+        if self._ending:
+            if not self._chain.empty():
+                return False
+            self._ending = False
+            self._broadcast(EndOfInput())
         for _ in range(len(self._turns)):
             channel = self._turns[0]
             self._turns.rotate(-1)
@@ -59,7 +66,7 @@ class GateRunner(SubtaskRunner):
     def _take(self, channel: ChannelId, element: Element) -> None:
         match element:
             case Batch():
-                self._chain.process(element)
+                self._chain.process(element, self._sides[channel.edge])
                 self.records += len(element)
                 self._grant(channel)
             case Watermark():
@@ -67,15 +74,16 @@ class GateRunner(SubtaskRunner):
             case Barrier():
                 self._align(channel, element)
             case Idle():
+                before = self._inputs.all_idle
                 self._move_time(self._inputs.idle(channel, element.idle))
-                self._broadcast(Idle(self._inputs.all_idle))
+                if self._inputs.all_idle != before:
+                    self._chain.advance_idleness(not before)
             case EndOfInput():
-                if self._inputs.end(channel):
-                    self._broadcast(element)
+                self._ending = self._inputs.end(channel)
 
     def _move_time(self, timestamp: int | None) -> None:
         if timestamp is not None:
-            self._advance(timestamp)
+            self._chain.advance_watermark(timestamp)
 
     def _align(self, channel: ChannelId, barrier: Barrier) -> None:
         for action in self._alignment.on(BarrierArrived(channel, barrier.checkpoint)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tidegate.errors import TidegateError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.operators.environment import OperatorReport
+from tidegate.runtime.operators.measures import Measured
 from tidegate.twophase.spi import CommitAnswer, Committable
 
 __all__ = [
@@ -117,10 +118,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Records that the sources of one worker have read since it started."""
+    """What one worker has done since it started: records that its sources have read, and what functions measured."""
 
     worker: int
     read: int
+    measured: Measured
 
 
 FromSubtask = SplitsWanted | Acked | Declined | Answered | Drained | Failed | Progress

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 
 from tidegate import faults
-from tidegate.elements import Barrier, Batch, Control, Watermark
+from tidegate.elements import Barrier, Batch, Control, Idle, Watermark
 from tidegate.errors import InternalError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
@@ -48,7 +48,12 @@ class SubtaskRunner(ABC):
         self._background = background
         self._mailbox: deque[ToSubtask] = deque()
         self._committers: dict[str, Committer] = {}
-        self._chain = OperatorChain(vertex, env, self._emit)
+        self._chain = OperatorChain(vertex, env, self)
+
+    @property
+    def chain(self) -> OperatorChain:
+        """The operators it runs."""
+        return self._chain
 
     def open(self) -> None:
         """Open the chain; called once before the first step."""
@@ -65,7 +70,10 @@ class SubtaskRunner(ABC):
         timer = self._chain.next_timer()
         if timer is not None and timer <= self._env.clock.now_ms():
             self._chain.advance_processing_time(self._env.clock.now_ms())
-        return self._work() if all(gate.open for gate in self._gates.values()) else False
+        if not self._open:
+            return False
+        sent = self._chain.send_arrivals()
+        return (self._chain.ready() and self._work()) or sent
 
     def wake_at(self) -> int | None:
         """Wall time at which there is something to do even if nothing arrives."""
@@ -78,6 +86,23 @@ class SubtaskRunner(ABC):
                 committer.close()
         finally:
             self._chain.close()
+
+    def emit(self, edge: JobEdge, batch: Batch) -> None:
+        """Deal what leaves the chain."""
+        self._gates[edge.name].emit(batch)
+
+    def watermark(self, edge: JobEdge, timestamp: int) -> None:
+        """Tell those behind an edge how far event time is."""
+        self._gates[edge.name].broadcast(Watermark(timestamp))
+
+    def idle(self, edge: JobEdge, idle: bool) -> None:
+        """Tell those behind an edge whether to wait for this one's event time."""
+        self._gates[edge.name].broadcast(Idle(idle))
+
+    @property
+    def _open(self) -> bool:
+        """Whether every receiver can take more."""
+        return all(gate.open for gate in self._gates.values())
 
     @abstractmethod
     def _work(self) -> bool:
@@ -94,16 +119,9 @@ class SubtaskRunner(ABC):
             case _:
                 self._handle_input(message)
 
-    def _emit(self, edge: JobEdge, batch: Batch) -> None:
-        self._gates[edge.name].emit(batch)
-
     def _broadcast(self, element: Control) -> None:
         for gate in self._gates.values():
             gate.broadcast(element)
-
-    def _advance(self, timestamp: int) -> None:
-        self._chain.advance_watermark(timestamp)
-        self._broadcast(Watermark(timestamp))
 
     def _snapshot(self, barrier: Barrier, also: list[OperatorReport]) -> None:
         self._broadcast(barrier)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tidegate.connectors.spi import Finished, NotYet, ReaderContext, Source, SourceReader, SupportsSettled
-from tidegate.elements import MAX_WATERMARK, Barrier, Batch, EndOfInput
+from tidegate.elements import MAX_WATERMARK, Barrier, Batch, EndOfInput, Idle, Watermark
 from tidegate.ids import CheckpointId
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
@@ -49,6 +49,7 @@ class SourceRunner(SubtaskRunner):
         self._reader: SourceReader[Any] | None = None
         self._limit = 256
         self._asked = False
+        self._ending = False
         self._drained = False
         self._wake_at: int | None = None
 
@@ -56,12 +57,13 @@ class SourceRunner(SubtaskRunner):
         """Open the chain, then the reader."""
         super().open()
         env = self._env
-        context = ReaderContext(self._vertex.head.uid, env.subtask, env.parallelism, env.clock)
+        context = ReaderContext(self._vertex.head.uid, env.subtask, env.parallelism, env.clock, env.wake)
         self._reader = self._source.open_reader(context)
 
     def wake_at(self) -> int | None:
         """When the reader has something again, or a timer is due."""
-        times = [time for time in (super().wake_at(), self._wake_at) if time is not None]
+        reading = self._wake_at if self._open and self._chain.ready() else None
+        times = [time for time in (super().wake_at(), reading) if time is not None]
         return min(times, default=None)
 
     def close(self) -> None:
@@ -73,7 +75,9 @@ class SourceRunner(SubtaskRunner):
                 self._reader.close()
 
     def _work(self) -> bool:
-        if self._drained or (self._wake_at is not None and self._env.clock.now_ms() < self._wake_at):
+        if self._ending:
+            return self._end_input()
+        if self._wake_at is not None and self._env.clock.now_ms() < self._wake_at:
             return False
         self._wake_at = None
         result = self._opened.poll(self._limit)
@@ -81,13 +85,21 @@ class SourceRunner(SubtaskRunner):
             case Batch():
                 self._process(result)
                 return True
+            case Watermark():
+                self._chain.advance_watermark(result.timestamp)
+                return True
+            case Idle():
+                self._chain.advance_idleness(result.idle)
+                return True
             case NotYet():
                 self._wake_at = result.until_ms
                 if result.until_ms is None and not self._asked:
                     self._asked = True
                     self._report(SplitsWanted(self._vertex.head.uid, self.subtask.index))
             case Finished():
-                self._finish_input()
+                self._ending = True
+                self._chain.advance_watermark(MAX_WATERMARK)
+                return True
         return False
 
     def _process(self, batch: Batch) -> None:
@@ -100,11 +112,12 @@ class SourceRunner(SubtaskRunner):
         elif took < _SHORT_S and len(batch) == self._limit:
             self._limit = min(_LARGEST, self._limit * 2)
 
-    def _finish_input(self) -> None:
-        self._drained = True
-        self._advance(MAX_WATERMARK)
-        self._broadcast(EndOfInput())
-        self._report(Drained(self.subtask))
+    def _end_input(self) -> bool:
+        if not self._drained and self._chain.empty():
+            self._drained = True
+            self._broadcast(EndOfInput())
+            self._report(Drained(self.subtask))
+        return False
 
     def _handle_input(self, message: ToSubtask) -> None:
         match message:

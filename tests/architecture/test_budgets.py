@@ -35,10 +35,15 @@ EXCEPTIONS_CAP = 10
 # An exception names what exceeds the cap and why it may.
 LONG_MODULES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
-WIDE_CLASSES: dict[str, str] = {}
+WIDE_CLASSES: dict[str, str] = {
+    "runtime/operators/chain.py:OperatorChain": "all that a subtask asks of its chain: records, both times, answers, cuts",
+}
+LONG_EXPORTS: dict[str, str] = {
+    "tidegate/datastream/__init__.py": "PyFlink programs import all of these names from `pyflink.datastream`",
+}
 
 # Classes whose width is given: they carry the API of the PyFlink class of the same name.
-PYFLINK_CLASSES = frozenset({"Types"})
+PYFLINK_CLASSES = frozenset({"DataStream", "StreamExecutionEnvironment", "Types", "_Windowed"})
 
 FRAMEWORK_DECORATORS = {"rule", "initialize", "invariant", "fixture"}
 
@@ -156,11 +161,13 @@ def test_classes_have_few_public_methods(measured: Measured) -> None:
 def test_package_files_only_export(measured: Measured) -> None:
     too_long = {name: size for name, size in measured.exports.items() if size > EXPORTS_CAP}
 
-    assert too_long == {}, f"__init__.py over {EXPORTS_CAP} lines"
+    assert too_long.keys() <= LONG_EXPORTS.keys(), f"__init__.py over {EXPORTS_CAP} lines: {too_long}"
 
 
 @pytest.mark.parametrize(
-    "table", [LONG_MODULES, LONG_FUNCTIONS, WIDE_CLASSES], ids=["modules", "functions", "classes"]
+    "table",
+    [LONG_MODULES, LONG_FUNCTIONS, WIDE_CLASSES, LONG_EXPORTS],
+    ids=["modules", "functions", "classes", "exports"],
 )
 def test_exceptions_are_few_and_give_a_reason(table: dict[str, str]) -> None:
     assert len(table) <= EXCEPTIONS_CAP
@@ -175,6 +182,7 @@ def test_exceptions_are_still_needed(root: Path) -> None:
             (LONG_MODULES, MODULE_CAP, [each.modules for each in everything]),
             (LONG_FUNCTIONS, FUNCTION_CAP, [each.functions for each in everything]),
             (WIDE_CLASSES, PUBLIC_METHODS_CAP, [each.classes for each in everything]),
+            (LONG_EXPORTS, EXPORTS_CAP, [each.exports for each in everything]),
         )
         for name in table
         if not any(measured.get(name, 0) > cap for measured in sizes)

@@ -35,7 +35,7 @@ def package_files(rooms: dict[str, Path]) -> set[str]:
         f"{package.replace('.', '/')}/{path.relative_to(folder).as_posix()}"
         for package, folder in rooms.items()
         for path in folder.rglob("*")
-        if path.suffix == ".py" or path.name == "py.typed"
+        if path.suffix == ".py" or path.name in ("py.typed", "pyflink.toml")
     }
 
 

@@ -12,6 +12,6 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
 
 def test_page_has_a_row_for_each_setting_with_its_meaning() -> None:
-    rows = dict(re.findall(r"^\| `([a-z.-]+)` \| .*? \| (.*) \|$", PAGE.read_text(), re.MULTILINE))
+    rows = dict(re.findall(r"^\| `([A-Za-z.-]+)` \| .*? \| (.*) \|$", PAGE.read_text(), re.MULTILINE))
 
     assert rows == {field.metadata["key"]: field.metadata["doc"] for field in dataclasses.fields(JobOptions)}

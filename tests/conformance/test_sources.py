@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tidegate.connectors.collection import CollectionSource
+from tidegate.connectors.files import TextFileSource
 from tidegate.connectors.generator import GeneratorSource
-from tidegate.testing.source import RangedSourceSuite, SourceTarget
+from tidegate.testing.source import RangedSourceSuite, SourceSuite, SourceTarget
 from tidegate.types import Types
 
 
@@ -45,6 +46,19 @@ class TestPacedGeneratorSource(RangedSourceSuite):
     def target(self) -> SourceTarget:
         source = GeneratorSource(str, count=8, splits=2, rate_per_second=1_000)
         return SourceTarget(source, expected=[str(number) for number in range(8)])
+
+
+class TestTextFileSource(SourceSuite):
+    """Lines of a directory, in parts that cut them; some files are empty, hidden or without a last line end."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SourceTarget:
+        (tmp_path / "a").write_bytes("eins\r\nzwei\n\nfünf, with a long text\nend".encode())
+        (tmp_path / "b").write_bytes(b"")
+        (tmp_path / "c").write_bytes(b"only\n")
+        (tmp_path / ".hidden").write_bytes(b"nothing\n")
+        expected = ["eins", "zwei", "", "fünf, with a long text", "end", "only"]
+        return SourceTarget(TextFileSource(str(tmp_path), part_bytes=7), expected=expected)
 
 
 FAULTS = {

@@ -25,10 +25,11 @@ COUNT, RATE = 3_000, 3_000.0
 
 @dataclass
 class Job:
-    """The running-totals program with its own checkpoint root and output directory."""
+    """A program, unless told otherwise the running totals, with its own checkpoint root and output directory."""
 
     directory: Path
     settings: dict[str, Any] = field(default_factory=dict)
+    program: Path = PROGRAM
 
     @property
     def output(self) -> Path:
@@ -52,7 +53,7 @@ class Job:
         command = [
             sys.executable,
             "-P",
-            str(PROGRAM),
+            str(self.program),
             str(self.output),
             str(COUNT),
             str(RATE),

@@ -36,6 +36,7 @@ from tidegate.backends.storage.memory import MemoryStorage
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
+from tidegate.testing.collection_model import CollectionModel
 from tidegate.testing.keyed_model import KeyedModel
 
 __all__ = ["BackendBench", "BackendSuite"]
@@ -319,10 +320,13 @@ class BackendSuite:
         with pytest.raises(StateFormatError, match="is newer than supported"):
             list(bench.backend.read(newer, bench.context()))
 
-    def test_keyed_state_equals_a_model(self, backend: Backend, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("machine", [KeyedModel, CollectionModel], ids=["values", "collections"])
+    def test_keyed_state_equals_a_model(
+        self, machine: type[KeyedModel | CollectionModel], backend: Backend, tmp_path: Path
+    ) -> None:
         """Any order of updates, in-place changes, evictions, timers, checkpoints, crashes and rescaling is exact."""
 
-        class Model(KeyedModel):
+        class Model(machine):  # type: ignore[misc, valid-type] # one class for each of the machines
             def __init__(self) -> None:
                 super().__init__(backend, tmp_path)
 

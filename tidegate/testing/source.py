@@ -22,7 +22,7 @@ import cloudpickle
 import msgspec
 
 from tidegate.clock import ManualClock
-from tidegate.connectors.spi import Finished, NotYet, ReaderContext, Source, Split, SupportsRanges
+from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, Source, Split, SupportsRanges
 from tidegate.elements import Batch
 from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
 
@@ -85,7 +85,7 @@ class SourceRig:
         """Let a reader ask for work."""
         self._enumerator.request(reader)
 
-    def poll(self, reader: int, limit: int) -> Batch | NotYet | Finished:
+    def poll(self, reader: int, limit: int) -> Poll:
         """One poll of one reader; a reader that runs dry asks for work."""
         found = self._readers[reader].poll(limit)
         if isinstance(found, Batch):

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ).enable_checkpointing(asked.interval_ms)
     payments = generator(Payments(asked.records), asked.records, len(BRANCHES), asked.rate)
     (
-        env.from_source(payments, "payments")
+        env.from_source(payments, source_name="payments")
         .map(parse)
         .filter(lambda payment: payment.state == "booked")
         .key_by(lambda payment: payment.account)

@@ -10,6 +10,9 @@ import pytest
 
 from tidegate.connectors.base import ListEnumerator, PendingFile, RangeSplit
 from tidegate.connectors.collection.serde import Frames, frames_in
+from tidegate.connectors.files.split import FileSplit
+from tidegate.connectors.functions.split import FunctionSplit, pack, unpack
+from tidegate.elements import Idle, Watermark
 from tidegate.ids import CheckpointId, OperatorUid, SplitId
 from tidegate.twophase.spi import Committable
 
@@ -17,6 +20,12 @@ HERE = Path(__file__).parent
 SPLITS = [RangeSplit(SplitId("0/2"), 4, 10), RangeSplit(SplitId("1/2"), 1, None, 2)]
 FILE = PendingFile("9f2c.0-1-7-a1.pending", "part-9f2c.0-0a1b2c3d-1-7.jsonl", 12, "00000000000000ff", 3)
 VALUES = [(1, "a"), None, 2.5, [True, b"\x00"]]
+
+PART = FileSplit(id=SplitId("/data/log:64"), path="/data/log", at=70, stop=128, begun=True)
+EMITTED = [("a", 5), ((1, b"\x00"), None), Watermark(7), Idle(True)]
+INSTANCE = FunctionSplit(
+    id=SplitId("1"), items=(b"\x01", b"\x02"), emitted=tuple(pack(each) for each in EMITTED), returned=True
+)
 
 
 class Deal:
@@ -36,6 +45,20 @@ def test_a_split_of_version_1_loads() -> None:
     data = (HERE / "range-split-1.msgpack").read_bytes()
 
     assert msgspec.msgpack.decode(data, type=RangeSplit) == SPLITS[1]
+
+
+def test_a_part_of_a_file_of_version_1_loads() -> None:
+    data = (HERE / "file-split-1.msgpack").read_bytes()
+
+    assert msgspec.msgpack.decode(data, type=FileSplit) == PART
+
+
+def test_an_instance_of_a_source_function_of_version_1_loads() -> None:
+    data = (HERE / "function-split-1.msgpack").read_bytes()
+    loaded = msgspec.msgpack.decode(data, type=FunctionSplit)
+
+    assert (loaded.items, loaded.returned) == (INSTANCE.items, True)
+    assert [unpack(each) for each in loaded.emitted] == EMITTED
 
 
 def test_the_splits_of_an_enumerator_of_version_1_load() -> None:
@@ -63,11 +86,13 @@ def test_collected_values_of_version_1_load() -> None:
     ("name", "data"),
     [
         ("range-split-1.msgpack", msgspec.msgpack.encode(SPLITS[1])),
+        ("file-split-1.msgpack", msgspec.msgpack.encode(PART)),
+        ("function-split-1.msgpack", msgspec.msgpack.encode(INSTANCE)),
         ("list-enumerator-1.msgpack", ListEnumerator(Deal(), SPLITS, RangeSplit).snapshot(CheckpointId(1))),
         ("pending-file-1.msgpack", msgspec.msgpack.encode(FILE)),
         ("collected-1.frames", Frames().encode(VALUES) * 2),
     ],
-    ids=["split", "enumerator", "pending file", "collected"],
+    ids=["split", "file", "function", "enumerator", "pending file", "collected"],
 )
 def test_what_is_written_now_is_on_record(name: str, data: bytes) -> None:
     assert data == (HERE / name).read_bytes()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from tidegate.backends.spi import BaseHandle, InlineChunk, KeyedHandle, StoredChunk
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.keys import KeyGroupRange
-from tidegate.runtime.checkpoint.manifest import VERSION, Manifest, OperatorState, Unsettled, decode, encode
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Unsettled, decode, encode
+from tidegate.runtime.operators.environment import OperatorList
 from tidegate.twophase.spi import Committable
 
 HERE = Path(__file__).parent
@@ -47,9 +50,29 @@ WRITTEN = Manifest(
 )
 
 
-def test_metadata_of_version_1_loads() -> None:
+WITH_LISTS = msgspec.structs.replace(
+    WRITTEN,
+    operators=(
+        *WRITTEN.operators,
+        OperatorState(
+            OperatorUid("ask"),
+            "async wait",
+            2,
+            128,
+            lists=(
+                (OperatorList("queue", (b"\x01", b"\x02")), OperatorList("rules", (b"r",), "broadcast")),
+                (OperatorList("queue", ()), OperatorList("rules", (b"r",), "broadcast")),
+            ),
+        ),
+    ),
+)
+"""What version 1 can hold since operators have lists."""
+
+
+def test_metadata_of_version_1_without_lists_loads() -> None:
     assert decode((HERE / "v1").read_bytes(), "v1") == WRITTEN
 
 
 def test_the_version_written_now_is_on_record() -> None:
-    assert (HERE / f"v{VERSION}").read_bytes() == encode(WRITTEN)
+    assert (HERE / "v1b").read_bytes() == encode(WITH_LISTS)
+    assert decode((HERE / "v1b").read_bytes(), "v1b") == WITH_LISTS

@@ -6,9 +6,11 @@ import pytest
 
 from tidegate import registry
 from tidegate.connectors.collection import CollectionSource, CollectSink, read_collected
-from tidegate.connectors.files import FileSink
+from tidegate.connectors.files import FileSink, TextFileSource
+from tidegate.connectors.functions import FunctionSink, FunctionSource
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.connectors.print import PrintSink
+from tidegate.connectors.socket import SocketTextSource
 
 
 @pytest.mark.parametrize(
@@ -20,6 +22,10 @@ from tidegate.connectors.print import PrintSink
         ("generator.source", GeneratorSource),
         ("print.sink", PrintSink),
         ("files.sink", FileSink),
+        ("files.source", TextFileSource),
+        ("functions.source", FunctionSource),
+        ("functions.sink", FunctionSink),
+        ("socket.source", SocketTextSource),
     ],
 )
 def test_a_connector_is_found_by_its_name(name: str, connector: object) -> None:

@@ -89,3 +89,22 @@ def test_a_field_that_is_not_there_is_named() -> None:
         row.b = 2
     with pytest.raises(KeyError, match="row has no field 'b'"):
         _ = row["b"]
+
+
+def test_a_row_is_made_of_a_kind_at_once() -> None:
+    row = Row.of_kind(RowKind.DELETE, 1, "a")
+
+    assert (row.get_row_kind(), list(row)) == (RowKind.DELETE, [1, "a"])
+    assert Row.of_kind(RowKind.INSERT, key=1) == Row(key=1)
+
+
+def test_rows_within_become_dicts_only_if_asked() -> None:
+    row = Row(key=1, value=Row(n=2), rest=[Row(3), {"k": Row(m=4)}])
+
+    assert row.as_dict()["value"] == Row(n=2)
+    assert row.as_dict(recursive=True) == {"key": 1, "value": {"n": 2}, "rest": [{"f0": 3}, {"k": {"m": 4}}]}
+
+
+def test_fields_are_picked_by_names_in_their_order() -> None:
+    assert Row(a=1, b=2, c=3).get_fields_by_names(["c", "a"]) == [3, 1]
+    assert Row(1, 2).get_fields_by_names(["c"]) == [1, 2]

@@ -17,6 +17,7 @@ from tidegate.runtime.checkpoint.restore import adopt_max_parallelism, redistrib
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Input, Transformation
+from tidegate.runtime.operators.environment import Dealt, OperatorList
 
 Step = Callable[..., Transformation]
 COUNT = OperatorUid("count")
@@ -78,6 +79,31 @@ def test_every_writer_state_goes_to_exactly_one_subtask(writers: int, parallelis
     assert sorted(dealt) == sorted(states)
 
 
+@pytest.mark.parametrize(
+    ("dealt", "before", "after"),
+    [
+        ("split", (b"a", b"bc"), (b"a", b"bc")),
+        ("split", (b"ab",), (b"a", b"b")),
+        ("split", (b"ab",), (b"a", b"b", b"")),
+        ("split", (b"abc", b"", b"d"), (b"ab", b"cd")),
+        ("union", (b"a", b"bc"), (b"abc", b"abc", b"abc")),
+        ("broadcast", (b"ab", b"ab"), (b"ab", b"ab", b"ab")),
+    ],
+    ids=["unchanged", "more", "one gets none", "fewer", "union", "broadcast"],
+)
+def test_operator_state_is_dealt_as_it_asks_for(
+    dealt: Dealt, before: tuple[bytes, ...], after: tuple[bytes, ...]
+) -> None:
+    lists = tuple((OperatorList("queue", _items(held), dealt),) for held in before)
+    state = OperatorState(COUNT, "count", len(before), 128, lists=lists)
+
+    restored = redistribute(program(len(after), 128), manifest(state))
+
+    mine = [restored[Subtask("count", index)][COUNT] for index in range(len(after))]
+    assert [each.items("queue") for each in mine] == [_items(held) for held in after]
+    assert mine[0].items("another") == ()
+
+
 def test_a_new_operator_starts_from_nothing() -> None:
     restored = redistribute(program(2, 128), manifest())
 
@@ -90,8 +116,9 @@ def test_a_new_operator_starts_from_nothing() -> None:
         {"keyed": (KeyedHandle(KeyGroupRange(0, 128), None, ()),)},
         {"splits": (b"split",)},
         {"writers": (b"writer",)},
+        {"lists": ((), (OperatorList("queue", (b"item",)),))},
     ],
-    ids=["keyed", "splits", "writers"],
+    ids=["keyed", "splits", "writers", "lists"],
 )
 def test_state_of_an_operator_that_is_gone_is_refused_and_named(state: dict[str, Any]) -> None:
     gone = OperatorState(OperatorUid("totals"), "totals", 1, 128, **state)
@@ -114,6 +141,10 @@ def test_only_keyed_state_fixes_the_number_of_key_groups() -> None:
     stateless = OperatorState(OperatorUid("map"), "map", 2, 256)
 
     assert adopt_max_parallelism(manifest(stateless, counted(2, 512))) == {COUNT: 512}
+
+
+def _items(held: bytes) -> tuple[bytes, ...]:
+    return tuple(bytes([item]) for item in held)
 
 
 _NONE = redistribute(program(1, 128), manifest())[Subtask("count", 0)][COUNT]

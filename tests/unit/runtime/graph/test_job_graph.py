@@ -7,7 +7,7 @@ import pytest
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
-from tidegate.runtime.graph.transformations import Hash, Rebalance, Transformation
+from tidegate.runtime.graph.transformations import Forward, Hash, Input, Rebalance, Transformation
 
 Step = Callable[..., Transformation]
 
@@ -20,7 +20,7 @@ def test_steps_of_equal_parallelism_share_a_vertex(step: Step) -> None:
     graph = chains(step("sink", step("filter", step("map", step("source")))))
 
     (vertex,) = graph.vertices.values()
-    assert vertex.name == "source -> map -> filter -> sink"
+    assert vertex.name == "Source: CollectionSource -> Map -> Filter -> Sink: PrintSink"
     assert vertex.is_source
     assert graph.subtasks == [Subtask("source-1", 0), Subtask("source-1", 1)]
 
@@ -31,7 +31,7 @@ def test_a_key_begins_a_vertex_that_knows_how_its_input_is_keyed(step: Step) -> 
     graph = chains(step("sink", step("process", step("source"), partition=by_key)))
 
     source, keyed = graph.vertices.values()
-    assert (source.name, keyed.name) == ("source", "process -> sink")
+    assert (source.name, keyed.name) == ("Source: CollectionSource", "Process -> Sink: PrintSink")
     assert keyed.keyed is by_key
     assert source.keyed is None
     assert [edge.name for edge in keyed.inputs] == ["source-1->process-1"]
@@ -48,7 +48,10 @@ def test_a_chain_ends_where_records_change_subtasks(step: Step, change: str) -> 
 
     graph = chains(step("sink", after, parallelism=after.parallelism))
 
-    assert [vertex.name for vertex in graph.vertices.values()] == ["source", "map -> sink"]
+    assert [vertex.name for vertex in graph.vertices.values()] == [
+        "Source: CollectionSource",
+        "Map -> Sink: PrintSink",
+    ]
     assert graph.slots == (2 if change == "rebalance" else 3)
 
 
@@ -72,7 +75,11 @@ def test_a_step_with_two_inputs_begins_a_vertex(step: Step) -> None:
 
     graph = chains(step("sink", step("map", left, right, name="union")))
 
-    assert [vertex.name for vertex in graph.vertices.values()] == ["left", "right", "union -> sink"]
+    assert [vertex.name for vertex in graph.vertices.values()] == [
+        "Source: left",
+        "Source: right",
+        "union -> Sink: PrintSink",
+    ]
 
 
 def test_two_edges_between_the_same_steps_have_names_of_their_own(step: Step) -> None:
@@ -95,3 +102,29 @@ def test_a_chain_never_nests_deeper_than_python_allows(step: Step) -> None:
     nested = [[n for n in v.nodes.values() if n.kind == "flat_map"] for v in graph.vertices.values()]
     assert all(len(steps) <= 16 for steps in nested)
     assert len(nested) == 3
+
+
+@pytest.mark.parametrize(("second", "keyed"), [(Hash(abs), True), (Rebalance(), False), (None, False)])
+def test_a_union_is_keyed_only_if_all_of_it_is(
+    step: Step, second: Hash | Rebalance | None, keyed: bool
+) -> None:
+    inputs = (Input(step("source"), Hash(abs)), Input(step("source"), second))
+    union = Transformation("union", "union", None, inputs)
+
+    graph = chains(step("sink", step("map", union)))
+
+    assert (graph.vertices["map-1"].keyed is not None) is keyed
+    assert [edge.source for edge in graph.vertices["map-1"].inputs] == ["source-1", "source-2"]
+
+
+def test_how_a_union_is_dealt_beats_how_its_inputs_are(step: Step) -> None:
+    inner = Transformation(
+        "union", "inner", None, (Input(step("source"), Rebalance()), Input(step("source")))
+    )
+    outer = Transformation("union", "outer", None, (Input(inner), Input(step("source"))))
+
+    dealt = chains(step("sink", step("map", outer, partition=Hash(abs)))).vertices["map-1"].inputs
+    left_alone = chains(step("sink", step("map", outer))).vertices["map-1"].inputs
+
+    assert [edge.partition for edge in dealt] == [Hash(abs)] * 3
+    assert [edge.partition for edge in left_alone] == [Rebalance(), Forward(), Forward()]

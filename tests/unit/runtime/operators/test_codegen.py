@@ -6,15 +6,22 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from tidegate.errors import InternalError
 from tidegate.ids import OperatorUid
 from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
+from tidegate.runtime.operators.operator import Call, Shape
+from tidegate.runtime.stream.tags import OutputTag
 
 
 def stage(
-    kind: Any, number: int, *children: Stage, outputs: tuple[int, ...] = (), isolated: bool = False
+    shape: Shape,
+    number: int,
+    *children: Stage,
+    does: Any = None,
+    outputs: tuple[int, ...] = (),
+    **fields: Any,
 ) -> Stage:
-    return Stage(OperatorUid(f"{kind}-{number}"), number, kind, children, outputs, isolated)
+    call = does if isinstance(does, Call) else Call(shape, does or FUNCTIONS[shape])
+    return Stage(OperatorUid(f"{shape}-{number}"), number, call, children, outputs, **fields)
 
 
 class Keyed:
@@ -28,10 +35,10 @@ class Keyed:
         self.bound.append(key)
 
 
-FUNCTIONS: dict[str, Any] = {
-    "f0": lambda value: value + 1,
-    "f1": lambda value: value % 2 == 0,
-    "f2": lambda value: [value] * (value % 3),
+FUNCTIONS: dict[Shape, Any] = {
+    "map": lambda value: value + 1,
+    "filter": lambda value: value % 2 == 0,
+    "flat_map": lambda value: [value] * (value % 3),
 }
 
 MAP_FILTER_FLAT_MAP = stage("map", 0, stage("filter", 1, stage("flat_map", 2, outputs=(0,))))
@@ -39,7 +46,7 @@ MAP_FILTER_FLAT_MAP = stage("map", 0, stage("filter", 1, stage("flat_map", 2, ou
 
 @given(values=st.lists(st.integers(-50, 50)))
 def test_a_fused_chain_does_what_its_steps_do_one_after_another(values: list[int]) -> None:
-    loop = compile_stages("chain", MAP_FILTER_FLAT_MAP, 1, FUNCTIONS, timed=False)
+    loop = compile_stages("chain", MAP_FILTER_FLAT_MAP, timed=False)
 
     ((results, times),) = loop.run(values, None, None)
 
@@ -50,7 +57,7 @@ def test_a_fused_chain_does_what_its_steps_do_one_after_another(values: list[int
 
 @given(records=st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 9))))
 def test_a_timed_chain_gives_each_result_the_time_of_its_record(records: list[tuple[int, int]]) -> None:
-    loop = compile_stages("chain", MAP_FILTER_FLAT_MAP, 1, FUNCTIONS, timed=True)
+    loop = compile_stages("chain", MAP_FILTER_FLAT_MAP, timed=True)
 
     ((results, times),) = loop.run([v for v, _ in records], [t for _, t in records], None)
 
@@ -61,7 +68,7 @@ def test_a_timed_chain_gives_each_result_the_time_of_its_record(records: list[tu
 def test_a_fan_out_feeds_every_branch_and_a_filter_closes_only_its_own() -> None:
     head = stage("map", 0, stage("filter", 1, outputs=(1,)), stage("flat_map", 2, outputs=(2,)), outputs=(0,))
 
-    loop = compile_stages("fan", head, 3, FUNCTIONS, timed=False)
+    loop = compile_stages("fan", head, timed=False)
 
     (mapped, _), (filtered, _), (flat, _) = loop.run([1, 2, 3], None, None)
     assert mapped == [2, 3, 4]
@@ -79,26 +86,21 @@ def test_each_record_passes_the_whole_chain_before_the_next_one() -> None:
 
         return call
 
-    loop = compile_stages(
-        "order",
-        stage("map", 0, stage("map", 1, outputs=(0,))),
-        1,
-        {"f0": note("a"), "f1": note("b")},
-        timed=False,
-    )
+    head = stage("map", 0, stage("map", 1, does=note("b"), outputs=(0,)), does=note("a"))
+    loop = compile_stages("order", head, timed=False)
     loop.run([1, 2], None, None)
 
     assert seen == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
 
 
 def test_a_chain_may_end_in_nothing() -> None:
-    loop = compile_stages("end", stage("map", 0, stage("filter", 1)), 0, FUNCTIONS, timed=False)
+    loop = compile_stages("end", stage("map", 0, stage("filter", 1)), timed=False)
 
     assert loop.run([1, 2], None, None) == ()
 
 
 def test_a_pass_calls_nothing() -> None:
-    loop = compile_stages("pass", stage("pass", 9, outputs=(0,)), 1, {}, timed=False)
+    loop = compile_stages("pass", Stage(OperatorUid("source"), 9, None, outputs=(0,)), timed=False)
 
     assert loop.run([1, 2], None, None) == (([1, 2], None),)
 
@@ -110,8 +112,8 @@ def test_a_keyed_function_is_bound_to_the_key_and_sees_the_time(timed: bool) -> 
     def process(value: int, ctx: Any) -> list[Any] | None:
         return [(value, ctx.stamp)] if value != 2 else None
 
-    names = {"f0": process, "bind0": keyed.bind, "ctx0": keyed}
-    loop = compile_stages("keyed", stage("process", 0, outputs=(0,)), 1, names, timed=timed)
+    call = Call("process", process, keyed, keyed.bind)
+    loop = compile_stages("keyed", stage("process", 0, does=call, outputs=(0,)), timed=timed)
 
     ((results, _),) = loop.run([1, 2, 3], [10, 20, 30], ["a", "b", "a"])
 
@@ -127,9 +129,7 @@ def test_an_output_keeps_a_copy_where_values_may_change_later(isolated: bool) ->
         shared.append(value)
         return shared
 
-    loop = compile_stages(
-        "copy", stage("map", 0, outputs=(0,), isolated=isolated), 1, {"f0": grow}, timed=False
-    )
+    loop = compile_stages("copy", stage("map", 0, does=grow, outputs=(0,), isolated=isolated), timed=False)
 
     ((results, _),) = loop.run([1, 2], None, None)
 
@@ -141,27 +141,77 @@ def failing(value: int) -> int:
 
 
 def test_a_traceback_shows_the_generated_line_and_the_users_line() -> None:
-    loop = compile_stages("t[0]", stage("map", 0, outputs=(0,)), 1, {"f0": failing}, timed=False)
+    loop = compile_stages("t[0]", stage("map", 0, does=failing, outputs=(0,)), timed=False)
 
     with pytest.raises(ZeroDivisionError) as caught:
         loop.run([1, 0], None, None)
 
     text = "".join(traceback.format_exception(caught.value))
-    assert '"<tidegate chain t[0]>", line 4, in run\n    v0 = f0(v)' in text
+    assert '"<tidegate chain t[0]>", line 5, in run\n    v0 = f0(v)' in text
     assert "return 10 // value" in text
 
 
 def test_each_line_that_calls_a_user_function_knows_its_step() -> None:
-    loop: Compiled = compile_stages("chain", MAP_FILTER_FLAT_MAP, 1, FUNCTIONS, timed=False)
+    loop: Compiled = compile_stages("chain", MAP_FILTER_FLAT_MAP, timed=False)
 
     lines = loop.source.splitlines()
     assert {lines[number - 1].strip(): uid for number, uid in loop.lines.items()} == {
         "v0 = f0(v)": "map-0",
         "if f1(v0):": "filter-1",
-        "for v2 in f2(v0):": "flat_map-2",
+        "for v2 in f2(v0) or ():": "flat_map-2",
     }
 
 
-def test_an_unknown_kind_is_an_error_of_ours() -> None:
-    with pytest.raises(InternalError, match="no code is known for a step of kind 'window'"):
-        compile_stages("x", stage("window", 0), 0, {}, timed=False)
+def test_a_stamp_changes_the_time_of_what_follows_it_and_of_nothing_beside_it() -> None:
+    stamped = stage("stamp", 1, does=lambda value, time: time + value, outputs=(0,))
+    beside = stage("map", 2, outputs=(1,))
+    loop = compile_stages("stamp", Stage(OperatorUid("source"), 0, None, (stamped, beside)), timed=True)
+
+    assert loop.run([1, 2], [10, 20], None) == (([1, 2], [11, 22]), ([2, 3], [10, 20]))
+
+
+def test_a_stamp_gives_a_time_where_there_was_none() -> None:
+    loop = compile_stages(
+        "stamp", stage("stamp", 0, does=lambda value, time: (value, time)[0], outputs=(0,)), timed=False
+    )
+
+    assert loop.run([5], None, None) == (([5], [5]),)
+
+
+def test_what_carries_a_tag_leaves_by_its_side_output_and_unwanted_tags_are_dropped() -> None:
+    late, lost = OutputTag("late"), OutputTag("lost")
+    call = Call("process", lambda value, context: [value, (late, -value), (lost, value)], Keyed())
+    side = Stage(OperatorUid("side"), 1, None, outputs=(1,))
+    loop = compile_stages(
+        "sides", stage("process", 0, does=call, outputs=(0,), sides=((late, side),)), timed=True
+    )
+
+    assert loop.run([1, 2], [10, 20], None) == (([1, 2], [10, 20]), ([-1, -2], [10, 20]))
+
+
+def test_what_an_operator_emits_on_its_own_is_sorted_by_tag_as_well() -> None:
+    late = OutputTag("late")
+    side = Stage(OperatorUid("side"), 1, None, outputs=(1,))
+    head = stage("emitted", 0, does=Call("emitted", len), outputs=(0,), sides=((late, side),))
+    loop = compile_stages("fired", head, timed=True)
+
+    assert loop.run([1, (late, 2), (OutputTag("lost"), 3)], [10, 20, 30], None) == (([1], [10]), ([2], [20]))
+
+
+def test_a_loop_pauses_behind_the_record_that_moves_time_and_goes_on_from_there() -> None:
+    class Even:
+        moved = False
+
+        def stamp(self, value: int, time: int | None) -> int:
+            self.moved = value % 2 == 0
+            return value
+
+    even = Even()
+    head = stage("stamp", 0, does=Call("stamp", even.stamp, cut=even), outputs=(0,))
+    loop = compile_stages("cut", head, timed=False)
+    values = iter([1, 2, 3, 4, 5])
+
+    parts = [loop.run(values, None, None)[0][0] for _ in range(4)]
+
+    assert loop.cuts == (even,)
+    assert parts == [[1, 2], [3, 4], [5], []]

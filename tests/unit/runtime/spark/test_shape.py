@@ -11,6 +11,7 @@ from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Input, Rebalance, Transformation
 from tidegate.runtime.spark.shape import shape_of
+from tidegate.runtime.stream.watermarks import WatermarkStrategy
 
 
 def source(uid: str = "in") -> Transformation:
@@ -75,3 +76,11 @@ def test_a_second_exchange_in_a_row_is_refused_by_name() -> None:
         r"on Spark an epoch has one .* set execution.target to embedded",
     ):
         shape_of(graph(second))
+
+
+def test_a_source_that_makes_watermarks_is_refused_by_name() -> None:
+    read = source()
+    read.watermarks = WatermarkStrategy.for_monotonous_timestamps()
+
+    with pytest.raises(ConfigError, match=r"operator 'in' \(uid 'in'\) makes watermarks"):
+        shape_of(graph(read))

@@ -132,3 +132,14 @@ def test_print_writes_each_record_with_its_prefix(capfd: pytest.CaptureFixture[s
     assert captured.out.splitlines() == ["letters> a", "letters> b"]
     assert f"pipeline 'printing', checkpoints in {tmp_path}" in captured.err
     assert (result.state, result.records, result.restarts, result.resumed_from) == ("finished", 2, 0, None)
+
+
+def test_a_stream_tells_what_it_was_told(env: StreamExecutionEnvironment) -> None:
+    stream = (
+        env.from_collection([1], Types.LONG()).filter(lambda n: n > 0).name("positive").force_non_parallel()
+    )
+
+    assert stream.get_name() == "positive"
+    assert stream.get_execution_environment() is env
+    assert stream.get_type() == Types.LONG()
+    assert list(stream.execute_and_collect()) == [1]

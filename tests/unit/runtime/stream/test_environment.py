@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.datastream import MapFunction, RuntimeContext, StreamExecutionEnvironment
+from tidegate.datastream import DataStream, MapFunction, RuntimeContext, StreamExecutionEnvironment
 from tidegate.errors import ConfigError, RecordError
 from tidegate.options import from_assignments
 from tidegate.runtime import options
@@ -168,3 +168,25 @@ def test_a_misuse_of_the_api_says_what_was_expected(
 def test_a_collection_that_cannot_travel_is_refused_by_item() -> None:
     with pytest.raises(RecordError, match=r"item 1 \(generator\) cannot be sent to another process"):
         environment().from_collection([1, (n for n in "ab")])
+
+
+def collected() -> DataStream:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": "inline", "pipeline.progress": "off", "parallelism.default": 1}
+    )
+    return env.from_collection(range(5))
+
+
+def test_results_can_be_closed_before_their_end() -> None:
+    with collected().execute_and_collect("some") as results:
+        first = [results.next(), next(results)]
+
+    assert first == [0, 1]
+    assert list(results) == []
+
+
+def test_a_limit_answers_a_list_of_at_most_so_many() -> None:
+    assert collected().execute_and_collect(limit=3) == [0, 1, 2]
+    assert collected().execute_and_collect(limit=9) == [0, 1, 2, 3, 4]
+    with pytest.raises(ConfigError, match="limit is 0; expected an integer of at least 1"):
+        collected().execute_and_collect(limit=0)

@@ -157,6 +157,21 @@ def test_time_follows_a_simple_model_and_never_goes_back(events: list[tuple[str,
         else:
             moved = inputs.watermark(channel, event)
             marks[channel] = max(marks[channel], event)
-        lowest = min((mark for name, mark in marks.items() if name not in idle), default=now)
+        unfinished = {name: mark for name, mark in marks.items() if mark < MAX_WATERMARK}
+        counted = [mark for name, mark in unfinished.items() if name not in idle]
+        lowest = min(counted, default=now) if unfinished else MAX_WATERMARK
         assert moved == (lowest if lowest > now else None)
         now = max(now, lowest)
+
+
+def test_an_idle_input_holds_the_end_of_time_back_because_it_may_come_back() -> None:
+    inputs = Inputs(["a", "b"])
+    inputs.idle("b", True)
+
+    assert inputs.watermark("a", 7) == 7
+    assert inputs.watermark("a", MAX_WATERMARK) is None
+    assert inputs.all_idle
+    assert inputs.idle("b", False) is None
+    assert inputs.watermark("b", 9) == 9
+    assert inputs.watermark("b", MAX_WATERMARK) == MAX_WATERMARK
+    assert not inputs.all_idle

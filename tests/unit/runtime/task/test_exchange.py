@@ -12,11 +12,12 @@ from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.keys import canonical, key_bytes, key_group, owner
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Forward, Hash, Partition, Rebalance
-from tidegate.runtime.task.exchange import Gate, Router
+from tidegate.runtime.task.exchange import Gate
+from tidegate.runtime.task.routing import router
 
 
 def edge(partition: Partition, targets: int, most: int = 128) -> JobEdge:
-    return JobEdge("from", OperatorUid("from"), "to", partition, None, targets, most)
+    return JobEdge("from", OperatorUid("from"), "to", partition, None, 1, targets, most)
 
 
 RECORDS = st.lists(st.tuples(st.integers(-1000, 1000), st.integers(0, 99)), max_size=60)
@@ -27,7 +28,7 @@ def test_a_keyed_record_goes_to_the_owner_of_its_key_group_in_order(
     records: list[tuple[int, int]], targets: int, timed: bool, most: int
 ) -> None:
     batch = Batch([v for v, _ in records], [t for _, t in records] if timed else None)
-    shares = Router(edge(Hash(lambda value: value % 17), targets, most), 0).route(batch)
+    shares = router(edge(Hash(lambda value: value % 17), targets, most), 0)(batch)
 
     arrived: dict[int, list[tuple[int, int | None, Any]]] = {}
     for target, share in shares:
@@ -47,12 +48,12 @@ def test_a_keyed_record_goes_to_the_owner_of_its_key_group_in_order(
 def test_dealing_in_turn_loses_nothing_and_is_even(
     batches: list[list[tuple[int, int]]], targets: int, index: int
 ) -> None:
-    router = Router(edge(Rebalance(), targets), index)
+    route = router(edge(Rebalance(), targets), index)
     counts = [0] * targets
     received: list[tuple[int, int]] = []
 
     for records in batches:
-        for target, share in router.route(Batch([v for v, _ in records], [t for _, t in records])):
+        for target, share in route(Batch([v for v, _ in records], [t for _, t in records])):
             counts[target] += len(share)
             received += zip(share.values, share.timestamps or [], strict=True)
 
@@ -61,7 +62,7 @@ def test_dealing_in_turn_loses_nothing_and_is_even(
 
 
 def test_two_senders_do_not_begin_with_the_same_receiver() -> None:
-    first = [Router(edge(Rebalance(), 3), index).route(Batch(["x"]))[0][0] for index in range(3)]
+    first = [router(edge(Rebalance(), 3), index)(Batch(["x"]))[0][0] for index in range(3)]
 
     assert first == [0, 1, 2]
 
@@ -69,31 +70,31 @@ def test_two_senders_do_not_begin_with_the_same_receiver() -> None:
 def test_forward_stays_in_its_subtask() -> None:
     batch = Batch([1, 2])
 
-    assert Router(edge(Forward(), 4), 2).route(batch) == [(2, batch)]
+    assert router(edge(Forward(), 4), 2)(batch) == [(2, batch)]
 
 
 def test_equal_keys_of_different_types_go_the_same_way() -> None:
-    keyed = Router(edge(Hash(lambda value: value), 8), 0)
+    keyed = router(edge(Hash(lambda value: value), 8), 0)
 
-    shares = keyed.route(Batch([1, 1.0, True]))
+    shares = keyed(Batch([1, 1.0, True]))
 
     assert [(len(share), share.keys) for _, share in shares] == [(3, [1, 1, 1])]
 
 
 def test_a_key_that_is_not_what_was_declared_is_refused() -> None:
-    keyed = Router(edge(Hash(lambda value: value, Types.LONG()), 2), 0)
+    keyed = router(edge(Hash(lambda value: value, Types.LONG()), 2), 0)
 
     with pytest.raises(RecordError):
-        keyed.route(Batch(["one"]))
+        keyed(Batch(["one"]))
 
 
 def test_a_selector_that_fails_is_blamed_with_its_record() -> None:
-    keyed = Router(edge(Hash(lambda value: 1 // value), 2), 0)
+    keyed = router(edge(Hash(lambda value: 1 // value), 2), 0)
 
     with pytest.raises(
         UserCodeError, match="key selector behind operator 'from' failed on record 0: ZeroDiv"
     ):
-        keyed.route(Batch([3, 0, 2]))
+        keyed(Batch([3, 0, 2]))
 
 
 class Recorder:

@@ -1,0 +1,64 @@
+"""Reducing and aggregating state: one value per key that takes in each added one at once."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from tidegate.backends.keyed.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
+from tidegate.backends.keyed.row import ValueState
+
+__all__ = ["AggregatingState", "ReducingState"]
+
+T = TypeVar("T")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class ReducingState(Generic[T]):
+    """What all values added to the key at hand come to; made by `KeyedStore.state`."""
+
+    __slots__ = ("_reduce", "_value")
+
+    def __init__(self, descriptor: ReducingStateDescriptor, value: ValueState[Any]) -> None:
+        self._reduce = descriptor.get_reduce_function()
+        self._value = value
+
+    def get(self) -> T | None:
+        """What they come to, None if nothing was added."""
+        result: T | None = self._value.value()
+        return result
+
+    def add(self, value: T) -> None:
+        """Take in a value; raises what the function raises, and as `ValueState.update` does."""
+        before = self._value.value()
+        self._value.update(value if before is None else self._reduce(before, value))
+
+    def clear(self) -> None:
+        """Forget everything added to the key."""
+        self._value.clear()
+
+
+class AggregatingState(Generic[IN, OUT]):
+    """An accumulator of all values added to the key at hand; made by `KeyedStore.state`."""
+
+    __slots__ = ("_function", "_value")
+
+    def __init__(self, descriptor: AggregatingStateDescriptor, value: ValueState[Any]) -> None:
+        self._function = descriptor.get_agg_function()
+        self._value = value
+
+    def get(self) -> OUT | None:
+        """The result of the accumulator, None if nothing was added."""
+        accumulator = self._value.value()
+        return None if accumulator is None else self._function.get_result(accumulator)
+
+    def add(self, value: IN) -> None:
+        """Take in a value; raises what the function raises, and as `ValueState.update` does."""
+        accumulator = self._value.value()
+        if accumulator is None:
+            accumulator = self._function.create_accumulator()
+        self._value.update(self._function.add(value, accumulator))
+
+    def clear(self) -> None:
+        """Forget everything added to the key."""
+        self._value.clear()

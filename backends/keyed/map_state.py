@@ -1,0 +1,262 @@
+"""Map state: one entry per map key, read and written alone.
+
+Map keys take their canonical form, as the keys of records do: keys that Python calls equal are one. An iteration
+merges what is cached with what is stored, in an order that means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from tidegate.backends.keyed.collection import ATOMS, Collection, Raw, Shelf, Values
+from tidegate.backends.keyed.descriptors import MapStateDescriptor
+from tidegate.backends.keyed.row import Cursor, Row
+from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.spi import Entry, Materialisation
+from tidegate.isolation import is_immutable
+from tidegate.keys import canonical, key_bytes, key_from_bytes
+
+__all__ = ["MapState"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_GONE: Final = object()
+_UNREAD: Final = object()
+_LARGEST: Final = 1_000
+"""As many entries of one map stay in memory over a barrier."""
+
+
+class MapState(Generic[K, V]):
+    """A map for the key at hand; made by `KeyedStore.state`, used by user functions.
+
+    What `get`, `values` and `items` give may be changed in place until the next barrier, and that counts.
+    """
+
+    __slots__ = ("_cursor", "_key_type", "_materialisation", "_slot", "_state", "_values")
+
+    def __init__(
+        self,
+        descriptor: MapStateDescriptor,
+        values: Values,
+        entry: StateEntry,
+        cursor: Cursor,
+        materialisation: Materialisation,
+    ) -> None:
+        self._values = values
+        self._key_type = descriptor.key_type_info
+        self._slot = entry.slot
+        self._state = entry.state
+        self._cursor = cursor
+        self._materialisation = materialisation
+
+    def get(self, key: K) -> V | None:
+        """The value of a map key, None if there is none."""
+        row = self._cursor.row
+        content = self.content(row)
+        found = content.get(self._canonical(key))
+        self._mark(row, content)
+        return None if found is _GONE else found
+
+    def put(self, key: K, value: V) -> None:
+        """Store a value under a map key. A mutable value is copied: later changes to the argument do not count.
+
+        Raises:
+            RecordError: the state's codec would not give the same value back, or the key has no canonical form.
+        """
+        row = self._cursor.row
+        content = self.content(row)
+        content.put(self._canonical(key), value, row.key)
+        self._mark(row, content)
+
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Store several; raises as `put` does."""
+        for key, value in dict_value.items():
+            self.put(key, value)
+
+    def remove(self, key: K) -> None:
+        """Forget a map key; one that is not there is no error."""
+        row = self._cursor.row
+        content = self.content(row)
+        content.remove(self._canonical(key))
+        self._mark(row, content)
+
+    def contains(self, key: K) -> bool:
+        """Whether a map key has a value."""
+        row = self._cursor.row
+        return self.content(row).contains(self._canonical(key))
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """All entries; the map may be changed meanwhile."""
+        row = self._cursor.row
+        content = self.content(row)
+        for key, found in content.walk():
+            value = content.live(key, found)
+            self._mark(row, content)
+            yield key, value
+
+    def keys(self) -> Iterator[K]:
+        """All map keys."""
+        return (key for key, _ in self.content(self._cursor.row).walk())
+
+    def values(self) -> Iterator[V]:
+        """All values."""
+        return (value for _, value in self.items())
+
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+        return self.content(self._cursor.row).is_empty()
+
+    def clear(self) -> None:
+        """Forget all entries of the key."""
+        row = self._cursor.row
+        content = self.content(row)
+        content.clear()
+        self._mark(row, content)
+
+    def content(self, row: Row) -> MapContent:
+        """What is known of a row's map."""
+        held = row.values[self._slot]
+        if type(held) is not MapContent:
+            shelf = Shelf(self._materialisation, self._state, row.address)
+            held = row.values[self._slot] = MapContent(self._values, shelf, stored=held is not None)
+        return held
+
+    def __getitem__(self, key: K) -> V | None:
+        return self.get(key)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return self.keys()
+
+    def _canonical(self, key: K) -> Any:
+        return canonical(key, self._key_type)
+
+    def _mark(self, row: Row, content: MapContent) -> None:
+        if content.touched and not row.changed:
+            self._cursor.mark(row)
+
+
+class MapContent(Collection):
+    """Entries of one map since the last barrier: live, read but not decoded, or gone."""
+
+    __slots__ = ("_before", "_cached", "_shelf", "_stored", "_values", "_wiped")
+
+    def __init__(self, values: Values, shelf: Shelf, *, stored: bool) -> None:
+        super().__init__()
+        self._values = values
+        self._shelf = shelf
+        self._stored = stored
+        """Whether there may be entries that are stored and not cached."""
+        self._wiped = False
+        """Whether all that is stored is to be removed."""
+        self._cached: dict[Any, Any] = {}
+        self._before: dict[Any, bytes | None] = {}
+        """The touched keys: as what they are stored if they were only read, else None."""
+
+    def get(self, key: Any) -> Any:
+        """The live value of a canonical map key, or `_GONE`."""
+        return self.live(key, self._find(key))
+
+    def contains(self, key: Any) -> bool:
+        """Whether a canonical map key has a value."""
+        return self._find(key) is not _GONE
+
+    def put(self, key: Any, value: Any, of: Any) -> None:
+        """Store a value; `of` is the record's key, for messages."""
+        if value is not self._cached.get(key, _GONE):
+            self._cached[key] = self._values.accept(value, of)
+        self._before[key] = None
+        self.touched = True
+
+    def remove(self, key: Any) -> None:
+        """Forget a canonical map key."""
+        if self._stored or key in self._cached:
+            self._cached[key] = _GONE
+            self._before[key] = None
+            self.touched = True
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._cached.clear()
+        self._before.clear()
+        self._wiped = self._wiped or self._stored
+        self._stored = False
+        self.touched = True
+
+    def is_empty(self) -> bool:
+        """Whether no entry is left."""
+        return next(self.walk(), None) is None
+
+    def walk(self) -> Iterator[tuple[Any, Any]]:
+        """All entries, as `live` takes them."""
+        known = dict.fromkeys(self._cached)
+        stored = self._shelf.scan() if self._stored else iter(())
+        for key in known:
+            found = self._cached.get(key, _GONE)
+            if found is not _GONE:
+                yield key, found
+        for subkey, data in stored:
+            key = key_from_bytes(subkey)
+            found = self._cached.get(key, _UNREAD)
+            if found is _UNREAD and not self._stored:
+                return  # cleared meanwhile
+            if key not in known and found is not _GONE:
+                yield key, Raw(data) if found is _UNREAD else found
+
+    def live(self, key: Any, found: Any) -> Any:
+        """A found value, decoded; only what could be changed in place is remembered for the barrier."""
+        if type(found) is not Raw:
+            return found
+        value = self._values.decode(found.data)
+        if not is_immutable(value):
+            self._before.setdefault(key, found.data)
+            self._cached[key] = value
+            self.touched = True
+        elif key in self._cached:
+            self._cached[key] = value
+        return value
+
+    def settle(self, entries: list[Entry]) -> bytes | None:
+        """Encode what changed; a row keeps an empty text for a map with entries."""
+        if self._wiped:
+            # What is put again is written behind its removal.
+            entries.extend((self._shelf.at(subkey), None) for subkey, _ in self._shelf.scan())
+        for key, before in self._before.items():
+            self._settle_entry(key, before, entries)
+        if any(self._cached[key] is _GONE for key in self._before):
+            self._stored = not self.is_empty()
+        elif self._before:
+            self._stored = True
+        self._before.clear()
+        self._wiped = self.touched = False
+        if len(self._cached) > _LARGEST or not self._stored:
+            self._cached.clear()
+        return b"" if self._stored else None
+
+    def _settle_entry(self, key: Any, before: bytes | None, entries: list[Entry]) -> None:
+        at, value = self._shelf.at(key_bytes(key)), self._cached[key]
+        if value is _GONE:
+            entries.append((at, None))
+            return
+        data = self._values.encode(value)
+        if data != before:
+            entries.append((at, data))
+        if type(value) not in ATOMS:
+            self._cached[key] = Raw(data)
+
+    def _find(self, key: Any) -> Any:
+        found = self._cached.get(key, _UNREAD)
+        if found is _UNREAD and self._stored:
+            (data,) = self._shelf.read([key_bytes(key)])
+            found = self._cached[key] = _GONE if data is None else Raw(data)
+        return _GONE if found is _UNREAD else found

@@ -1,0 +1,25 @@
+"""Sources and sinks written as a function with a loop of its own, under Flink's older names."""
+
+from __future__ import annotations
+
+from tidegate.connectors.functions.sink import (
+    FunctionSink as FunctionSink,
+    SinkContext as SinkContext,
+    SinkFunction as SinkFunction,
+)
+from tidegate.connectors.functions.source import (
+    FunctionSource as FunctionSource,
+    ParallelSourceFunction as ParallelSourceFunction,
+    SourceContext as SourceContext,
+    SourceFunction as SourceFunction,
+)
+
+__all__ = [
+    "FunctionSink",
+    "FunctionSource",
+    "ParallelSourceFunction",
+    "SinkContext",
+    "SinkFunction",
+    "SourceContext",
+    "SourceFunction",
+]

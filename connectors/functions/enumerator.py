@@ -1,0 +1,47 @@
+"""Gives each reader its instance of a source function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tidegate.connectors.functions.split import FunctionSplit, deal
+from tidegate.connectors.spi import EnumeratorContext, SplitEnumerator
+from tidegate.ids import CheckpointId
+
+__all__ = ["FunctionEnumerator"]
+
+
+class FunctionEnumerator(SplitEnumerator[FunctionSplit]):
+    """One split per instance; after a restore at another parallelism their lists are dealt anew."""
+
+    def __init__(
+        self, context: EnumeratorContext[FunctionSplit], parallel: bool, restored: bytes | None
+    ) -> None:
+        self._context = context
+        self._instances = context.parallelism if parallel else 1
+        self._known = list(_SPLITS.decode(restored)) if restored is not None else []
+        self._dealt = False
+
+    def request(self, reader: int) -> None:
+        """Hand out the reader's instance, if it has one, and promise that nothing follows."""
+        if not self._dealt:
+            self._dealt = True
+            self._known = deal(sorted(self._known, key=lambda split: int(split.id)), self._instances)
+        mine = [split for split in self._known if int(split.id) == reader]
+        if mine:
+            self._known.remove(mine[0])
+            self._context.assign(reader, mine)
+        self._context.no_more_splits(reader)
+
+    def give_back(self, splits: Sequence[FunctionSplit]) -> None:
+        """Take the readers' instances back."""
+        self._known += splits
+
+    def snapshot(self, checkpoint: CheckpointId) -> bytes:
+        """The instances not handed out."""
+        return msgspec.msgpack.encode(self._known)
+
+
+_SPLITS = msgspec.msgpack.Decoder(list[FunctionSplit])

@@ -1,0 +1,8 @@
+"""Stands for PyFlink while its folder is on the module search path; see `tidegate.runtime.alias`."""
+
+from tidegate.runtime.alias import install
+
+__path__: list[str] = []
+"""Makes it a package, whose modules the alias finds."""
+
+install()

@@ -1,0 +1,85 @@
+"""A program in words: its chains with their steps, what leaves them and why, state, and slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidegate.runtime.explain.explained import Explained
+from tidegate.runtime.graph.job_graph import JobVertex
+
+__all__ = ["counted", "slot_note", "summary", "text"]
+
+
+def text(program: Explained) -> str:
+    """The whole program."""
+    parts = [f"{program.name}: {summary(program)}"]
+    parts += ["\n".join(_chain(program, vertex)) for vertex in program.job.vertices.values()]
+    parts += ["\n".join(_state(program)), "\n".join(_slots(program))]
+    return "\n\n".join(parts) + "\n"
+
+
+def summary(program: Explained) -> str:
+    """The program in numbers."""
+    steps = sum(len(program.visible(vertex)) for vertex in program.job.vertices.values())
+    sizes = [
+        counted(steps, "step"),
+        counted(len(program.job.vertices), "chain"),
+        counted(len(program.job.subtasks), "subtask"),
+        counted(program.job.slots, "slot"),
+    ]
+    return f"{', '.join(sizes)} on {program.options.target}"
+
+
+def slot_note(program: Explained) -> str:
+    """What the slots mean for speed."""
+    match program.options.target:
+        case "inline":
+            return "all slots are in this process and share one interpreter lock: subtasks take turns in one thread"
+        case "embedded" if program.options.task_slots > 1:
+            return (
+                f"the {program.options.task_slots} slots of a task manager are one process and share one "
+                "interpreter lock: their subtasks take turns; taskmanager.numberOfTaskSlots = 1 runs them in parallel"
+            )
+        case "embedded":
+            return "each slot is a process of its own: subtasks in different slots run in parallel"
+        case _:
+            return "Spark places the subtasks"
+
+
+def counted(number: int, what: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _chain(program: Explained, vertex: JobVertex) -> Iterator[str]:
+    chains = program.chains
+    yield f"chain {chains[vertex.id]}: {counted(vertex.parallelism, 'subtask')}, slots {vertex.slot_sharing_group!r}"
+    nodes, before = program.visible(vertex), program.before(vertex)
+    width = min(40, max(len(node.title) for node in nodes))
+    for above, node in zip([None, *nodes], nodes, strict=False):
+        follows = before[node.uid]
+        branch = above is not None and follows is not None and follows != above.uid
+        after = f", after {follows}" if branch else ""
+        yield f"  {node.number:>3}  {node.title:<{width}}  uid {node.uid}{after}"
+    for edge in vertex.outputs:
+        target = program.job.vertices[edge.target]
+        yield (
+            f"    -> {program.strategy(edge)} to chain {chains[edge.target]}, "
+            f"{vertex.parallelism} to {target.parallelism} {edge.distribution}; "
+            f"no chain because {', '.join(program.reasons(edge))}"
+        )
+
+
+def _state(program: Explained) -> Iterator[str]:
+    keyed = [node for vertex in program.job.vertices.values() if (node := program.state(vertex)) is not None]
+    yield f"state: backend {program.options.backend}" if keyed else "state: none per key"
+    for node in keyed:
+        yield f"  {node.title}: per key, in {node.max_parallelism} key groups"
+
+
+def _slots(program: Explained) -> Iterator[str]:
+    yield f"slots: {slot_note(program)}"
+    chains = program.chains
+    for slot, subtasks in program.shared().items():
+        held = ", ".join(f"chain {chains[each.vertex]} subtask {each.index + 1}" for each in subtasks)
+        yield f"  {slot}: {held}"

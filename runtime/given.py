@@ -1,0 +1,24 @@
+"""What a program gives to all its functions besides records: parameters by name, and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["CachedFile", "Given"]
+
+
+@dataclass(frozen=True, slots=True)
+class CachedFile:
+    """A file or directory that every worker gets a copy of."""
+
+    path: str
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Travels with the options to wherever functions run."""
+
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, CachedFile] = field(default_factory=dict)

@@ -1,0 +1,73 @@
+"""What plans call steps and functions: `Flat Map`, `Source: Socket Stream`, `ReduceFunction$1`.
+
+A name the user gave always wins. Otherwise the step's label counts, and without one its kind, spelled out.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.transformations import Kind, Transformation
+
+__all__ = ["FunctionNames", "Label", "title"]
+
+
+class FunctionNames:
+    """Names functions by their class; those without a class of their own by a number within their interface.
+
+    Example:
+        >>> names = FunctionNames()
+        >>> names.of(max, "ReduceFunction"), names.of(min, "ReduceFunction"), names.of(max, "ReduceFunction")
+        ('ReduceFunction$1', 'ReduceFunction$2', 'ReduceFunction$1')
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, dict[int, int]] = {}
+
+    def of(self, function: Any, interface: str) -> str:
+        """The name of `function` where an `interface` such as `ReduceFunction` is expected."""
+        if not isinstance(function, _NAMELESS):
+            return type(function).__name__
+        numbers = self._numbers.setdefault(interface, {})
+        return f"{interface}${numbers.setdefault(id(function), len(numbers) + 1)}"
+
+
+Label: TypeAlias = str | Callable[[FunctionNames], str]
+"""What plans call a step: a text, or a function that makes it where the text names user functions."""
+
+
+def title(step: Transformation, names: FunctionNames) -> str:
+    """What plans call `step`."""
+    label = step.label(names) if callable(step.label) else step.label
+    return _PREFIXES.get(step.kind, "") + (label or _given(step) or _by_kind(step))
+
+
+_NAMELESS: Final = (
+    types.FunctionType,
+    types.MethodType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    functools.partial,
+    type,
+)
+_PREFIXES: Final[dict[Kind, str]] = {"source": "Source: ", "sink": "Sink: "}
+_SPELLED: Final[dict[Kind, str]] = {
+    "co_map": "Co-Map",
+    "co_flat_map": "Co-Flat Map",
+    "co_process": "Co-Process",
+    "broadcast_process": "Co-Process-Broadcast",
+}
+
+
+def _given(step: Transformation) -> str | None:
+    return step.name if step.name != step.kind else None
+
+
+def _by_kind(step: Transformation) -> str:
+    if step.kind in _PREFIXES:
+        return type(step.payload).__name__
+    return _SPELLED.get(step.kind) or step.kind.replace("_", " ").title()

@@ -1,0 +1,55 @@
+"""The plan of a program as JSON, in the form that Flink's plan visualizer draws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from tidegate.runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from tidegate.runtime.graph.transformations import Partition
+
+__all__ = ["plan_json", "real_inputs", "ship_strategy"]
+
+
+def plan_json(graph: StreamGraph) -> str:
+    """Every step with what precedes it; sinks come last.
+
+    Numbers have gaps: what only says how records are dealt has a number too, but is no step.
+    """
+    steps = [node for node in graph.nodes.values() if node.kind != "side"]
+    steps.sort(key=lambda node: (node.kind == "sink", node.number))
+    return json.dumps({"nodes": [_node(graph, step) for step in steps]}, indent=2)
+
+
+def ship_strategy(partition: Partition) -> str:
+    """How plans call the way records are dealt."""
+    return type(partition).__name__.upper()
+
+
+def real_inputs(graph: StreamGraph, node: StreamNode) -> Iterator[tuple[StreamNode, StreamEdge]]:
+    """What precedes a step, side outputs left out: they belong to the step that emits them."""
+    for edge in graph.inputs(node.uid):
+        source = graph.nodes[edge.source]
+        while source.kind == "side":
+            source = graph.nodes[graph.inputs(source.uid)[0].source]
+        yield source, edge
+
+
+_PACTS: Final = {"source": "Data Source", "sink": "Data Sink"}
+
+
+def _node(graph: StreamGraph, node: StreamNode) -> dict[str, Any]:
+    described = {
+        "id": node.number,
+        "type": node.title,
+        "pact": _PACTS.get(node.kind, "Operator"),
+        "contents": node.title,
+        "parallelism": node.parallelism,
+    }
+    predecessors = [
+        # The visualizer's format has two sides; streams have always been written as the second.
+        {"id": source.number, "ship_strategy": ship_strategy(edge.partition), "side": "second"}
+        for source, edge in real_inputs(graph, node)
+    ]
+    return {**described, "predecessors": predecessors} if predecessors else described

@@ -1,0 +1,178 @@
+"""Asks an external system about each record without waiting for one answer before the next question.
+
+Requests run in the worker's event loop; everything else, the queue above all, belongs to the worker's thread. At a
+barrier the queue is the operator's state: all that has not left. After a restore all of it is asked again, so a
+question may be asked more than once, while each record's results go on once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from tidegate.elements import Batch, Element, Idle, Watermark
+from tidegate.errors import TidegateError, UserCodeError
+from tidegate.runtime.operators.async_queue import Mark, OrderedQueue, Request, RequestQueue, UnorderedQueue
+from tidegate.runtime.operators.context import OperatorContext
+from tidegate.runtime.operators.environment import OperatorList
+from tidegate.runtime.operators.failure import show
+from tidegate.runtime.operators.operator import Call, Deferring
+from tidegate.runtime.stream.async_data_stream import AsyncStep
+from tidegate.serde import codec_for, isolate
+
+__all__ = ["AsyncWait", "Kept"]
+
+_QUEUE = "queue"
+
+
+class Kept(msgspec.Struct, frozen=True, tag_field="v", tag=1):
+    """An entry of the queue in a checkpoint: a record, or a watermark if `value` is None.
+
+    A watermark holds only while nobody deals the records anew, so it says at which parallelism it was true.
+    """
+
+    value: bytes | None
+    timestamp: int | None
+    parallelism: int
+
+
+class AsyncWait(Deferring):
+    """At most `capacity` requests are under way, and no batch is taken while as many results have not left."""
+
+    def __init__(self, step: AsyncStep, context: OperatorContext) -> None:
+        super().__init__((Call("process", self._take, self),))
+        self.stamp: int | None = None
+        self._step = step
+        self._context = context
+        self._queue: RequestQueue = OrderedQueue() if step.ordered else UnorderedQueue()
+        self._waiting: deque[Request] = deque()
+        self._running = 0
+        self._answers: deque[tuple[Request, list[Any] | Exception]] = deque()
+        self._told = False
+        self._codec = codec_for(None)
+
+    def open(self) -> None:
+        """Ask again about everything the checkpoint holds."""
+        for item in self._context.restored.items(_QUEUE):
+            kept = msgspec.msgpack.decode(item, type=Kept)
+            if kept.value is not None:
+                self._ask(Request(self._codec.decode(kept.value), kept.timestamp))
+            elif kept.timestamp is not None and kept.parallelism == self._context.env.parallelism:
+                self._queue.add(Watermark(kept.timestamp))
+
+    def ready(self) -> bool:
+        """Whether a request could start at once."""
+        return len(self._queue) < self._step.capacity
+
+    def empty(self) -> bool:
+        """Whether every result has left."""
+        return not self._queue.entries()
+
+    def forwarded(self, watermark: int) -> int | None:
+        """Nothing: a watermark waits in the queue for the records before it."""
+        self._queue.add(Watermark(watermark))
+        return None
+
+    def idle(self, idle: bool) -> None:
+        """Idleness waits in the queue like a watermark: who behind it goes on without us must have our records."""
+        self._queue.add(Idle(idle))
+
+    def arrivals(self) -> Iterator[Element]:
+        """What may leave by now, in order; starts requests in place of those that were answered."""
+        self._told = False
+        while self._answers:
+            request, answer = self._answers.popleft()
+            self._running -= 1
+            if isinstance(answer, Exception):
+                raise self._failure(request, answer) from answer
+            self._queue.complete(request, answer)
+        self._start()
+        for entry in self._queue.take():
+            if isinstance(entry, Mark):
+                yield entry
+            elif entry.results:
+                times = None if entry.timestamp is None else [entry.timestamp] * len(entry.results)
+                yield Batch(entry.results, times)
+
+    def snapshot_lists(self) -> tuple[OperatorList, ...]:
+        """All that has not left."""
+        parallelism, encode = self._context.env.parallelism, self._codec.encode
+        kept = [
+            Kept(None, entry.timestamp, parallelism)
+            if isinstance(entry, Watermark)
+            else Kept(encode(entry.value), entry.timestamp, parallelism)
+            for entry in self._queue.entries()
+            if not isinstance(entry, Idle)
+        ]
+        return (OperatorList(_QUEUE, tuple(map(msgspec.msgpack.encode, kept))),)
+
+    def _take(self, value: Any, context: Any) -> None:
+        self._ask(Request(isolate(value), self.stamp))
+
+    def _ask(self, request: Request) -> None:
+        self._queue.add(request)
+        self._waiting.append(request)
+
+    def _start(self) -> None:
+        count = min(len(self._waiting), self._step.capacity - self._running)
+        if count > 0:
+            starting = [self._waiting.popleft() for _ in range(count)]
+            self._running += count
+            self._context.env.requests.start([partial(self._answer, request) for request in starting])
+
+    async def _answer(self, request: Request) -> None:
+        """Runs in the event loop; the answer is handed to the worker's thread, which is woken once."""
+        try:
+            answer: list[Any] | Exception = _checked(await self._results(request.value))
+        except Exception as error:
+            answer = error
+        self._answers.append((request, answer))
+        if not self._told:
+            self._told = True
+            self._context.env.wake()
+
+    async def _results(self, value: Any) -> Any:
+        try:
+            async with asyncio.timeout(self._step.timeout_ms / 1000) as limit:
+                return await self._attempts(value)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        return self._step.function.timeout(value)
+
+    async def _attempts(self, value: Any) -> Any:
+        retry, invoke = self._step.retry, self._step.function.async_invoke
+        predicate = retry.get_retry_predicate()
+        unwanted, passing = predicate.result_predicate(), predicate.exception_predicate()
+        attempt = 1
+        while True:
+            try:
+                results = await invoke(value)
+                if unwanted is None or not unwanted(results) or not retry.can_retry(attempt):
+                    return results
+            except Exception as error:
+                if passing is None or not passing(error) or not retry.can_retry(attempt):
+                    raise
+            await asyncio.sleep(retry.get_backoff_time_millis(attempt) / 1000)
+            attempt += 1
+
+    def _failure(self, request: Request, error: Exception) -> TidegateError:
+        message = (
+            f"operator {self._context.get_task_name()!r} (subtask {self._context.env.subtask}) failed "
+            f"on record {show(request.value)}: {type(error).__name__}: {error}"
+        )
+        kind = type(error) if isinstance(error, TidegateError) else UserCodeError
+        return kind(message)
+
+
+def _checked(results: Iterable[Any]) -> list[Any]:
+    if not isinstance(results, list | tuple):
+        raise UserCodeError(
+            f"the results of a request are a {type(results).__name__}; expected a list, empty if there are none"
+        )
+    return list(results)

@@ -1,0 +1,143 @@
+"""Functions with broadcast state at work in one subtask: one input reads it, the other changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from tidegate.backends.keyed.descriptors import MapStateDescriptor, StateDescriptor
+from tidegate.backends.keyed.store import KeyedStore
+from tidegate.errors import ConfigError
+from tidegate.runtime.operators.context import KeyedContext, OperatorContext, RecordContext
+from tidegate.runtime.operators.keyed import KeyedProcess
+from tidegate.runtime.operators.operator import Call, Emitted, Operator
+from tidegate.runtime.operators.operator_state import BroadcastState, ReadOnlyBroadcastState
+from tidegate.runtime.stream.broadcast import BroadcastStep
+
+__all__ = ["open_broadcast"]
+
+_AT_ONCE: Final = 1_000
+"""Keys that a function is applied to before the cache is brought back to its size."""
+
+
+def open_broadcast(step: BroadcastStep, context: OperatorContext, *, keyed: bool) -> Operator:
+    """The operator of a function with broadcast state."""
+    states = _States(step.descriptors, context)
+    if keyed:
+        return _KeyedBroadcast(step, states, context.keyed_store("needs a key"), context.env.clock.now_ms)
+    return _Broadcast(step, states, context.env.clock.now_ms)
+
+
+class _States:
+    """The broadcast states of one operator by name, as either side sees them."""
+
+    def __init__(self, descriptors: tuple[MapStateDescriptor, ...], context: OperatorContext) -> None:
+        self._descriptors = {descriptor.name: descriptor for descriptor in descriptors}
+        self._writable = {each.name: context.states.get_broadcast_state(each) for each in descriptors}
+        self._readable = {name: state.read_only() for name, state in self._writable.items()}
+
+    def readable(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+        return self._readable[self._name(descriptor)]
+
+    def writable(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        return self._writable[self._name(descriptor)]
+
+    def _name(self, descriptor: MapStateDescriptor) -> str:
+        if self._descriptors.get(descriptor.name) != descriptor:
+            raise ConfigError(
+                f"broadcast state {descriptor.name!r} is not one of this step; got {descriptor}; "
+                f"expected one of {', '.join(map(str, self._descriptors.values()))}; pass it to broadcast(...)"
+            )
+        return descriptor.name
+
+
+class _ReadingContext(RecordContext):
+    """The surroundings of a record."""
+
+    def __init__(self, states: _States, now_ms: Callable[[], int]) -> None:
+        super().__init__(now_ms)
+        self.get_broadcast_state = states.readable
+
+
+class _KeyedReadingContext(KeyedContext):
+    """The surroundings of a record or timer with a key."""
+
+    def __init__(self, states: _States, store: KeyedStore, now_ms: Callable[[], int]) -> None:
+        super().__init__(store, now_ms)
+        self.get_broadcast_state = states.readable
+
+
+class _WritingContext(RecordContext):
+    """The surroundings of a broadcast record."""
+
+    def __init__(self, states: _States, now_ms: Callable[[], int]) -> None:
+        super().__init__(now_ms)
+        self.get_broadcast_state = states.writable
+
+
+class _KeyedWritingContext(_WritingContext):
+    """The surroundings of a broadcast record beside keyed ones."""
+
+    def __init__(self, states: _States, store: KeyedStore, now_ms: Callable[[], int]) -> None:
+        super().__init__(states, now_ms)
+        self._store = store
+
+    def apply_to_keyed_state(
+        self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], None]
+    ) -> None:
+        """Call `function(key, state)` for every key of this subtask that has something in a keyed state."""
+        store = self._store
+        state = store.state(state_descriptor)
+        for number, key in enumerate(store.keys(state_descriptor.name), start=1):
+            store.bind(key)
+            function(key, state)
+            if number % _AT_ONCE == 0:
+                store.end_batch()
+        store.unbind()
+
+
+class _Broadcast(Operator):
+    """Without keys."""
+
+    def __init__(self, step: BroadcastStep, states: _States, now_ms: Callable[[], int]) -> None:
+        self._contexts = (_ReadingContext(states, now_ms), _WritingContext(states, now_ms))
+        function: Any = step.function
+        handlers = (function.process_element, function.process_broadcast_element)
+        super().__init__(
+            tuple(
+                Call("process", handler, context)
+                for handler, context in zip(handlers, self._contexts, strict=True)
+            )
+        )
+
+    def event_time(self, watermark: int) -> Emitted:
+        """Only shown to the function."""
+        for context in self._contexts:
+            context.watermark = watermark
+        return super().event_time(watermark)
+
+
+class _KeyedBroadcast(KeyedProcess):
+    """With keys on the side of the records: state and timers are theirs."""
+
+    def __init__(
+        self, step: BroadcastStep, states: _States, store: KeyedStore, now_ms: Callable[[], int]
+    ) -> None:
+        function: Any = step.function
+        reading = _KeyedReadingContext(states, store, now_ms)
+        super().__init__((function.process_element,), function.on_timer, store, reading)
+        self._writing = _KeyedWritingContext(states, store, now_ms)
+        handle = function.process_broadcast_element
+
+        def process_broadcast_element(value: Any, context: Any) -> Iterable[Any] | None:
+            # The key of the record before is not that of this one, which has none.
+            store.unbind()
+            results: Iterable[Any] | None = handle(value, context)
+            return results
+
+        self.calls = (*self.calls, Call("process", process_broadcast_element, self._writing))
+
+    def event_time(self, watermark: int) -> Emitted:
+        """What the event-time timers due by `watermark` emit."""
+        self._writing.watermark = watermark
+        return super().event_time(watermark)

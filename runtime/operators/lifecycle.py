@@ -1,0 +1,61 @@
+"""The life of a user function in a subtask: its state is there before it is opened, and is asked for at barriers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.ids import CheckpointId
+from tidegate.runtime.operators.context import OperatorContext
+from tidegate.runtime.operators.operator_state import OperatorStates
+from tidegate.runtime.stream.checkpointed import CheckpointedFunction
+from tidegate.runtime.stream.functions import Function, RuntimeContext
+from tidegate.runtime.stream.state import bind_declared
+
+__all__ = ["open_function", "save_function"]
+
+
+def open_function(function: Function, context: OperatorContext) -> None:
+    """Give the function its state and open it."""
+    inner = _innermost(function)
+    bind_declared(inner, context.keyed_store)
+    if isinstance(inner, CheckpointedFunction):
+        inner.initialize_state(_Initialization(context))
+    function.open(context)
+
+
+def save_function(function: Function, checkpoint: CheckpointId) -> None:
+    """Let the function bring its operator state up to date."""
+    inner = _innermost(function)
+    if isinstance(inner, CheckpointedFunction):
+        inner.snapshot_state(_Snapshot(checkpoint))
+
+
+def _innermost(function: Function) -> object:
+    """What the user wrote, inside of what a step makes of it."""
+    inner = getattr(function, "function", None)
+    return _innermost(inner) if isinstance(inner, Function) else function
+
+
+@dataclass(frozen=True, slots=True)
+class _Initialization:
+    context: OperatorContext
+
+    def is_restored(self) -> bool:
+        return self.context.env.checkpoint is not None
+
+    def get_restored_checkpoint_id(self) -> int | None:
+        return self.context.env.checkpoint
+
+    def get_operator_state_store(self) -> OperatorStates:
+        return self.context.states
+
+    def get_keyed_state_store(self) -> RuntimeContext:
+        return self.context
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    checkpoint: CheckpointId
+
+    def get_checkpoint_id(self) -> CheckpointId:
+        return self.checkpoint

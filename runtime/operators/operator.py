@@ -1,0 +1,106 @@
+"""What a step of a chain is at work: how the generated loop calls it, and what time makes it do.
+
+A plain function is an operator with one call. Operators with state, timers or two inputs add what time or a
+checkpoint asks of them; whatever they emit then goes through the steps behind them like any record.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from tidegate.backends.keyed.store import KeyedStore
+from tidegate.elements import Element
+from tidegate.runtime.operators.environment import OperatorList
+
+__all__ = ["NOTHING", "Call", "Deferring", "Emitted", "Operator", "Shape"]
+
+Shape = Literal["emitted", "map", "filter", "flat_map", "process", "stamp", "emit"]
+"""How a call turns one record into others: as it is but for side outputs, `f(v)` once, kept if true, each of `f(v)`, each of
+`f(v, context)` with side outputs among them, as it is with the time `f(v, t)`, or each of `f(v, t)` with a time of its
+own and side outputs among them."""
+
+Emitted: TypeAlias = tuple[list[Any], list[int] | None]
+"""Values and their times."""
+
+NOTHING: Emitted = ([], None)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the loop; `context.stamp` is set before each `process`, `bind` is called with the key.
+
+    The loop pauses behind a record that makes `cut.moved` true.
+    """
+
+    shape: Shape
+    function: Callable[..., Any]
+    context: Any = None
+    bind: Callable[[Any], None] | None = None
+    cut: Any = None
+
+
+class Operator:
+    """One step in one subtask. `calls` has one entry per input; `store` is its keyed state, if it has any."""
+
+    def __init__(self, calls: tuple[Call, ...], store: KeyedStore | None = None) -> None:
+        self.calls = calls
+        self.store = store
+
+    def event_time(self, watermark: int) -> Emitted:
+        """What it emits because event time is now `watermark`."""
+        return NOTHING
+
+    def processing_time(self, now_ms: int) -> Emitted:
+        """What it emits because the clock shows `now_ms`."""
+        return NOTHING
+
+    def next_processing_time(self) -> int | None:
+        """When `processing_time` is worth calling."""
+        return None
+
+    def forwarded(self, watermark: int) -> int | None:
+        """The watermark that goes on when `watermark` came in; None holds it back."""
+        return watermark
+
+    def own_watermark(self) -> int | None:
+        """A new watermark made from the records seen, once; asked after every batch and where a batch is cut."""
+        return None
+
+    def own_idleness(self) -> bool | None:
+        """Whether nothing is to be expected from it for now, once when that changes; asked as for watermarks."""
+        return None
+
+    def snapshot_lists(self) -> tuple[OperatorList, ...]:
+        """Its operator state at a barrier: every list it has, also an empty one."""
+        return ()
+
+    def open(self) -> None:
+        """Called once when the whole chain is set up."""
+
+    def close(self) -> None:
+        """Called once, also after an error."""
+        if self.store is not None:
+            self.store.close()
+
+
+class Deferring(Operator, ABC):
+    """An operator whose results come later than its calls; the environment's `wake` tells that there are some."""
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether it can take another batch; asked before each."""
+
+    @abstractmethod
+    def empty(self) -> bool:
+        """Whether nothing of what it took is still to come out."""
+
+    @abstractmethod
+    def idle(self, idle: bool) -> None:
+        """Whether its input is idle has changed; to be passed on behind what came before."""
+
+    @abstractmethod
+    def arrivals(self) -> Iterable[Element]:
+        """The batches, watermarks and idleness that may go on by now, in order; called when the receivers can take them."""

@@ -1,0 +1,95 @@
+"""What functions can ask for besides state: parameters, accumulators, metrics, files."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidegate.errors import ConfigError
+from tidegate.ids import OperatorUid
+from tidegate.runtime.accumulators import Accumulator
+from tidegate.runtime.given import CachedFile
+from tidegate.runtime.metrics import MetricGroup
+from tidegate.runtime.operators.environment import ChainEnvironment
+
+__all__ = ["DistributedCache", "Surroundings"]
+
+
+class DistributedCache:
+    """Files that the program registered, copied to where this worker runs when first asked for."""
+
+    def __init__(self, files: Mapping[str, CachedFile], directory: Path) -> None:
+        self._files = files
+        self._directory = directory
+
+    def get_file(self, name: str) -> str:
+        """The path of this worker's copy.
+
+        Raises:
+            ConfigError: nothing was registered under the name, or it cannot be copied.
+        """
+        file = self._files.get(name)
+        if file is None:
+            known = ", ".join(sorted(self._files)) or "none"
+            raise ConfigError(
+                f"no file is registered as {name!r}; registered are {known}; use env.register_cached_file(path, name)"
+            )
+        copy = self._directory / "cached" / name
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                _copy(Path(file.path), copy)
+            except OSError as error:
+                raise ConfigError(
+                    f"file {file.path} registered as {name!r} cannot be copied: {error}"
+                ) from error
+            if file.executable:
+                copy.chmod(copy.stat().st_mode | stat.S_IXUSR)
+        return str(copy)
+
+
+class Surroundings:
+    """The part of a runtime context that concerns neither state nor place."""
+
+    def __init__(self, uid: OperatorUid, env: ChainEnvironment) -> None:
+        self.env = env
+        self._uid = uid
+
+    def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
+        """A parameter given to the whole program."""
+        return self.env.given.parameters.get(key, default_value)
+
+    def add_accumulator(self, name: str, accumulator: Accumulator) -> None:
+        """Show in the job's result what is added; one for all functions and subtasks that use the name.
+
+        Raises:
+            ConfigError: it is no accumulator, or the executor has none.
+        """
+        if not isinstance(accumulator, Accumulator):
+            raise ConfigError(
+                f"add_accumulator takes an Accumulator such as IntCounter(); got {type(accumulator).__name__}"
+            )
+        if self.env.measures is None:
+            raise ConfigError("accumulators are not available on Spark yet; set execution.target to embedded")
+        self.env.measures.add(name, accumulator)
+
+    def get_metrics_group(self) -> MetricGroup:
+        """Metrics of this function in this subtask."""
+        registered = self.env.measures.metrics if self.env.measures is not None else {}
+        return MetricGroup(f"{self._uid}.{self.env.subtask.index}", registered, self.env.clock.monotonic)
+
+    def get_distributed_cache(self) -> DistributedCache:
+        """Files that the program registered."""
+        return DistributedCache(self.env.given.files, self.env.state.directory)
+
+
+def _copy(source: Path, target: Path) -> None:
+    # Another subtask must never see half a copy; subtasks of one worker take turns, so one name is enough.
+    partial = target.with_name(f"{target.name}.partial")
+    if source.is_dir():
+        shutil.copytree(source, partial)
+    else:
+        shutil.copyfile(source, partial)
+    partial.rename(target)

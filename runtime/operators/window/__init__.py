@@ -1,0 +1,1 @@
+"""Windows: which records belong together, when they are evaluated, what is kept of them."""

@@ -1,0 +1,57 @@
+"""What says which windows a record belongs to, and which of them become one; the base of all assigners."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from typing import Any, Protocol, TypeAlias
+
+from tidegate.runtime.operators.window.triggers import Trigger
+from tidegate.runtime.operators.window.windows import Merger, TimeWindowSerializer, WindowSerializer
+from tidegate.runtime.stream.functions import RuntimeContext
+
+__all__ = ["AssignerTools", "MergingWindowAssigner", "WindowAssigner"]
+
+
+class AssignerTools(Protocol):
+    """What an assigner may ask for besides the record."""
+
+    def get_current_processing_time(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+    def get_runtime_context(self) -> RuntimeContext:
+        """State of the record's key."""
+        ...
+
+
+class WindowAssigner(ABC):
+    """Names the windows of a record; an assigner is shared by all keys and holds nothing of its own."""
+
+    WindowAssignerContext: TypeAlias = AssignerTools
+
+    @abstractmethod
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> Collection[Any]:
+        """The windows of a record; none drops it."""
+
+    @abstractmethod
+    def get_default_trigger(self, env: Any) -> Trigger:
+        """The trigger of its windows unless the program gives one; `env` is the environment of the program."""
+
+    @abstractmethod
+    def is_event_time(self) -> bool:
+        """Whether event time ends its windows, instead of the clock."""
+
+    def get_window_serializer(self) -> WindowSerializer:
+        """How its windows are written; of `TimeWindow` unless it says otherwise."""
+        return TimeWindowSerializer()
+
+
+class MergingWindowAssigner(WindowAssigner):
+    """An assigner whose windows become one where they meet."""
+
+    MergeCallback: TypeAlias = Merger
+
+    @abstractmethod
+    def merge_windows(self, windows: Iterable[Any], callback: Merger) -> None:
+        """Call `callback` once for each group of at least two of `windows` that become one."""

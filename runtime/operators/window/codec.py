@@ -1,0 +1,49 @@
+"""Windows as bytes: the names under which their state and timers are found."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+from tidegate.errors import ConfigError
+from tidegate.runtime.operators.window.windows import WindowSerializer
+
+__all__ = ["WindowCodec"]
+
+
+class WindowCodec:
+    """Encodes and decodes windows; the last one it saw is remembered, because records come in order of time."""
+
+    def __init__(self, serializer: WindowSerializer) -> None:
+        self._serializer = serializer
+        self._window: Any = None
+        self._bytes = b""
+
+    def encode(self, window: Any) -> bytes:
+        """The bytes of a window.
+
+        Raises:
+            ConfigError: the assigner's serializer does not fit its windows.
+        """
+        if self._window == window:
+            return self._bytes
+        stream = BytesIO()
+        try:
+            self._serializer.serialize(window, stream)
+        except Exception as error:
+            raise self._misfit(window, f"{type(error).__name__}: {error}") from error
+        data = stream.getvalue()
+        if not data:
+            raise self._misfit(window, "no bytes")
+        self._window, self._bytes = window, data
+        return data
+
+    def decode(self, data: bytes) -> Any:
+        """The window of bytes that `encode` answered."""
+        return self._window if data == self._bytes else self._serializer.deserialize(BytesIO(data))
+
+    def _misfit(self, window: Any, got: str) -> ConfigError:
+        return ConfigError(
+            f"{type(self._serializer).__name__} cannot write window {window!r}; got {got}; "
+            "let get_window_serializer() of the assigner answer one that can"
+        )

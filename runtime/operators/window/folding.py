@@ -1,0 +1,112 @@
+"""How the records of a window become one value as they come, so that the window holds no more than that.
+
+Example:
+    >>> sums = Reducing(lambda a, b: a + b)
+    >>> sums.result(sums.merge(sums.add(None, 1), sums.add(sums.add(None, 2), 3)))
+    6
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from tidegate.errors import InternalError
+from tidegate.isolation import isolate
+from tidegate.runtime.stream.functions import AggregateFunction, as_callable
+from tidegate.types import TypeInformation
+
+__all__ = ["Aggregating", "Folding", "FromInitial", "Reducing"]
+
+
+class Folding(ABC):
+    """Combines records with what is stored of those before; None stands for no records."""
+
+    interface: ClassVar[str]
+    """What plans call its function if that has no name."""
+    function: Any
+    stored_type: TypeInformation | None = None
+
+    @abstractmethod
+    def add(self, stored: Any, value: Any) -> Any:
+        """What is stored once a record came in."""
+
+    @abstractmethod
+    def merge(self, first: Any, second: Any) -> Any:
+        """What is stored of two windows that became one."""
+
+    @abstractmethod
+    def result(self, stored: Any) -> Any:
+        """What the window function sees."""
+
+
+@dataclass(frozen=True)
+class Reducing(Folding):
+    """The value that a reduce function makes of all records."""
+
+    interface = "ReduceFunction"
+
+    function: Any
+
+    def add(self, stored: Any, value: Any) -> Any:
+        """What is stored once a record came in."""
+        return value if stored is None else self._combine(stored, value)
+
+    def merge(self, first: Any, second: Any) -> Any:
+        """What is stored of two windows that became one."""
+        return self._combine(first, second)
+
+    def result(self, stored: Any) -> Any:
+        """The value."""
+        return stored
+
+    @cached_property
+    def _combine(self) -> Callable[[Any, Any], Any]:
+        return as_callable(self.function)
+
+
+@dataclass(frozen=True)
+class Aggregating(Folding):
+    """The accumulator of an aggregate function."""
+
+    interface = "AggregateFunction"
+
+    function: AggregateFunction
+    stored_type: TypeInformation | None = None
+
+    def add(self, stored: Any, value: Any) -> Any:
+        """What is stored once a record came in."""
+        return self.function.add(value, self.function.create_accumulator() if stored is None else stored)
+
+    def merge(self, first: Any, second: Any) -> Any:
+        """What is stored of two windows that became one."""
+        return self.function.merge(first, second)
+
+    def result(self, stored: Any) -> Any:
+        """The result of the accumulator."""
+        return self.function.get_result(stored)
+
+
+@dataclass(frozen=True)
+class FromInitial(Folding):
+    """What a function makes of an initial value and all records; such values of two windows cannot be combined."""
+
+    interface = "FoldFunction"
+
+    function: Callable[[Any, Any], Any]
+    initial: Any
+
+    def add(self, stored: Any, value: Any) -> Any:
+        """What is stored once a record came in."""
+        return self.function(isolate(self.initial) if stored is None else stored, value)
+
+    def merge(self, first: Any, second: Any) -> Any:
+        """Refused when the step was built."""
+        raise InternalError("values folded from an initial one were to be merged; please report it")
+
+    def result(self, stored: Any) -> Any:
+        """The value."""
+        return stored

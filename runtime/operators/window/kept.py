@@ -1,0 +1,131 @@
+"""What is kept of the records of the window at hand, in keyed state: one value they come to, or all of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from tidegate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
+from tidegate.backends.keyed.store import KeyedStore
+from tidegate.runtime.operators.window.evictors import Evictor, EvictorContext, TimestampedValue
+from tidegate.runtime.operators.window.folding import Folding
+
+__all__ = ["Evaluate", "Kept", "open_kept"]
+
+Evaluate: TypeAlias = Callable[[list[Any]], None]
+"""Calls the window function with the elements of a window."""
+
+
+def open_kept(store: KeyedStore, folding: Folding | None, evictor: Evictor | None) -> Kept:
+    """What windows keep: all records if there is an evictor or nothing to combine them with."""
+    if evictor is not None:
+        return _Evicted(store, folding, evictor)
+    return _Folded(store, folding) if folding is not None else _Buffered(store)
+
+
+class Kept(ABC):
+    """The contents of the window that the store is bound to."""
+
+    @abstractmethod
+    def add(self, value: Any, timestamp: int) -> None:
+        """Take in a record."""
+
+    @abstractmethod
+    def fire(self, evaluate: Evaluate, window: Any, ctx: EvictorContext) -> None:
+        """Evaluate the contents unless there are none."""
+
+    @abstractmethod
+    def content(self) -> Any:
+        """Everything, for `put`."""
+
+    @abstractmethod
+    def put(self, content: Any) -> None:
+        """Add the contents of another window."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget everything."""
+
+
+class _Folded(Kept):
+    """One value."""
+
+    def __init__(self, store: KeyedStore, folding: Folding) -> None:
+        descriptor = ValueStateDescriptor("window:folded", folding.stored_type)
+        self._state = store.state(descriptor, namespaced=True)
+        self._folding = folding
+
+    def add(self, value: Any, timestamp: int) -> None:
+        self._state.update(self._folding.add(self._state.value(), value))
+
+    def fire(self, evaluate: Evaluate, window: Any, ctx: EvictorContext) -> None:
+        stored = self._state.value()
+        if stored is not None:
+            evaluate([self._folding.result(stored)])
+
+    def content(self) -> Any:
+        return self._state.value()
+
+    def put(self, content: Any) -> None:
+        stored = self._state.value()
+        if content is not None:
+            self._state.update(content if stored is None else self._folding.merge(stored, content))
+
+    def clear(self) -> None:
+        self._state.clear()
+
+
+class _Buffered(Kept):
+    """All records."""
+
+    def __init__(self, store: KeyedStore) -> None:
+        self._state = store.state(ListStateDescriptor("window:records"), namespaced=True)
+
+    def add(self, value: Any, timestamp: int) -> None:
+        self._state.add(value)
+
+    def fire(self, evaluate: Evaluate, window: Any, ctx: EvictorContext) -> None:
+        elements = list(self._state.get())
+        if elements:
+            evaluate(elements)
+
+    def content(self) -> Any:
+        return list(self._state.get())
+
+    def put(self, content: Any) -> None:
+        self._state.add_all(content)
+
+    def clear(self) -> None:
+        self._state.clear()
+
+
+class _Evicted(_Buffered):
+    """All records with their times, because the evictor has to see them before they are combined."""
+
+    def __init__(self, store: KeyedStore, folding: Folding | None, evictor: Evictor) -> None:
+        super().__init__(store)
+        self._folding = folding
+        self._evictor = evictor
+
+    def add(self, value: Any, timestamp: int) -> None:
+        self._state.add((value, timestamp))
+
+    def fire(self, evaluate: Evaluate, window: Any, ctx: EvictorContext) -> None:
+        before = [TimestampedValue(*pair) for pair in self._state.get()]
+        if not before:
+            return
+        kept = self._evictor.evict_before(before, len(before), window, ctx)
+        if kept:
+            evaluate(self._combined([element.value for element in kept]))
+            kept = self._evictor.evict_after(kept, len(kept), window, ctx)
+        if len(kept) < len(before):
+            self._state.update([tuple(element) for element in kept])
+
+    def _combined(self, values: list[Any]) -> list[Any]:
+        if self._folding is None:
+            return values
+        stored = None
+        for value in values:
+            stored = self._folding.add(stored, value)
+        return [self._folding.result(stored)]

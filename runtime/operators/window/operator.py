@@ -1,0 +1,212 @@
+"""Windows at work in one subtask: a record goes into its windows, a window fires when its trigger says so.
+
+A window is only a name. What belongs to it lies in keyed state under that name, and its timers carry it, so a
+restored subtask goes on with the same windows. Event-time windows end at their last moment plus the allowed lateness,
+others at their last moment; windows without an end stay until they are purged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.backends.spi import Timer
+from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
+from tidegate.errors import RecordError
+from tidegate.runtime.operators.context import OperatorContext
+from tidegate.runtime.operators.operator import Call, Emitted, Operator
+from tidegate.runtime.operators.window.assigner import MergingWindowAssigner
+from tidegate.runtime.operators.window.codec import WindowCodec
+from tidegate.runtime.operators.window.kept import open_kept
+from tidegate.runtime.operators.window.merging import Added, MergingWindows
+from tidegate.runtime.operators.window.output import rows_of
+from tidegate.runtime.operators.window.scope import FunctionScope, Scope
+from tidegate.runtime.operators.window.triggers import TriggerResult
+from tidegate.runtime.operators.window.windowing import Windowing, evaluation
+from tidegate.runtime.stream.windows import ProcessAllWindowFunction, ProcessWindowFunction
+from tidegate.serde import isolate
+
+__all__ = ["WindowOperator"]
+
+_HOMES: Final = ValueStateDescriptor("window:merged")
+
+
+class WindowOperator(Operator):
+    """Windows of the keys of one subtask. `late_dropped` counts the records that came too late for all of theirs."""
+
+    def __init__(self, windowing: Windowing, context: OperatorContext) -> None:
+        store = context.keyed_store("has windows")
+        assigner = windowing.assigner
+        self.late_dropped = context.get_metrics_group().counter("numLateRecordsDropped")
+        self._windowing = windowing
+        self._store = store
+        self._codec = WindowCodec(assigner.get_window_serializer())
+        self._merging = assigner if isinstance(assigner, MergingWindowAssigner) else None
+        self._event_time = assigner.is_event_time()
+        self._kept = open_kept(store, windowing.folding, windowing.evictor)
+        self._homes: Any = store.value_state(_HOMES) if self._merging is not None else None
+        self._scope = scope = Scope(context, store)
+        self._register_end = (
+            scope.register_event_time_timer if self._event_time else scope.register_processing_time_timer
+        )
+        self._delete_end = (
+            scope.delete_event_time_timer if self._event_time else scope.delete_processing_time_timer
+        )
+        self._call = evaluation(windowing.function)
+        self._function_scope = FunctionScope(self._scope, context, merging=self._merging is not None)
+        self._rows = rows_of(windowing.mode, store, self._codec)
+        self._emitted: list[tuple[Any, int]] = []
+        super().__init__((Call("emit", self._on_record, bind=store.bind),), store)
+
+    def event_time(self, watermark: int) -> Emitted:
+        """What the windows that event time reached emit."""
+        self._scope.watermark = watermark
+        for timer in self._store.event_timers.due(watermark):
+            self._on_timer(timer, event_time=True)
+        return self._results()
+
+    def processing_time(self, now_ms: int) -> Emitted:
+        """What the windows that the clock reached emit."""
+        # A moment is over when the clock shows the next one: records of it may still come while it lasts.
+        for timer in self._store.processing_timers.due(now_ms - 1):
+            self._on_timer(timer, event_time=False)
+        return self._results()
+
+    def next_processing_time(self) -> int | None:
+        """When the clock reaches a window next."""
+        time = self._store.processing_timers.next_time()
+        return time + 1 if time is not None else None
+
+    def _on_record(self, value: Any, timestamp: int | None) -> list[tuple[Any, int]]:
+        if timestamp is None:
+            timestamp = self._without_timestamp(value)
+        key, late = self._store.current_key, True
+        for assigned in self._windowing.assigner.assign_windows(value, timestamp, self._scope):
+            if self._merging is None:
+                window = home = assigned
+            else:
+                added = self._merge(self._merging, key, assigned)
+                window, home = added.window, added.home
+            if self._end_of(window) > self._scope.watermark or not self._event_time:
+                late = False
+                self._add(key, window, home, value, timestamp)
+        if late and self._event_time and timestamp + self._windowing.lateness <= self._scope.watermark:
+            self._drop(value, timestamp)
+        emitted, self._emitted = self._emitted, []
+        return emitted
+
+    def _add(self, key: Any, window: Any, home: Any, value: Any, timestamp: int) -> None:
+        self._store.bind_in(key, self._codec.encode(home))
+        self._kept.add(value, timestamp)
+        self._scope.move(key, window, self._codec.encode(window))
+        end = self._end_of(window)
+        if end < MAX_WATERMARK:
+            self._register_end(end)
+        self._act(self._windowing.trigger.on_element(value, timestamp, window, self._scope), key, home)
+
+    def _on_timer(self, timer: Timer, *, event_time: bool) -> None:
+        self._store.bind(timer.key)
+        window = home = self._codec.decode(timer.namespace)
+        if self._merging is not None:
+            home = self._windows(self._merging).homes.get(window)
+            if home is None:
+                return
+        self._scope.move(timer.key, window, timer.namespace, fired=True)
+        trigger = self._windowing.trigger
+        call = trigger.on_event_time if event_time else trigger.on_processing_time
+        self._act(call(timer.time, window, self._scope), timer.key, home)
+        if event_time == self._event_time and timer.time == self._end_of(window):
+            self._end(timer.key, window, home)
+
+    def _act(self, result: TriggerResult, key: Any, home: Any) -> None:
+        if result is TriggerResult.CONTINUE:
+            return
+        # The trigger may have looked at its own state meanwhile, which lies elsewhere once windows merged.
+        self._store.bind_in(key, self._codec.encode(home))
+        if result.is_fire():
+            self._kept.fire(self._evaluate, self._scope.window, self._scope)
+        if result.is_purge():
+            self._kept.clear()
+
+    def _evaluate(self, elements: list[Any]) -> None:
+        window = self._scope.window
+        results = self._call(self._scope.key, window, self._function_scope, elements)
+        rows = self._rows(window, list(results or ()))
+        self._emitted.extend((isolate(value), time) for value, time in rows)
+
+    def _merge(self, merging: MergingWindowAssigner, key: Any, assigned: Any) -> Added:
+        windows = self._windows(merging)
+        added = windows.add(assigned)
+        if self._event_time and self._end_of(added.window) <= self._scope.watermark:
+            windows.retire(added.window)
+        self._store_homes(windows)
+        if added.merged:
+            self._merge_triggers(key, added)
+            for place in added.folded:
+                self._fold(key, place, added.home)
+        return added
+
+    def _merge_triggers(self, key: Any, added: Added) -> None:
+        trigger, scope = self._windowing.trigger, self._scope
+        namespaces = [self._codec.encode(window) for window in added.merged]
+        scope.move(key, added.window, self._codec.encode(added.window))
+        scope.merged = namespaces
+        trigger.on_merge(added.window, scope)
+        for window, namespace in zip(added.merged, namespaces, strict=True):
+            scope.move(key, window, namespace)
+            trigger.clear(window, scope)
+            self._delete_end(self._end_of(window))
+            if window != added.home and window not in added.folded:
+                self._store.delete_in(key, namespace)
+
+    def _fold(self, key: Any, place: Any, home: Any) -> None:
+        self._store.bind_in(key, self._codec.encode(place))
+        content = self._kept.content()
+        self._store.delete_in(key, self._codec.encode(place))
+        self._store.bind_in(key, self._codec.encode(home))
+        self._kept.put(content)
+
+    def _end(self, key: Any, window: Any, home: Any) -> None:
+        self._windowing.trigger.clear(window, self._scope)
+        if isinstance(self._windowing.function, ProcessWindowFunction | ProcessAllWindowFunction):
+            self._store.bind_in(key, self._codec.encode(window))
+            self._windowing.function.clear(self._function_scope)
+        for each in {window, home}:
+            self._store.delete_in(key, self._codec.encode(each))
+        if self._merging is not None:
+            windows = self._windows(self._merging)
+            windows.retire(window)
+            self._store_homes(windows)
+
+    def _end_of(self, window: Any) -> int:
+        last: int = window.max_timestamp()
+        return min(last + self._windowing.lateness, MAX_WATERMARK) if self._event_time else last
+
+    def _windows(self, merging: MergingWindowAssigner) -> MergingWindows:
+        decode = self._codec.decode
+        stored = self._homes.value() or ()
+        return MergingWindows({decode(window): decode(home) for window, home in stored}, merging)
+
+    def _store_homes(self, windows: MergingWindows) -> None:
+        encode = self._codec.encode
+        homes = tuple((encode(window), encode(home)) for window, home in windows.homes.items()) or None
+        if homes != self._homes.value():
+            self._homes.update(homes)
+
+    def _drop(self, value: Any, timestamp: int) -> None:
+        if self._windowing.late_tag is None:
+            self.late_dropped.inc()
+        else:
+            self._emitted.append(((self._windowing.late_tag, value), timestamp))
+
+    def _without_timestamp(self, value: Any) -> int:
+        if self._event_time:
+            raise RecordError(
+                f"record {value!r} has no timestamp but event time decides its window; "
+                "call assign_timestamps_and_watermarks(...) before key_by"
+            )
+        return MIN_WATERMARK
+
+    def _results(self) -> Emitted:
+        emitted, self._emitted = self._emitted, []
+        return [value for value, _ in emitted], [time for _, time in emitted]

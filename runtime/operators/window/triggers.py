@@ -1,0 +1,424 @@
+"""When a window is evaluated, and when its contents are dropped. One window of one key asks its trigger.
+
+A trigger holds no state of its own: it is shared by all windows, and what it remembers goes into
+`ctx.get_partitioned_state(...)`, which belongs to the window at hand.
+
+Example:
+    >>> PurgingTrigger.of(CountTrigger.of(100))
+    PurgingTrigger(trigger=CountTrigger(count=100))
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol, TypeAlias
+
+from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
+from tidegate.elements import MAX_WATERMARK
+from tidegate.errors import ConfigError
+from tidegate.runtime.metrics import MetricGroup
+from tidegate.runtime.stream.time import Duration, milliseconds
+
+__all__ = [
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountTrigger",
+    "DeltaTrigger",
+    "EventTimeTrigger",
+    "MergeTools",
+    "NeverTrigger",
+    "ProcessingTimeTrigger",
+    "PurgingTrigger",
+    "Trigger",
+    "TriggerResult",
+    "TriggerTools",
+]
+
+_COUNT: Final = ValueStateDescriptor("count")
+_NEXT: Final = ValueStateDescriptor("fire-time")
+_LAST: Final = ValueStateDescriptor("last-element")
+
+
+class TriggerResult(Enum):
+    """What happens to a window: whether it is evaluated, and whether its contents are dropped then."""
+
+    CONTINUE = (False, False)
+    FIRE_AND_PURGE = (True, True)
+    FIRE = (True, False)
+    PURGE = (False, True)
+
+    def is_fire(self) -> bool:
+        """Whether the window is evaluated."""
+        return self.value[0]
+
+    def is_purge(self) -> bool:
+        """Whether the contents are dropped."""
+        return self.value[1]
+
+
+class TriggerTools(Protocol):
+    """Time, timers and state of the window at hand."""
+
+    def get_metric_group(self) -> MetricGroup:
+        """Metrics of the step."""
+        ...
+
+    def get_current_processing_time(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+    def get_current_watermark(self) -> int:
+        """How far event time is."""
+        ...
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Call `on_processing_time` when the clock reaches `time`."""
+        ...
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Call `on_event_time` when the watermark reaches `time`."""
+        ...
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Forget a processing-time timer."""
+        ...
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Forget an event-time timer."""
+        ...
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        """State of this window and key."""
+        ...
+
+
+class MergeTools(TriggerTools, Protocol):
+    """The surroundings of a window that others were just merged into."""
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        """Bring the states of the merged windows together, for kinds of state that say how."""
+        ...
+
+    def merged_values(self, state_descriptor: ValueStateDescriptor) -> list[Any]:
+        """The values that the merged windows have, without those that have none."""
+        ...
+
+
+class Trigger(ABC):
+    """Decides when a window is evaluated; `on_merge` is needed with session windows only."""
+
+    TriggerContext: TypeAlias = TriggerTools
+    OnMergeContext: TypeAlias = MergeTools
+
+    @abstractmethod
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """A record came into the window and is part of its contents already."""
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """A processing-time timer of the window is due."""
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """An event-time timer of the window is due."""
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        """Whether its windows may be merged."""
+        return False
+
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:  # noqa: B027
+        """Others were merged into `window`; take their states and set its timers."""
+
+    def clear(self, window: Any, ctx: TriggerTools) -> None:  # noqa: B027
+        """The window ends: forget its timers and states."""
+
+
+@dataclass(frozen=True)
+class EventTimeTrigger(Trigger):
+    """Fires when the watermark passes the end of the window, and for every late record after that."""
+
+    @staticmethod
+    def create() -> EventTimeTrigger:
+        """The trigger."""
+        return EventTimeTrigger()
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """Fires at once if the window is over already."""
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """Fires at the end of the window."""
+        return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        """Its windows may be merged."""
+        return True
+
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
+        """Waits for the end of the merged window."""
+        if window.max_timestamp() > ctx.get_current_watermark():
+            ctx.register_event_time_timer(window.max_timestamp())
+
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
+        """Forgets the end of the window."""
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+
+@dataclass(frozen=True)
+class ProcessingTimeTrigger(Trigger):
+    """Fires when the clock passes the end of the window."""
+
+    @staticmethod
+    def create() -> ProcessingTimeTrigger:
+        """The trigger."""
+        return ProcessingTimeTrigger()
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """Waits for the end of the window."""
+        ctx.register_processing_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """Fires."""
+        return TriggerResult.FIRE
+
+    def can_merge(self) -> bool:
+        """Its windows may be merged."""
+        return True
+
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
+        """Waits for the end of the merged window."""
+        if window.max_timestamp() > ctx.get_current_processing_time():
+            ctx.register_processing_time_timer(window.max_timestamp())
+
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
+        """Forgets the end of the window."""
+        ctx.delete_processing_time_timer(window.max_timestamp())
+
+
+@dataclass(frozen=True)
+class _Continuous(Trigger):
+    """Fires at every multiple of an interval within the window, and at its end."""
+
+    interval: int
+
+    def can_merge(self) -> bool:
+        """Its windows may be merged."""
+        return True
+
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
+        """Waits for the earliest moment that any of the merged windows waited for."""
+        following = min(ctx.merged_values(_NEXT), default=None)
+        if following is not None:
+            self._wait(following, window, ctx)
+
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
+        """Forgets the next moment and the end of the window."""
+        state = ctx.get_partitioned_state(_NEXT)
+        if state.value() is not None:
+            self._delete(state.value(), ctx)
+            state.clear()
+        self._delete(window.max_timestamp(), ctx)
+
+    def _begin(self, time: int, window: Any, ctx: TriggerTools) -> None:
+        if window.max_timestamp() < MAX_WATERMARK:
+            self._register(window.max_timestamp(), ctx)
+        if ctx.get_partitioned_state(_NEXT).value() is None:
+            self._wait(time - time % self.interval + self.interval, window, ctx)
+
+    def _on_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        if ctx.get_partitioned_state(_NEXT).value() != time:
+            return TriggerResult.CONTINUE
+        self._wait(time + self.interval, window, ctx)
+        return TriggerResult.FIRE
+
+    def _wait(self, following: int, window: Any, ctx: TriggerTools) -> None:
+        # The moment is kept even beyond the end, because the window may still become longer.
+        ctx.get_partitioned_state(_NEXT).update(following)
+        if following < window.max_timestamp():
+            self._register(following, ctx)
+
+    @abstractmethod
+    def _register(self, time: int, ctx: TriggerTools) -> None:
+        """Set a timer."""
+
+    @abstractmethod
+    def _delete(self, time: int, ctx: TriggerTools) -> None:
+        """Forget a timer."""
+
+
+class ContinuousEventTimeTrigger(_Continuous):
+    """Fires at every multiple of `interval` milliseconds of event time within the window, and at its end."""
+
+    @staticmethod
+    def of(interval: Duration) -> ContinuousEventTimeTrigger:
+        """The trigger."""
+        return ContinuousEventTimeTrigger(milliseconds("the interval of a trigger", interval, least=1))
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """Fires at once if the window is over already."""
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        self._begin(timestamp, window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """Fires, and waits for the next multiple."""
+        return self._on_time(time, window, ctx)
+
+    def _register(self, time: int, ctx: TriggerTools) -> None:
+        ctx.register_event_time_timer(time)
+
+    def _delete(self, time: int, ctx: TriggerTools) -> None:
+        ctx.delete_event_time_timer(time)
+
+
+class ContinuousProcessingTimeTrigger(_Continuous):
+    """Fires at every multiple of `interval` milliseconds of the clock within the window, and at its end."""
+
+    @staticmethod
+    def of(interval: Duration) -> ContinuousProcessingTimeTrigger:
+        """The trigger."""
+        return ContinuousProcessingTimeTrigger(milliseconds("the interval of a trigger", interval, least=1))
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """Waits for the next multiple."""
+        self._begin(ctx.get_current_processing_time(), window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """Fires, and waits for the next multiple."""
+        return self._on_time(time, window, ctx)
+
+    def _register(self, time: int, ctx: TriggerTools) -> None:
+        ctx.register_processing_time_timer(time)
+
+    def _delete(self, time: int, ctx: TriggerTools) -> None:
+        ctx.delete_processing_time_timer(time)
+
+
+@dataclass(frozen=True)
+class CountTrigger(Trigger):
+    """Fires at every `count`-th record."""
+
+    count: int
+
+    @staticmethod
+    def of(count: int) -> CountTrigger:
+        """The trigger."""
+        if type(count) is not int or count < 1:
+            raise ConfigError(
+                f"a count trigger fires every {count!r} records; expected an integer of at least 1"
+            )
+        return CountTrigger(count)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """Counts the record."""
+        return self._reached((ctx.get_partitioned_state(_COUNT).value() or 0) + 1, ctx)
+
+    def can_merge(self) -> bool:
+        """Its windows may be merged."""
+        return True
+
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
+        """Adds the counts up."""
+        ctx.get_partitioned_state(_COUNT).update(sum(ctx.merged_values(_COUNT)) or None)
+
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
+        """Forgets the count."""
+        ctx.get_partitioned_state(_COUNT).clear()
+
+    def _reached(self, count: int, ctx: TriggerTools) -> TriggerResult:
+        state = ctx.get_partitioned_state(_COUNT)
+        if count >= self.count:
+            state.clear()
+            return TriggerResult.FIRE
+        state.update(count)
+        return TriggerResult.CONTINUE
+
+
+@dataclass(frozen=True)
+class DeltaTrigger(Trigger):
+    """Fires when `delta_function(record of the last firing, record)` is above `threshold`."""
+
+    threshold: float
+    delta_function: Callable[[Any, Any], float]
+
+    @staticmethod
+    def of(threshold: float, delta_function: Callable[[Any, Any], float]) -> DeltaTrigger:
+        """The trigger."""
+        return DeltaTrigger(threshold, delta_function)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """Compares the record; the first one is what the next are compared with."""
+        state = ctx.get_partitioned_state(_LAST)
+        last = state.value()
+        if last is None:
+            state.update(element)
+        elif self.delta_function(last, element) > self.threshold:
+            state.update(element)
+            return TriggerResult.FIRE
+        return TriggerResult.CONTINUE
+
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
+        """Forgets the record."""
+        ctx.get_partitioned_state(_LAST).clear()
+
+
+@dataclass(frozen=True)
+class PurgingTrigger(Trigger):
+    """Drops the contents whenever another trigger fires."""
+
+    trigger: Trigger
+
+    @staticmethod
+    def of(nested_trigger: Trigger) -> PurgingTrigger:
+        """The trigger."""
+        if not isinstance(nested_trigger, Trigger):
+            raise ConfigError(f"a purging trigger takes a Trigger; got {type(nested_trigger).__name__}")
+        return PurgingTrigger(nested_trigger)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """What the other trigger says, with a purge."""
+        return _purging(self.trigger.on_element(element, timestamp, window, ctx))
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """What the other trigger says, with a purge."""
+        return _purging(self.trigger.on_processing_time(time, window, ctx))
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """What the other trigger says, with a purge."""
+        return _purging(self.trigger.on_event_time(time, window, ctx))
+
+    def can_merge(self) -> bool:
+        """As the other trigger."""
+        return self.trigger.can_merge()
+
+    def on_merge(self, window: Any, ctx: MergeTools) -> None:
+        """As the other trigger."""
+        self.trigger.on_merge(window, ctx)
+
+    def clear(self, window: Any, ctx: TriggerTools) -> None:
+        """As the other trigger."""
+        self.trigger.clear(window, ctx)
+
+
+@dataclass(frozen=True)
+class NeverTrigger(Trigger):
+    """Never fires; what a global window has until it is given another one."""
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+        """Goes on."""
+        return TriggerResult.CONTINUE
+
+
+def _purging(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result is TriggerResult.FIRE else result

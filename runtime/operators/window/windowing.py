@@ -1,0 +1,94 @@
+"""Everything a program says about its windows: the payload of a window step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.runtime.graph.names import FunctionNames
+from tidegate.runtime.operators.window.assigner import WindowAssigner
+from tidegate.runtime.operators.window.evictors import Evictor
+from tidegate.runtime.operators.window.folding import Folding
+from tidegate.runtime.operators.window.output import OutputMode
+from tidegate.runtime.operators.window.triggers import Trigger
+from tidegate.runtime.stream.functions import Function, RuntimeContext
+from tidegate.runtime.stream.tags import OutputTag
+from tidegate.runtime.stream.windows import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowContext,
+    WindowFunction,
+)
+
+__all__ = ["Evaluation", "Windowing", "evaluation"]
+
+Evaluation = Callable[[Any, Any, WindowContext, list[Any]], Iterable[Any] | None]
+"""Answers the results of a window: called with key, window, context and elements."""
+
+
+@dataclass(frozen=True)
+class Windowing(Function):
+    """Which windows, when they fire, what they keep, and what is computed.
+
+    Without `folding` all records are kept; without `function` what they come to is the result. `lateness` is in
+    milliseconds.
+    """
+
+    assigner: WindowAssigner
+    trigger: Trigger
+    folding: Folding | None
+    function: Any = None
+    evictor: Evictor | None = None
+    lateness: int = 0
+    late_tag: OutputTag | None = None
+    mode: OutputMode = OutputMode.UPDATE
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Open the user's functions."""
+        for function in self._functions():
+            function.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the user's functions."""
+        for function in self._functions():
+            function.close()
+
+    def label(self, names: FunctionNames) -> str:
+        """What plans call the step: assigner, trigger, function, window function."""
+        parts = [_shown(self.assigner), _shown(self.trigger)]
+        if self.folding is not None:
+            parts.append(names.of(self.folding.function, self.folding.interface))
+        passes = self.function is None
+        parts.append("PassThroughWindowFunction" if passes else names.of(self.function, "WindowFunction"))
+        return f"Window({', '.join(parts)})"
+
+    def _functions(self) -> list[Function]:
+        given = (self.folding.function if self.folding is not None else None, self.function)
+        return [function for function in given if isinstance(function, Function)]
+
+
+def evaluation(function: Any) -> Evaluation:
+    """How a window function of any class is called; without one the elements are the results."""
+    match function:
+        case None:
+            return lambda key, window, context, elements: elements
+        case ProcessWindowFunction():
+            return lambda key, window, context, elements: function.process(key, context, elements)
+        case ProcessAllWindowFunction():
+            return lambda key, window, context, elements: function.process(context, elements)
+        case AllWindowFunction():
+            return lambda key, window, context, elements: function.apply(window, elements)
+        case WindowFunction():
+            return lambda key, window, context, elements: function.apply(key, window, elements)
+        case _:
+            return lambda key, window, context, elements: function(key, window, elements)
+
+
+def _shown(part: WindowAssigner | Trigger) -> str:
+    """An assigner or trigger as plans show it: its class, and its settings if it has any; no offset is none."""
+    fields = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
+    values = [value for name, value in fields.items() if name != "offset" or value]
+    shown = ", ".join(_shown(value) if isinstance(value, Trigger) else str(value) for value in values)
+    return f"{type(part).__name__}({shown})" if shown else type(part).__name__

@@ -1,0 +1,70 @@
+"""Which subtask runs in which slot: a pure function over task managers and their slots.
+
+Subtasks of different vertices share a slot if their slot sharing groups are the same, so a slot can hold a whole
+pipeline and a job needs as many slots as its widest vertex has subtasks. Two subtasks of one vertex never share.
+
+Example:
+    >>> str(Slot(task_manager=0, number=1))
+    'task manager 1, slot 2'
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from tidegate.errors import ConfigError
+from tidegate.ids import Subtask
+from tidegate.runtime.graph.job_graph import JobGraph
+from tidegate.runtime.options import JobOptions
+
+__all__ = ["Slot", "allocate", "cluster_size"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
+    """A fixed part of a task manager, which is one process."""
+
+    task_manager: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"task manager {self.task_manager + 1}, slot {self.number + 1}"
+
+
+def cluster_size(graph: JobGraph, options: JobOptions) -> tuple[int, int]:
+    """How many task managers there are, and how many slots each has."""
+    each = options.task_slots
+    return options.task_managers or math.ceil(graph.slots / each), each
+
+
+def allocate(graph: JobGraph, task_managers: int, slots_each: int) -> dict[Subtask, Slot]:
+    """Give every subtask a slot, in scheduling order: vertices from sources to sinks, subtasks by index.
+
+    A subtask goes into the first slot of its sharing group that holds no subtask of its vertex; if there is none, a
+    slot is opened on the task manager with the fewest. So subtasks of one group with equal index share a slot, which
+    is what co-location asks for.
+
+    Raises:
+        ConfigError: there are too few slots.
+    """
+    if graph.slots > task_managers * slots_each:
+        raise ConfigError(
+            f"the job needs {graph.slots} slots; got {task_managers * slots_each} "
+            f"(task managers: {task_managers}, slots of each: {slots_each}); lower the parallelism, "
+            "or raise taskmanager.numberOfTaskSlots or minicluster.number-of-taskmanagers"
+        )
+    used = Counter[int]()
+    opened: dict[str, list[Slot]] = {}
+    places: dict[Subtask, Slot] = {}
+    for vertex in graph.vertices.values():
+        shared = opened.setdefault(vertex.slot_sharing_group, [])
+        for subtask in vertex.subtasks:
+            # Slots are filled in order, so the first without this vertex is the one with the subtask's number.
+            if subtask.index == len(shared):
+                chosen = min(range(task_managers), key=lambda index: used[index])
+                shared.append(Slot(chosen, used[chosen]))
+                used[chosen] += 1
+            places[subtask] = shared[subtask.index]
+    return places

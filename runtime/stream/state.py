@@ -1,0 +1,161 @@
+"""State declared where it is used: an attribute of a function class that becomes the state itself in `open`.
+
+The same descriptors are underneath, and the name of the attribute is the name of the state. A plain annotation or a
+`TypeInformation` says the type; without one the state is untyped.
+
+Example:
+    >>> from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
+    >>> class Count(KeyedProcessFunction):
+    ...     seen = state.Value(int, default=0)
+    ...
+    ...     def process_element(self, value, ctx):
+    ...         self.seen.update(self.seen.value() + 1)
+    ...         yield value, self.seen.value()
+    >>> env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
+    >>> words = env.from_collection(["a", "b", "a"])
+    >>> sorted(words.key_by(lambda word: word).process(Count()).execute_and_collect())
+    [('a', 1), ('a', 2), ('b', 1)]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, overload
+
+from tidegate.backends.keyed.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from tidegate.backends.keyed.folding import AggregatingState, ReducingState
+from tidegate.backends.keyed.list_state import ListState
+from tidegate.backends.keyed.map_state import MapState
+from tidegate.backends.keyed.row import ValueState
+from tidegate.backends.keyed.store import KeyedStore
+from tidegate.errors import ConfigError
+from tidegate.types import TypeInformation, Types
+
+__all__ = ["Aggregating", "Declared", "List", "Map", "Reducing", "Value", "bind_declared"]
+
+T = TypeVar("T")
+N = TypeVar("N")
+K = TypeVar("K")
+V = TypeVar("V")
+H = TypeVar("H")
+
+
+class Declared(ABC, Generic[H]):
+    """An attribute of a function class that stands for a state of its operator."""
+
+    _name = "?"
+
+    @abstractmethod
+    def describe(self, name: str) -> StateDescriptor:
+        """The descriptor of a state of that name."""
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any]) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type[Any]) -> H: ...
+
+    def __get__(self, instance: object | None, owner: type[Any]) -> Any:
+        if instance is None:
+            return self
+        raise ConfigError(
+            f"state {self._name!r} of {owner.__name__} is used before the function is opened; "
+            "use it while a record or timer is processed"
+        )
+
+
+class Value(Declared[ValueState[T]]):
+    """One value per key; `default` is what it is while nothing is stored."""
+
+    @overload
+    def __init__(self, type: type[T], default: T) -> None: ...
+
+    @overload
+    def __init__(self: Value[N | None], type: type[N]) -> None: ...
+
+    @overload
+    def __init__(self: Value[Any], type: TypeInformation | None = None, default: Any = None) -> None: ...
+
+    def __init__(self, type: Any = None, default: Any = None) -> None:
+        self._type = _information(type)
+        self._default = default
+
+    def describe(self, name: str) -> StateDescriptor:
+        """A `ValueStateDescriptor`."""
+        return ValueStateDescriptor(name, self._type, self._default)
+
+
+class List(Declared[ListState[T]]):
+    """A list per key."""
+
+    def __init__(self, element: type[T] | TypeInformation | None = None) -> None:
+        self._element = _information(element)
+
+    def describe(self, name: str) -> StateDescriptor:
+        """A `ListStateDescriptor`."""
+        return ListStateDescriptor(name, self._element)
+
+
+class Map(Declared[MapState[K, V]]):
+    """A map per key."""
+
+    def __init__(
+        self, key: type[K] | TypeInformation | None = None, value: type[V] | TypeInformation | None = None
+    ) -> None:
+        self._key = _information(key)
+        self._value = _information(value)
+
+    def describe(self, name: str) -> StateDescriptor:
+        """A `MapStateDescriptor`."""
+        return MapStateDescriptor(name, self._key, self._value)
+
+
+class Reducing(Declared[ReducingState[T]]):
+    """What all values added to a key come to."""
+
+    def __init__(
+        self, function: Callable[[T, T], T] | Any, type: type[T] | TypeInformation | None = None
+    ) -> None:
+        self._function = function
+        self._type = _information(type)
+
+    def describe(self, name: str) -> StateDescriptor:
+        """A `ReducingStateDescriptor`."""
+        return ReducingStateDescriptor(name, self._function, self._type)
+
+
+class Aggregating(Declared[AggregatingState[Any, Any]]):
+    """An accumulator per key."""
+
+    def __init__(self, function: Any, accumulator: type[Any] | TypeInformation | None = None) -> None:
+        self._function = function
+        self._accumulator = _information(accumulator)
+
+    def describe(self, name: str) -> StateDescriptor:
+        """An `AggregatingStateDescriptor`."""
+        return AggregatingStateDescriptor(name, self._function, self._accumulator)
+
+
+def bind_declared(function: object, open_store: Callable[[str], KeyedStore]) -> None:
+    """Put the states that a function's class declares into the function; `open_store` is told why it is asked."""
+    for cls in reversed(type(function).__mro__):
+        for name, declared in vars(cls).items():
+            if isinstance(declared, Declared):
+                store = open_store(f"declares state {name!r}")
+                # What stands in the instance is found first, so reading it costs no more than any attribute.
+                vars(function)[name] = store.state(declared.describe(name))
+
+
+def _information(given: Any) -> TypeInformation | None:
+    return given if given is None or isinstance(given, TypeInformation) else Types.of(given)

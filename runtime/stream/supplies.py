@@ -1,0 +1,107 @@
+"""What a program takes along besides its steps: settings, parameters, files and modules for its functions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tidegate.errors import ConfigError
+from tidegate.runtime.given import CachedFile, Given
+from tidegate.runtime.stream.datastream import instance_of
+from tidegate.runtime.stream.execution_config import ExecutionConfig, RuntimeExecutionMode
+
+__all__ = ["Supplies"]
+
+
+class Supplies:
+    """The part of the environment that concerns no stream."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        self._parameters: dict[str, str] = {}
+        self._files: dict[str, CachedFile] = {}
+
+    def get_config(self) -> ExecutionConfig:
+        """Settings under the names of PyFlink's `ExecutionConfig`."""
+        return ExecutionConfig(self._settings, self._parameters)
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> None:
+        """Only STREAMING: a bounded program runs as a stream and ends with its input.
+
+        Raises:
+            ConfigError: another mode is asked for.
+        """
+        mode = instance_of("set_runtime_mode", execution_mode, RuntimeExecutionMode)
+        if mode is not RuntimeExecutionMode.STREAMING:
+            raise ConfigError(
+                f"runtime mode {mode.name} is not available yet; use STREAMING, which also runs bounded programs"
+            )
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """Give every worker a copy of a file or directory, found by `get_distributed_cache().get_file(name)`.
+
+        Raises:
+            ConfigError: there is no such file on this machine.
+        """
+        url = urlsplit(file_path)
+        path = Path(url.path if url.scheme == "file" else file_path)
+        if url.scheme not in ("", "file"):
+            raise ConfigError(f"cached file {file_path!r} is on {url.scheme}; copy it to this machine first")
+        if not path.exists():
+            raise ConfigError(f"cached file {file_path!r} does not exist")
+        if not name or Path(name).name != name:
+            raise ConfigError(f"name {name!r} of a cached file is no plain name; give one without slashes")
+        self._files[name] = CachedFile(str(path.resolve()), executable)
+
+    def add_python_file(self, file_path: str) -> None:
+        """Make a module, package directory or zip file importable here and in the workers.
+
+        Raises:
+            ConfigError: there is no such file.
+        """
+        path = Path(file_path).resolve()
+        if not path.exists():
+            raise ConfigError(f"python file {file_path!r} does not exist")
+        entry = str(path.parent if path.suffix == ".py" else path)
+        if entry not in sys.path:
+            sys.path.append(entry)
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Not available.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            "add_python_archive is not available, as workers share the interpreter of the program; unpack "
+            f"{archive_path!r} and use register_cached_file(directory, name) or add_python_file(directory)"
+        )
+
+    def set_python_requirements(
+        self, requirements_file_path: str, requirements_cache_dir: str | None = None
+    ) -> None:
+        """Not available.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            "set_python_requirements is not available, as workers share the interpreter of the program; run "
+            f"`pip install -r {requirements_file_path}` before it starts"
+        )
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """Only the interpreter that runs the program.
+
+        Raises:
+            ConfigError: another one is asked for.
+        """
+        if Path(python_exec).resolve() != Path(sys.executable).resolve():
+            raise ConfigError(
+                f"workers share the interpreter of the program, {sys.executable}; start it with {python_exec} instead"
+            )
+
+    def _given(self) -> Given:
+        return Given(dict(self._parameters), dict(self._files))

@@ -1,0 +1,20 @@
+"""What time means to a program that does not say so step by step."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["TimeCharacteristic"]
+
+
+class TimeCharacteristic(Enum):
+    """Event time needs no switch; this decides what shortcuts such as `time_window` mean, and what sources stamp.
+
+    Example:
+        >>> TimeCharacteristic.EventTime.name
+        'EventTime'
+    """
+
+    ProcessingTime = 0
+    IngestionTime = 1
+    EventTime = 2

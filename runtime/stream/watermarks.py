@@ -1,0 +1,198 @@
+"""Where event time comes from: who reads a record's timestamp, and how far time is after it.
+
+A watermark t says that no record with a timestamp of t or less is expected any more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NoReturn
+
+from tidegate.clock import Clock
+from tidegate.elements import MIN_WATERMARK
+from tidegate.errors import ConfigError, RecordError
+from tidegate.runtime.stream.time import Duration
+
+__all__ = ["TimestampAssigner", "WatermarkGenerator", "WatermarkStrategy", "ingestion_time"]
+
+
+class TimestampAssigner(ABC):
+    """Reads the event time of a record."""
+
+    @abstractmethod
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        """Milliseconds since the epoch; `record_timestamp` is the one it has so far, or the lowest there is."""
+
+
+class WatermarkGenerator(ABC):
+    """Follows timestamps and says how far time is; one per subtask, called by its thread.
+
+    One that is a `TimestampAssigner`, too, reads the timestamps itself.
+    """
+
+    asked: ClassVar[Literal["batch", "record", "clock"]] = "batch"
+    """When: after each batch of records; after each record, so that a watermark stands right behind the record that
+    moved it; or after each batch and five times a second."""
+
+    def open(self, clock: Clock) -> None:  # noqa: B027
+        """Called once, before the first record."""
+
+    def on_event(self, value: Any, timestamp: int) -> None:  # noqa: B027
+        """A record came by."""
+
+    @abstractmethod
+    def watermark(self) -> int | None:
+        """How far time is now, None if that is not known yet; what does not go forward is not passed on."""
+
+
+Assigner = TimestampAssigner | Callable[[Any, int], int]
+Assign = Callable[[Any, int | None], int]
+
+
+@dataclass(frozen=True)
+class WatermarkStrategy:
+    """How records get timestamps and a stream gets watermarks.
+
+    Example:
+        >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(10))
+        >>> strategy = strategy.with_timestamp_assigner(lambda value, timestamp: value["at"])
+        >>> generator = strategy.generator()
+        >>> generator.on_event({}, 20_000)
+        >>> generator.watermark()
+        9999
+    """
+
+    make_generator: Callable[[], WatermarkGenerator]
+    timestamp_assigner: Assigner | None = None
+    idle_after_ms: int | None = None
+
+    @staticmethod
+    def for_monotonous_timestamps() -> WatermarkStrategy:
+        """Timestamps only grow: the watermark is one millisecond behind the newest."""
+        return WatermarkStrategy(lambda: _Bounded(0))
+
+    @staticmethod
+    def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
+        """Records come late by `max_out_of_orderness` at most."""
+        delay = max_out_of_orderness.to_milliseconds()
+        return WatermarkStrategy(lambda: _Bounded(delay))
+
+    @staticmethod
+    def for_generator(make_generator: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
+        """Watermarks of a generator of your own, made once per subtask."""
+        return WatermarkStrategy(make_generator)
+
+    @staticmethod
+    def no_watermarks() -> WatermarkStrategy:
+        """Timestamps without watermarks: event time stands still until the input ends."""
+        return WatermarkStrategy(_Never)
+
+    def with_timestamp_assigner(self, timestamp_assigner: Assigner) -> WatermarkStrategy:
+        """Read timestamps from records."""
+        return replace(self, timestamp_assigner=timestamp_assigner)
+
+    def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
+        """Let a subtask that sees no record for `idle_timeout` hold nobody's event time back."""
+        if idle_timeout.to_milliseconds() <= 0:
+            raise ConfigError(
+                f"the idle timeout is {idle_timeout.to_milliseconds()} ms; expected more than none"
+            )
+        return replace(self, idle_after_ms=idle_timeout.to_milliseconds())
+
+    def with_watermark_alignment(
+        self,
+        watermark_group: str,
+        max_allowed_watermark_drift: Duration,
+        update_interval: Duration | None = None,
+    ) -> NoReturn:
+        """Refused: sources are not slowed down for each other's event time."""
+        raise ConfigError(
+            "watermark alignment is not supported: nothing here pauses the reader of a split for another one's event "
+            "time; leave it out, a slow source delays watermarks but loses nothing"
+        )
+
+    def start(self, clock: Clock) -> tuple[Assign, WatermarkGenerator]:
+        """What one subtask works with: how timestamps are read, and a generator of its own."""
+        generator = self.generator()
+        generator.open(clock)
+        return self._assigner(generator), generator
+
+    def generator(self) -> WatermarkGenerator:
+        """A new generator."""
+        return self.make_generator()
+
+    @property
+    def does_nothing(self) -> bool:
+        """Whether it leaves records and event time as they are."""
+        return self.make_generator is _Never and self.timestamp_assigner is None
+
+    def _assigner(self, generator: WatermarkGenerator) -> Assign:
+        given = self.timestamp_assigner
+        if given is None and isinstance(generator, TimestampAssigner):
+            given = generator
+        if given is None:
+            return _its_own
+        extract = given.extract_timestamp if isinstance(given, TimestampAssigner) else given
+        if not callable(extract):
+            raise ConfigError(f"a timestamp assigner is a function; got {type(given).__name__}")
+        return lambda value, timestamp: _checked(
+            value, extract(value, timestamp if timestamp is not None else MIN_WATERMARK)
+        )
+
+
+def ingestion_time() -> WatermarkStrategy:
+    """Records get the time at which they come in; event time follows the clock."""
+    return WatermarkStrategy(_Clocked)
+
+
+class _Clocked(WatermarkGenerator, TimestampAssigner):
+    """A clock that never goes back, and a watermark right behind it."""
+
+    asked = "clock"
+
+    def open(self, clock: Clock) -> None:
+        self._clock = clock
+        self._latest = MIN_WATERMARK
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        self._latest = max(self._latest, self._clock.now_ms())
+        return self._latest
+
+    def watermark(self) -> int | None:
+        return self.extract_timestamp(None, MIN_WATERMARK) - 1
+
+
+class _Bounded(WatermarkGenerator):
+    def __init__(self, delay_ms: int) -> None:
+        self._delay_ms = delay_ms
+        self._newest: int | None = None
+
+    def on_event(self, value: Any, timestamp: int) -> None:
+        if self._newest is None or timestamp > self._newest:
+            self._newest = timestamp
+
+    def watermark(self) -> int | None:
+        return None if self._newest is None else self._newest - self._delay_ms - 1
+
+
+class _Never(WatermarkGenerator):
+    def watermark(self) -> int | None:
+        return None
+
+
+def _its_own(value: Any, timestamp: int | None) -> int:
+    if timestamp is None:
+        raise RecordError(
+            f"record {value!r} has no timestamp; give the watermark strategy a timestamp assigner"
+        )
+    return timestamp
+
+
+def _checked(value: Any, timestamp: Any) -> int:
+    if type(timestamp) is not int:
+        raise RecordError(
+            f"the timestamp assigner answered {timestamp!r} for record {value!r}; expected milliseconds as int"
+        )
+    return timestamp

@@ -1,0 +1,254 @@
+"""Streams cut into windows: what is set here decides which records meet, when, and what comes of them.
+
+Example:
+    >>> from tidegate.common import Duration, WatermarkStrategy
+    >>> from tidegate.datastream import StreamExecutionEnvironment
+    >>> from tidegate.datastream.window import TumblingEventTimeWindows
+    >>> env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
+    >>> times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value[1])
+    >>> clicks = env.from_collection([("ada", 100), ("ada", 900), ("bob", 950), ("ada", 1_200)])
+    >>> ones = clicks.assign_timestamps_and_watermarks(times).map(lambda click: (click[0], 1))
+    >>> windows = ones.key_by(lambda one: one[0]).window(TumblingEventTimeWindows.of(Duration.of_seconds(1)))
+    >>> sorted(windows.sum(1).execute_and_collect())
+    [('ada', 1), ('ada', 2), ('bob', 1)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from tidegate.errors import ConfigError
+from tidegate.runtime.graph.transformations import Input, Transformation
+from tidegate.runtime.operators.window.assigner import MergingWindowAssigner, WindowAssigner
+from tidegate.runtime.operators.window.assigners import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from tidegate.runtime.operators.window.evictors import CountEvictor, Evictor
+from tidegate.runtime.operators.window.folding import Aggregating, Folding, FromInitial, Reducing
+from tidegate.runtime.operators.window.output import OutputMode
+from tidegate.runtime.operators.window.triggers import CountTrigger, PurgingTrigger, Trigger
+from tidegate.runtime.operators.window.windowing import Windowing
+from tidegate.runtime.stream.aggregations import Aggregation
+from tidegate.runtime.stream.functions import AggregateFunction, as_callable
+from tidegate.runtime.stream.tags import OutputTag
+from tidegate.runtime.stream.time import Duration
+from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
+from tidegate.runtime.stream.windows import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+from tidegate.types import TypeInformation
+
+if TYPE_CHECKING:
+    from tidegate.runtime.stream.datastream import DataStream
+    from tidegate.runtime.stream.environment import StreamExecutionEnvironment
+
+__all__ = ["AllWindowedStream", "WindowedStream", "counted", "time_windows"]
+
+
+class _Windowed:
+    """What windows with and without keys have in common."""
+
+    _functions: tuple[type[Any], ...]
+    """The classes of window functions it takes."""
+    _parallelism: int | None = None
+
+    def __init__(self, env: StreamExecutionEnvironment, source: Input, assigner: WindowAssigner) -> None:
+        if not isinstance(assigner, WindowAssigner):
+            raise ConfigError(f"window takes a WindowAssigner; got {type(assigner).__name__}")
+        self._env = env
+        self._source = source
+        self._assigner = assigner
+        self._trigger: Trigger | None = None
+        self._evictor: Evictor | None = None
+        self._lateness = 0
+        self._late_tag: OutputTag | None = None
+        self._mode = OutputMode.UPDATE
+
+    def trigger(self, trigger: Trigger) -> Self:
+        """Fire when `trigger` says so, instead of when the assigner's own does."""
+        self._trigger = _given("trigger", trigger, Trigger)
+        if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
+            raise ConfigError(
+                f"{type(trigger).__name__} cannot be used with session windows, because they merge; "
+                "use a trigger whose can_merge() is true"
+            )
+        return self
+
+    def evictor(self, evictor: Evictor) -> Self:
+        """Remove records from a window that fires; every record is kept until then."""
+        self._evictor = _given("evictor", evictor, Evictor)
+        return self
+
+    def allowed_lateness(self, time_ms: int | Duration) -> Self:
+        """Keep event-time windows for this long after they fired first, for records that come late."""
+        lateness = time_ms.to_milliseconds() if isinstance(time_ms, Duration) else time_ms
+        if type(lateness) is not int or lateness < 0:
+            raise ConfigError(f"the allowed lateness is {time_ms!r}; expected milliseconds, at least 0")
+        self._lateness = lateness
+        return self
+
+    def side_output_late_data(self, output_tag: OutputTag) -> Self:
+        """Send what comes too late for its windows to a side output, instead of dropping and counting it."""
+        self._late_tag = _given("side_output_late_data", output_tag, OutputTag)
+        return self
+
+    def output_mode(self, mode: OutputMode | Literal["update", "append", "complete"]) -> Self:
+        """What is emitted when windows fire again: `update`, which is the default, `append` or `complete`."""
+        try:
+            self._mode = OutputMode(mode)
+        except ValueError as error:
+            raise ConfigError(f"the output mode is {mode!r}; expected update, append or complete") from error
+        if self._mode is OutputMode.COMPLETE and isinstance(self._assigner, MergingWindowAssigner):
+            raise ConfigError(
+                "session windows have no complete output, because they merge; use update or append"
+            )
+        return self
+
+    def reduce(
+        self, reduce_function: Any, window_function: Any = None, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Combine the records of a window as they come; `window_function` then sees what they came to."""
+        if not callable(as_callable(reduce_function)):
+            raise ConfigError(f"reduce takes a function of two records; got {type(reduce_function).__name__}")
+        kept = self._source.transformation.output_type if window_function is None else None
+        function = None if window_function is None else self._checked("reduce", window_function)
+        return self._then(Reducing(reduce_function), function, output_type or kept)
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction,
+        window_function: Any = None,
+        accumulator_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Aggregate the records of a window as they come; `window_function` then sees the result."""
+        folding = Aggregating(_given("aggregate", aggregate_function, AggregateFunction), accumulator_type)
+        function = None if window_function is None else self._checked("aggregate", window_function)
+        return self._then(folding, function, output_type)
+
+    def fold(
+        self,
+        initial_value: Any,
+        function: Callable[[Any, Any], Any],
+        window_function: Any = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Call `function` with what was made so far, at first `initial_value`, and each record of a window.
+
+        Raises:
+            ConfigError: the windows merge, and nobody could say what two such values come to.
+        """
+        if isinstance(self._assigner, MergingWindowAssigner):
+            raise ConfigError(
+                "fold cannot be used with session windows, because they merge; use aggregate(...)"
+            )
+        if not callable(function):
+            raise ConfigError(f"fold takes a function of two values; got {type(function).__name__}")
+        seen_by = None if window_function is None else self._checked("fold", window_function)
+        return self._then(FromInitial(function, initial_value), seen_by, output_type)
+
+    def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
+        """Call a window function with all records of a window that fires."""
+        return self._then(None, self._checked("apply", window_function), output_type)
+
+    def process(self, process_window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
+        """Call a window function with all records of a window that fires, with time and state."""
+        return self._then(None, self._checked("process", process_window_function), output_type)
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Sum a field over each window."""
+        return self.reduce(Aggregation("sum", position_to_sum))
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """The least value of a field in each window."""
+        return self.reduce(Aggregation("min", position_to_min))
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """The greatest value of a field in each window."""
+        return self.reduce(Aggregation("max", position_to_max))
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """The record with the least value of a field in each window."""
+        return self.reduce(Aggregation("min_by", position_to_min_by))
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """The record with the greatest value of a field in each window."""
+        return self.reduce(Aggregation("max_by", position_to_max_by))
+
+    def _checked(self, step: str, function: Any) -> Any:
+        if isinstance(function, self._functions):
+            return function
+        if callable(function) and not isinstance(function, _WINDOW_FUNCTIONS):
+            return function
+        expected = " or ".join(cls.__name__ for cls in self._functions)
+        raise ConfigError(f"{step} takes a {expected} or a function; got {type(function).__name__}")
+
+    def _then(
+        self, folding: Folding | None, function: Any, output_type: TypeInformation | None
+    ) -> DataStream:
+        from tidegate.runtime.stream.datastream import DataStream
+
+        trigger = self._trigger or self._assigner.get_default_trigger(self._env)
+        windowing = Windowing(
+            self._assigner,
+            trigger,
+            folding,
+            function,
+            self._evictor,
+            self._lateness,
+            self._late_tag,
+            self._mode,
+        )
+        step = Transformation("window", "window", windowing, (self._source,), output_type)
+        step.label = windowing.label
+        step.parallelism = self._parallelism
+        return DataStream(self._env, step)
+
+
+class WindowedStream(_Windowed):
+    """A keyed stream cut into windows, for each key apart."""
+
+    _functions = (WindowFunction, ProcessWindowFunction)
+
+
+class AllWindowedStream(_Windowed):
+    """A stream cut into windows that hold the records of all subtasks; one subtask does all the work."""
+
+    _functions = (AllWindowFunction, ProcessAllWindowFunction)
+    _parallelism = 1
+
+
+Windowed = TypeVar("Windowed", bound=_Windowed)
+
+
+def counted(windowed: Windowed, size: int, slide: int = 0) -> Windowed:
+    """Fire a global window by the number of its records; without `slide` each record is in one window."""
+    if slide == 0:
+        return windowed.trigger(PurgingTrigger.of(CountTrigger.of(size)))
+    return windowed.evictor(CountEvictor.of(size)).trigger(CountTrigger.of(slide))
+
+
+def time_windows(
+    characteristic: TimeCharacteristic, size: Duration, slide: Duration | None = None
+) -> WindowAssigner:
+    """What the shortcut `time_window` means under a time characteristic."""
+    by_clock = characteristic is TimeCharacteristic.ProcessingTime
+    if slide is None:
+        return TumblingProcessingTimeWindows.of(size) if by_clock else TumblingEventTimeWindows.of(size)
+    return (SlidingProcessingTimeWindows if by_clock else SlidingEventTimeWindows).of(size, slide)
+
+
+_WINDOW_FUNCTIONS = (AllWindowFunction, ProcessAllWindowFunction, WindowFunction, ProcessWindowFunction)
+
+
+def _given(step: str, given: Any, expected: type[Any]) -> Any:
+    if not isinstance(given, expected):
+        raise ConfigError(f"{step} takes a {expected.__name__}; got {type(given).__name__}")
+    return given

@@ -1,0 +1,152 @@
+"""What users compute over the records of a window, and what those functions are called with.
+
+Example:
+    >>> class Span(ProcessWindowFunction):
+    ...     def process(self, key, context, elements):
+    ...         yield key, context.window().end, len(elements)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from tidegate.backends.keyed.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from tidegate.backends.keyed.folding import AggregatingState, ReducingState
+from tidegate.backends.keyed.list_state import ListState
+from tidegate.backends.keyed.map_state import MapState
+from tidegate.backends.keyed.row import ValueState
+from tidegate.runtime.stream.functions import Function
+
+__all__ = [
+    "AllWindowFunction",
+    "CoGroupFunction",
+    "FlatJoinFunction",
+    "JoinFunction",
+    "KeyedStateStore",
+    "ProcessAllWindowFunction",
+    "ProcessWindowFunction",
+    "WindowContext",
+    "WindowFunction",
+]
+
+
+class KeyedStateStore(Protocol):
+    """State by descriptor; of a key, or of a window of a key."""
+
+    def get_state(self, descriptor: ValueStateDescriptor, /) -> ValueState[Any]:
+        """One value."""
+        ...
+
+    def get_list_state(self, descriptor: ListStateDescriptor, /) -> ListState[Any]:
+        """A list."""
+        ...
+
+    def get_map_state(self, descriptor: MapStateDescriptor, /) -> MapState[Any, Any]:
+        """A map."""
+        ...
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor, /) -> ReducingState[Any]:
+        """A value that others are combined with."""
+        ...
+
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor, /) -> AggregatingState[Any, Any]:
+        """An accumulator."""
+        ...
+
+
+class WindowContext(Protocol):
+    """The window at hand, time and state; valid during the call only."""
+
+    def window(self) -> Any:
+        """The window."""
+        ...
+
+    def current_processing_time(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+    def current_watermark(self) -> int:
+        """How far event time is."""
+        ...
+
+    def window_state(self) -> KeyedStateStore:
+        """State of this window and key; forget it in `clear`."""
+        ...
+
+    def global_state(self) -> KeyedStateStore:
+        """State of the key, whatever the window."""
+        ...
+
+
+class WindowFunction(Function, ABC):
+    """Any computation over the records of a window and key."""
+
+    @abstractmethod
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        """The results of a window."""
+
+
+class AllWindowFunction(Function, ABC):
+    """Any computation over the records of a window of a stream without keys."""
+
+    @abstractmethod
+    def apply(self, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        """The results of a window."""
+
+
+class ProcessWindowFunction(Function, ABC):
+    """Any computation over the records of a window and key, with time and state."""
+
+    Context = WindowContext
+
+    @abstractmethod
+    def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any]:
+        """The results of a window; `(tag, value)` goes to a side output."""
+
+    def clear(self, context: WindowContext) -> None:
+        """The window ends: forget its state."""
+
+
+class ProcessAllWindowFunction(Function, ABC):
+    """Any computation over the records of a window of a stream without keys, with time and state."""
+
+    Context = WindowContext
+
+    @abstractmethod
+    def process(self, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any]:
+        """The results of a window; `(tag, value)` goes to a side output."""
+
+    def clear(self, context: WindowContext) -> None:
+        """The window ends: forget its state."""
+
+
+class JoinFunction(Function, ABC):
+    """Makes one record of a pair."""
+
+    @abstractmethod
+    def join(self, first: Any, second: Any) -> Any:
+        """The record for two that meet in a window."""
+
+
+class FlatJoinFunction(Function, ABC):
+    """Makes any number of records of a pair."""
+
+    @abstractmethod
+    def join(self, first: Any, second: Any) -> Iterable[Any]:
+        """The records for two that meet in a window."""
+
+
+class CoGroupFunction(Function, ABC):
+    """Any computation over the records that two streams have in a window; one of the two may be empty."""
+
+    @abstractmethod
+    def co_group(self, first: list[Any], second: list[Any]) -> Iterable[Any]:
+        """The results of a window."""

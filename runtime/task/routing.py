@@ -1,0 +1,157 @@
+"""Who gets which record behind an exchange: one router for each kind of partition.
+
+A router deals a batch into one batch for each receiver that gets anything; the order of records is kept.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from tidegate.elements import Batch
+from tidegate.errors import ConfigError, InternalError, UserCodeError
+from tidegate.ids import OperatorUid
+from tidegate.keys import canonical_batch, key_groups
+from tidegate.runtime.graph.job_graph import JobEdge
+from tidegate.runtime.graph.transformations import (
+    Broadcast,
+    Custom,
+    Forward,
+    Global,
+    Hash,
+    Rebalance,
+    Rescale,
+    Shuffle,
+)
+from tidegate.runtime.operators.failure import show
+from tidegate.serde import isolate
+
+__all__ = ["Route", "router"]
+
+Route: TypeAlias = Callable[[Batch], list[tuple[int, Batch]]]
+
+
+def router(edge: JobEdge, index: int) -> Route:
+    """Deals what leaves subtask `index` over `edge`."""
+    targets = edge.target_parallelism
+    match edge.partition:
+        case Forward():
+            return lambda batch: [(index, batch)]
+        case Global():
+            return lambda batch: [(0, batch)]
+        case Broadcast():
+            return lambda batch: [(target, _copied(batch)) for target in range(targets)]
+        case Rebalance():
+            return _InTurn(range(targets), index % targets)
+        case Rescale():
+            near = edge.reached_from(index)
+            return _InTurn(near, index % len(near))
+        case Shuffle():
+            # Seeded by its place, so that two runs of one program deal alike.
+            chance = random.Random(f"{edge.name} {index}")
+            return lambda batch: deal(batch, [chance.randrange(targets) for _ in batch.values], targets)
+        case Custom():
+            return _AsTold(edge.partition, edge.node, targets)
+        case Hash():
+            return _ByKey(edge.partition, edge)
+        case other:
+            raise InternalError(f"no router is known for {other!r}")
+
+
+def deal(
+    batch: Batch, chosen: Sequence[int], targets: int, keys: list[Any] | None = None
+) -> list[tuple[int, Batch]]:
+    """One batch for each receiver that is chosen by a record."""
+    shares: list[list[int]] = [[] for _ in range(targets)]
+    for place, target in enumerate(chosen):
+        shares[target].append(place)
+    values, times = batch.values, batch.timestamps
+    return [
+        (
+            target,
+            Batch(
+                [values[place] for place in places],
+                [times[place] for place in places] if times is not None else None,
+                [keys[place] for place in places] if keys is not None else None,
+            ),
+        )
+        for target, places in enumerate(shares)
+        if places
+    ]
+
+
+def _copied(batch: Batch) -> Batch:
+    """A batch of its own for a receiver that may change what it gets."""
+    return Batch([isolate(value) for value in batch.values], batch.timestamps)
+
+
+class _InTurn:
+    """Round-robin over a range of receivers."""
+
+    def __init__(self, targets: range, turn: int) -> None:
+        self._targets = targets
+        self._turn = turn
+
+    def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
+        count, times = len(self._targets), batch.timestamps
+        shares = []
+        for offset in range(min(count, len(batch))):
+            picked = slice(offset, None, count)
+            target = self._targets[(self._turn + offset) % count]
+            shares.append((target, Batch(batch.values[picked], times[picked] if times is not None else None)))
+        self._turn = (self._turn + len(batch)) % count
+        return shares
+
+
+class _ByKey:
+    """To the owner of the key's group."""
+
+    def __init__(self, partition: Hash, edge: JobEdge) -> None:
+        self._partition = partition
+        self._node = edge.node
+        self._targets = edge.target_parallelism
+        self._most = edge.target_max_parallelism
+
+    def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
+        selected = _each("key selector", self._partition.selector, batch.values, batch.values, self._node)
+        keys = canonical_batch(selected, self._partition.key_type)
+        if self._targets == 1:
+            return [(0, Batch(batch.values, batch.timestamps, keys))]
+        owners = [group * self._targets // self._most for group in key_groups(keys, self._most)]
+        return deal(batch, owners, self._targets, keys)
+
+
+class _AsTold:
+    """To whom the user's partitioner says."""
+
+    def __init__(self, partition: Custom, node: OperatorUid, targets: int) -> None:
+        self._partition = partition
+        self._node = node
+        self._targets = targets
+
+    def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
+        keys = _each("key selector", self._partition.selector, batch.values, batch.values, self._node)
+        partitioner, targets = self._partition.partitioner, self._targets
+        chosen = _each("partitioner", lambda key: partitioner(key, targets), keys, batch.values, self._node)
+        for target in chosen:
+            if type(target) is not int or not 0 <= target < self._targets:
+                raise ConfigError(
+                    f"the partitioner behind operator {self._node!r} answered {target!r}; "
+                    f"expected an index below {self._targets}"
+                )
+        return deal(batch, chosen, self._targets)
+
+
+def _each(
+    what: str, function: Callable[[Any], Any], given: list[Any], records: list[Any], node: OperatorUid
+) -> list[Any]:
+    rest = iter(given)
+    try:
+        return list(map(function, rest))
+    except Exception as error:
+        record = records[len(given) - len(list(rest)) - 1]
+        raise UserCodeError(
+            f"the {what} behind operator {node!r} failed on record {show(record)}: "
+            f"{type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,114 @@
+"""Words typed into a socket, counted in windows of the clock and printed: programs of their own, real servers."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import socket
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tidegate.connectors.socket import SocketTextSource
+from tidegate.runtime.graph.transformations import Transformation
+from tidegate.runtime.launch import Launch, instead_of_running
+
+EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "socket_word_count.py"
+LINES = b"to be\nor not\nto be\n"
+TUMBLING = """
+import sys
+from tidegate.common import Duration
+from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream.window import TumblingProcessingTimeWindows
+
+env = StreamExecutionEnvironment.get_execution_environment()
+lines = env.socket_text_stream("localhost", int(sys.argv[2]))
+words = lines.flat_map(lambda line: [(word, 1) for word in line.split()]).key_by(lambda pair: pair[0])
+windows = words.window(TumblingProcessingTimeWindows.of(Duration.of_seconds(5)))
+windows.reduce(lambda one, two: (one[0], one[1] + two[1])).print().set_parallelism(1)
+env.execute("socket word count")
+"""
+
+both = pytest.mark.parametrize("executor", ["inline", "embedded"])
+
+
+def counted(program: Path, executor: str, shape: str, expected: Counter[str]) -> Counter[str]:
+    """What a program prints for `LINES`; the connection stays open until the expected counts are there."""
+    found: Counter[str] = Counter()
+    environ = {
+        "XDG_STATE_HOME": str(program.parent),
+        "TIDEGATE_EXECUTION_TARGET": executor,
+        "TIDEGATE_PARALLELISM_DEFAULT": "2",
+    }
+    with socket.create_server(("localhost", 0)) as server:
+        command = [sys.executable, "-P", str(program), "--port", str(server.getsockname()[1])]
+        process = subprocess.Popen(
+            command, env={**os.environ, **environ}, cwd=program.parent, stdout=subprocess.PIPE, text=True
+        )
+        with process:
+            assert process.stdout is not None
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(LINES)
+                for line in process.stdout:
+                    match = re.fullmatch(shape, line.rstrip("\n"))
+                    assert match is not None, line
+                    found[match[1]] += int(match[2])
+                    if found.total() >= expected.total():
+                        break
+            assert process.stdout.read() == ""
+    assert process.returncode == 0
+    return found
+
+
+@both
+@pytest.mark.spec("000/EX-01")
+def test_words_are_counted_over_tumbling_windows_of_five_seconds(executor: str, tmp_path: Path) -> None:
+    program = tmp_path / "tumbling.py"
+    program.write_text(TUMBLING, encoding="utf-8")
+    expected = Counter({"to": 2, "be": 2, "or": 1, "not": 1})
+
+    assert counted(program, executor, r"\('(\w+)', (\d+)\)", expected) == expected
+
+
+@both
+@pytest.mark.spec("004/AX-001")
+def test_words_are_counted_twice_over_sliding_windows(executor: str, tmp_path: Path) -> None:
+    program = tmp_path / EXAMPLE.name
+    program.write_text(EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
+    expected = Counter({"to": 4, "be": 4, "or": 2, "not": 2})
+
+    assert counted(program, executor, r"WordWithCount\{word='(\w+)', count=(\d+)\}", expected) == expected
+
+
+@pytest.mark.spec("004/AX-001")
+def test_a_missing_port_is_reported_and_nothing_runs_before_execute(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launches: list[Launch] = []
+
+    class Executed(BaseException):
+        pass
+
+    def take(launch: Launch) -> NoReturn:
+        launches.append(launch)
+        raise Executed
+
+    monkeypatch.setattr("sys.argv", [str(EXAMPLE)])
+    # No server listens: a program that did anything before it is executed would fail.
+    with instead_of_running(take), pytest.raises(Executed):
+        runpy.run_path(str(EXAMPLE))
+
+    (launch,) = launches
+    step: Transformation = launch.steps[0]
+    while step.inputs:
+        step = step.inputs[0].transformation
+    assert isinstance(step.payload, SocketTextSource)
+    assert (step.payload.port, step.payload.delimiter) == (9000, "\n")
+    assert launch.job_name == "streaming word count"
+    assert capsys.readouterr().err == "no --port was given, using the default 9000\n"

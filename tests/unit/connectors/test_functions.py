@@ -1,0 +1,201 @@
+"""What a source or sink function is given and what a checkpoint keeps of it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import msgspec
+import pytest
+
+from tidegate.clock import ManualClock
+from tidegate.connectors.functions import (
+    FunctionSink,
+    FunctionSource,
+    ParallelSourceFunction,
+    SinkFunction,
+    SourceFunction,
+)
+from tidegate.connectors.functions.split import FunctionSplit, deal
+from tidegate.connectors.spi import Finished, ReaderContext
+from tidegate.elements import Batch, Idle, Watermark
+from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, SplitId, Subtask
+from tidegate.serde import codec_for
+from tidegate.twophase.spi import WriterContext
+
+CHECKPOINT = CheckpointId(1)
+CODEC = codec_for(None)
+
+
+class CounterSource(ParallelSourceFunction):
+    """The counter of the documents: one item of state, the next number."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+
+    def run(self, ctx: Any) -> None:
+        for _ in range(3):
+            with ctx.get_checkpoint_lock():
+                ctx.collect(self.offset)
+                self.offset += 1
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[int]:
+        return [self.offset]
+
+    def restore_state(self, state: list[int]) -> None:
+        for offset in state:
+            self.offset = offset
+
+
+class Flood(SourceFunction):
+    def run(self, ctx: Any) -> None:
+        number = 0
+        while True:
+            ctx.collect(number)
+            number += 1
+
+
+class Moods(SourceFunction):
+    def run(self, ctx: Any) -> None:
+        ctx.collect_with_timestamp("a", 5)
+        ctx.mark_as_temporarily_idle()
+        ctx.emit_watermark(7)
+
+
+class Buffering(SinkFunction):
+    """The buffering sink of the documents: writes whenever it holds as many as the threshold."""
+
+    def __init__(self, threshold: int) -> None:
+        self.threshold = threshold
+        self.held: list[Any] = []
+        self.flushed: list[list[Any]] = []
+
+    def invoke(self, value: Any, context: Any) -> None:
+        self.held.append(value)
+        if len(self.held) == self.threshold:
+            self.flushed.append(self.held)
+            self.held = []
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[Any]:
+        return list(self.held)
+
+    def restore_state(self, state: list[Any]) -> None:
+        self.held.extend(state)
+
+
+class Run:
+    """A reader and the moments at which it asks to be polled."""
+
+    def __init__(self, function: SourceFunction, split: FunctionSplit) -> None:
+        self.woken = threading.Semaphore(0)
+        context = ReaderContext(
+            OperatorUid("in"), Subtask("in", 0), 1, ManualClock(1_000), wake=lambda: self.woken.release()
+        )
+        self.reader = FunctionSource(function).open_reader(context)
+        self.reader.add_splits([split])
+        self.reader.no_more_splits()
+
+    def elements(self) -> list[Any]:
+        found: list[Any] = []
+        while not isinstance(element := self.reader.poll(100), Finished):
+            if isinstance(element, Batch | Watermark | Idle):
+                found.append(element)
+            else:
+                assert self.woken.acquire(timeout=10)
+        return found
+
+    def values(self) -> list[Any]:
+        return [value for batch in self.elements() for value in batch.values]
+
+
+def split(*items: Any, number: int = 0, **fields: Any) -> FunctionSplit:
+    encoded = tuple(CODEC.encode(item) for item in items)
+    return FunctionSplit(id=SplitId(str(number)), items=encoded, **fields)
+
+
+def test_a_list_of_one_item_is_where_the_counter_goes_on() -> None:
+    assert Run(CounterSource(), split(7)).values() == [7, 8, 9]
+
+
+def test_fewer_instances_get_the_items_of_several() -> None:
+    (both,) = deal([split(7, number=0), split(12, number=1)], 1)
+
+    assert Run(CounterSource(), both).values() == [12, 13, 14]
+
+
+def test_an_instance_without_items_starts_from_the_beginning() -> None:
+    one, two = deal([split(7)], 2)
+
+    assert sorted(Run(CounterSource(), one).values() + Run(CounterSource(), two).values()) == [
+        0,
+        1,
+        2,
+        7,
+        8,
+        9,
+    ]
+
+
+def test_a_run_that_has_returned_is_not_run_again() -> None:
+    run = Run(CounterSource(), split())
+    assert run.values() == [0, 1, 2]
+    (kept,) = run.reader.snapshot(CHECKPOINT)
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=FunctionSplit)
+
+    assert Run(CounterSource(), again).values() == []
+
+
+def test_what_was_emitted_and_not_taken_is_part_of_the_checkpoint() -> None:
+    run = Run(Flood(), split())
+    assert run.woken.acquire(timeout=10)
+    (kept,) = run.reader.snapshot(CHECKPOINT)
+    run.reader.close()
+
+    batch = Run(Flood(), kept).reader.poll(len(kept.emitted))
+
+    assert isinstance(batch, Batch)
+    assert batch.values == list(range(len(kept.emitted)))
+
+
+def test_idleness_ends_with_the_next_emission() -> None:
+    record, *marks = Run(Moods(), split()).elements()
+
+    assert (record.values, record.timestamps) == (["a"], [5])
+    assert marks == [Idle(True), Idle(False), Watermark(7)]
+
+
+def writer(function: SinkFunction, *restored: bytes) -> Any:
+    return FunctionSink(function).open_writer(
+        WriterContext(
+            PipelineId("p"),
+            OperatorUid("out"),
+            Subtask("out", 0),
+            1,
+            LineageId("l"),
+            Branch(0),
+            "a",
+            restored,
+            ManualClock(1_000),
+        )
+    )
+
+
+def test_a_buffering_sink_goes_on_with_what_it_held() -> None:
+    before = writer(Buffering(2))
+    before.write(Batch(["a", "b", "c"]))
+    state = before.snapshot(CHECKPOINT)
+
+    after = writer(Buffering(2), state)
+    after.write(Batch(["d"]))
+
+    assert before._function.flushed == [["a", "b"]]
+    assert after._function.flushed == [["c", "d"]]
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (1, 3), (3, 2)])
+def test_dealing_keeps_every_item_once(before: int, after: int) -> None:
+    splits = deal([split(number, number + 10, number=number) for number in range(before)], after)
+
+    items = [item for each in splits for item in each.items]
+    assert len(splits) == after
+    assert sorted(CODEC.decode(item) for item in items) == sorted([*range(before), *range(10, 10 + before)])

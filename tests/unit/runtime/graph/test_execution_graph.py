@@ -1,0 +1,120 @@
+"""From chains to parallel subtasks, the data between them and their attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tidegate.ids import Subtask
+from tidegate.runtime.graph.execution_graph import ExecutionEdge, ExecutionGraph
+from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
+from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph
+from tidegate.runtime.graph.transformations import Hash, Partition, Rebalance, Rescale, Transformation
+from tidegate.runtime.schedule.slots import allocate
+
+Step = Callable[..., Transformation]
+
+
+def word_count(step: Step, parallelism: int) -> StreamGraph:
+    words = step("map", step("source", name="words"), name="pair")
+    total = step("reduce", words, name="sum", partition=Hash(abs))
+    return build_stream_graph([step("sink", total, name="print")], parallelism=parallelism)
+
+
+def exchange(step: Step, partition: Partition, sources: int, targets: int) -> JobGraph:
+    after = step("map", step("source", parallelism=sources), partition=partition, parallelism=targets)
+    return build_job_graph(build_stream_graph([step("sink", after, parallelism=targets)], parallelism=1))
+
+
+@pytest.mark.spec("003/EX-04")
+def test_word_count_at_two_has_four_steps_two_vertices_and_four_subtasks(step: Step) -> None:
+    steps = word_count(step, 2)
+    job = build_job_graph(steps)
+    execution = ExecutionGraph(job)
+
+    assert [node.name for node in steps.nodes.values()] == ["words", "pair", "sum", "print"]
+    assert [vertex.name for vertex in job.vertices.values()] == [
+        "Source: words -> pair",
+        "sum -> Sink: print",
+    ]
+    assert [len(each.vertices) for each in execution.job_vertices.values()] == [2, 2]
+    assert len(execution.vertices) == 4
+
+
+@pytest.mark.spec("004/AX-038")
+def test_every_graph_is_made_of_the_one_before_it(step: Step) -> None:
+    steps = word_count(step, 5)
+    job = build_job_graph(steps)
+    execution = ExecutionGraph(job)
+
+    assert (len(steps.nodes), len(steps.edges), len(job.vertices)) == (4, 3, 2)
+    for vertex, expanded in zip(job.vertices.values(), execution.job_vertices.values(), strict=True):
+        assert expanded.job_vertex is vertex
+        assert [each.subtask for each in expanded.vertices] == [Subtask(vertex.id, i) for i in range(5)]
+        assert [result.data_set for result in expanded.results] == list(vertex.data_sets)
+        assert all(len(result.partitions) == 5 for result in expanded.results)
+
+
+def test_every_execution_edge_joins_one_partition_and_one_subtask(step: Step) -> None:
+    execution = ExecutionGraph(exchange(step, Rebalance(), 2, 3))
+    source, target = execution.job_vertices.values()
+
+    (result,) = source.results
+    assert result.data_set.producer == "source-1"
+    assert result.data_set.id == "source-1->map-1"
+    assert [partition.producer.index for partition in result.partitions] == [0, 1]
+    consumed = [edge for partition in result.partitions for edge in partition.consumers]
+    assert sorted(consumed, key=str) == sorted(
+        (edge for vertex in target.vertices for edge in vertex.inputs), key=str
+    )
+    assert target.vertices[2].inputs == tuple(
+        ExecutionEdge("source-1->map-1", Subtask("source-1", index), Subtask("map-1", 2)) for index in (0, 1)
+    )
+    assert [vertex.partitions for vertex in source.vertices] == [(each,) for each in result.partitions]
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "reached"),
+    [
+        (2, 4, [[0, 1], [2, 3]]),
+        (4, 2, [[0], [0], [1], [1]]),
+        (2, 6, [[0, 1, 2], [3, 4, 5]]),
+        (2, 3, [[0], [1, 2]]),
+    ],
+)
+def test_rescale_connects_neighbours_only(
+    step: Step, sources: int, targets: int, reached: list[list[int]]
+) -> None:
+    job = exchange(step, Rescale(), sources, targets)
+    (edge,) = job.vertices["source-1"].outputs
+    first = ExecutionGraph(job).job_vertices["source-1"]
+
+    assert edge.distribution == "pointwise"
+    assert [
+        [edge.target.index for edge in each.partitions[0].consumers] for each in first.vertices
+    ] == reached
+    assert all(index in edge.reached_from(s) for index in range(targets) for s in edge.reaching(index))
+
+
+def test_what_is_dealt_to_all_is_connected_to_all(step: Step) -> None:
+    (edge,) = exchange(step, Hash(abs), 2, 2).vertices["source-1"].outputs
+
+    assert edge.distribution == "all-to-all"
+    assert edge.reaching(1) == [0, 1]
+
+
+def test_each_attempt_of_a_subtask_has_an_id_of_its_own(step: Step) -> None:
+    job = build_job_graph(word_count(step, 2))
+    execution, slots = ExecutionGraph(job), allocate(job, 1, 2)
+
+    first, second = execution.attempt(slots), execution.attempt(slots)
+
+    ids = [each.id for each in (*first, *second)]
+    assert len(set(ids)) == 8
+    assert [each.attempt for each in ids] == [1] * 4 + [2] * 4
+    assert len({each.label for each in ids}) == 2
+    assert [each.executions for each in execution.vertices] == [
+        list(pair) for pair in zip(first, second, strict=True)
+    ]
+    assert ExecutionGraph(job).id != execution.id

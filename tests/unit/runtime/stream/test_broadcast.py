@@ -1,0 +1,321 @@
+"""Broadcast state: every subtask gets every broadcast record, the other side only reads, a restore gives each its map."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from tidegate.datastream import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    OutputTag,
+    ReducingStateDescriptor,
+    SourceFunction,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+    state,
+)
+from tidegate.errors import ConfigError, TidegateError
+from tidegate.testing.harness import Harness
+from tidegate.types import Types
+
+Item: TypeAlias = tuple[str, str, str]
+"""Colour, shape, name."""
+Rule: TypeAlias = tuple[str, str, str]
+"""Name, first shape, second shape."""
+
+RULES = MapStateDescriptor("RulesBroadcastState", Types.STRING(), Types.of(tuple[str, str, str]))
+
+
+class Match(KeyedBroadcastProcessFunction):
+    """The example as printed: what matched stays, so the next second shape matches it again."""
+
+    items = state.Map(str, list[tuple[str, str, str]])
+
+    def process_broadcast_element(self, value: Rule, ctx: Any) -> None:
+        ctx.get_broadcast_state(RULES).put(value[0], value)
+
+    def process_element(self, value: Item, ctx: Any) -> Iterator[str]:
+        _, shape, name = value
+        for rule, first, second in ctx.get_broadcast_state(RULES).values():
+            stored = self.items.get(rule) or []
+            if shape == second and stored:
+                for item in stored:
+                    yield f"MATCH: {item[2]} - {name}"
+            if shape == first:
+                stored.append(value)
+            if stored:
+                self.items.put(rule, stored)
+            else:
+                self.items.remove(rule)
+
+
+class Marked(Match):
+    """Tells the source of the items that a subtask knows the rule."""
+
+    def __init__(self, marks: Path) -> None:
+        self.marks = marks
+
+    def open(self, runtime_context: Any) -> None:
+        self.mark = self.marks / str(runtime_context.get_index_of_this_subtask())
+
+    def process_broadcast_element(self, value: Rule, ctx: Any) -> None:
+        super().process_broadcast_element(value, ctx)
+        self.mark.touch()
+
+
+RULE = ("r1", "square", "triangle")
+ITEMS = [
+    ("red", "square", "s1"),
+    ("red", "triangle", "t1"),
+    ("blue", "triangle", "t9"),
+    ("red", "triangle", "t2"),
+]
+
+
+def colour(item: Item) -> str:
+    return item[0]
+
+
+def matched(items: Any, rules: Any) -> Any:
+    return items.key_by(colour).connect(rules.broadcast(RULES)).process(Match())
+
+
+class AfterTheRule(SourceFunction):
+    """The items, once every subtask has marked that it knows the rule."""
+
+    def __init__(self, marks: Path, subtasks: int) -> None:
+        self.marks = marks
+        self.subtasks = subtasks
+        self.running = True
+
+    def open(self, runtime_context: Any) -> None:
+        self.pause = threading.Event()
+
+    def run(self, ctx: Any) -> None:
+        while self.running and len(list(self.marks.iterdir())) < self.subtasks:
+            self.pause.wait(0.005)
+        for item in ITEMS if self.running else ():
+            ctx.collect(item)
+
+    def cancel(self) -> None:
+        self.running = False
+
+
+@pytest.mark.spec("002/AX-43")
+@pytest.mark.parametrize(("target", "parallelism"), [("inline", 2), ("embedded", 2)])
+def test_shapes_of_one_colour_match_by_a_rule(tmp_path: Path, target: str, parallelism: int) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": target, "pipeline.progress": "off", "parallelism.default": parallelism}
+    )
+    rules = env.from_collection([RULE]).broadcast(RULES)
+    items = env.add_source(AfterTheRule(tmp_path, parallelism)).set_parallelism(1)
+
+    found = items.key_by(colour).connect(rules).process(Marked(tmp_path)).execute_and_collect()
+
+    assert sorted(found) == ["MATCH: s1 - t1", "MATCH: s1 - t2"]
+
+
+@pytest.mark.spec("002/AX-43")
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_an_item_before_the_rule_is_not_stored(parallelism: int) -> None:
+    with Harness(matched, parallelism=parallelism) as harness:
+        harness.push(("red", "square", "s0"))
+        harness.push(RULE, input=1)
+        harness.push(ITEMS[1])
+        assert harness.take() == []
+        for item in ITEMS:
+            harness.push(item)
+        assert harness.take() == ["MATCH: s1 - t1", "MATCH: s1 - t2"]
+
+
+@pytest.mark.parametrize("backend", ["heap", "filesystem", "rocksdb"])
+@pytest.mark.parametrize("parallelism", [1, 2, 5])
+def test_each_subtask_has_the_whole_map_after_a_restore(parallelism: int, backend: str) -> None:
+    with Harness(matched, parallelism=2, backend=backend) as before:
+        before.push(RULE, input=1)
+        for item in ITEMS[:2]:
+            before.push(item)
+        taken = before.snapshot()
+        before.push(("r2", "triangle", "triangle"), input=1)
+    with Harness(matched, parallelism=parallelism, backend=backend, restored=taken) as after:
+        after.push(ITEMS[3])
+        for number in range(8):
+            after.push((f"c{number}", "square", "s"))
+            after.push((f"c{number}", "triangle", "t"))
+        assert after.take() == ["MATCH: s1 - t2"] + ["MATCH: s - t"] * 8
+
+
+class Count(KeyedBroadcastProcessFunction):
+    """Counts records per key; a broadcast word tells all counts, or forgets them."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_reducing_state(COUNT)
+
+    def process_element(self, value: str, ctx: Any) -> None:
+        self.count.add(1)
+        ctx.timer_service().register_event_time_timer(100)
+
+    def process_broadcast_element(self, value: str, ctx: Any) -> list[Any]:
+        told: list[Any] = []
+
+        def tell(key: str, count: Any) -> None:
+            told.append((key, count.get()))
+            if value == "forget":
+                count.clear()
+
+        ctx.apply_to_keyed_state(COUNT, tell)
+        return told
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield ctx.get_current_key(), self.count.get(), list(ctx.get_broadcast_state(RULES).keys())
+
+
+COUNT = ReducingStateDescriptor("count", lambda one, other: one + other, Types.LONG())
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_a_function_is_applied_to_the_state_of_every_key(parallelism: int) -> None:
+    def build(words: Any, orders: Any) -> Any:
+        return words.key_by(str).connect(orders.broadcast(RULES)).process(Count())
+
+    words = [f"w{number}" for number in range(10)]
+    with Harness(build, parallelism=parallelism) as harness:
+        for word in [*words, "w3"]:
+            harness.push(word)
+        harness.push("tell", input=1)
+        assert sorted(harness.take()) == sorted((word, 2 if word == "w3" else 1) for word in words)
+        harness.snapshot()
+        harness.push("forget", input=1)
+        assert len(harness.take()) == 10
+        harness.push("w5")
+        harness.push("tell", input=1)
+        assert harness.take() == [("w5", 1)]
+        harness.watermark(100)
+        assert sorted(harness.take())[5] == ("w5", 1, [])
+
+
+def test_a_function_is_applied_to_more_keys_than_are_cached() -> None:
+    def build(words: Any, orders: Any) -> Any:
+        return words.key_by(str).connect(orders.broadcast(RULES)).process(Count())
+
+    with Harness(build, backend="rocksdb") as harness:
+        for number in range(2_500):
+            harness.push(f"w{number}")
+        harness.push("tell", input=1)
+        assert len(set(harness.take())) == 2_500
+
+
+class Price(BroadcastProcessFunction):
+    LATE = OutputTag("unknown")
+
+    def process_element(self, value: str, ctx: Any) -> Iterator[Any]:
+        prices = ctx.get_broadcast_state(PRICES)
+        if value in prices:
+            prices.get(value).append("changed by a reader")
+            yield value, prices[value]
+        else:
+            yield self.LATE, value
+
+    def process_broadcast_element(self, value: tuple[str, list[int] | None], ctx: Any) -> None:
+        prices = ctx.get_broadcast_state(PRICES)
+        if value[1] is None:
+            del prices[value[0]]
+        else:
+            prices.put_all({value[0]: value[1]})
+
+
+PRICES = MapStateDescriptor("prices")
+
+
+def test_the_side_with_the_records_only_reads() -> None:
+    def build(orders: Any, prices: Any) -> Any:
+        return orders.connect(prices.broadcast(PRICES, RULES)).process(Price())
+
+    with Harness(build, side_outputs=[Price.LATE]) as harness:
+        harness.push(("tea", [3]), input=1)
+        harness.push("tea")
+        harness.push("tea")
+        assert harness.take() == [("tea", [3]), ("tea", [3])]
+        harness.push(("tea", None), input=1)
+        harness.push("tea")
+        assert (harness.take(), harness.take(Price.LATE)) == ([], ["tea"])
+
+
+class Misuse(KeyedBroadcastProcessFunction):
+    def __init__(self, misuse: str) -> None:
+        self.misuse = misuse
+
+    def open(self, runtime_context: Any) -> None:
+        self.last = runtime_context.get_state(ValueStateDescriptor("last"))
+
+    def process_element(self, value: str, ctx: Any) -> None:
+        rules = ctx.get_broadcast_state(MapStateDescriptor("other") if self.misuse == "name" else RULES)
+        if self.misuse == "write":
+            rules.put("a", "b")
+
+    def process_broadcast_element(self, value: str, ctx: Any) -> None:
+        self.last.update(value)
+
+
+@pytest.mark.parametrize(
+    ("misuse", "message"),
+    [
+        ("name", "broadcast state 'other' is not one of this step; .*; pass it to broadcast"),
+        ("write", "'ReadOnlyBroadcastState' object has no attribute 'put'"),
+        ("key", "keyed state is used where no key is bound"),
+    ],
+)
+def test_misuse_is_refused(misuse: str, message: str) -> None:
+    def build(words: Any, orders: Any) -> Any:
+        return words.key_by(str).connect(orders.broadcast(RULES)).process(Misuse(misuse))
+
+    def use(harness: Harness) -> None:
+        harness.push("word")
+        harness.push("order", input=1)
+
+    with Harness(build) as harness, pytest.raises(TidegateError, match=message):
+        use(harness)
+
+
+def test_programs_that_cannot_work_are_refused() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
+    stream = env.from_collection(["a"])
+    with pytest.raises(ConfigError, match=r"broadcast takes MapStateDescriptors.*; got ListStateDescriptor"):
+        stream.broadcast(ListStateDescriptor("x"))  # type: ignore[call-overload] # that is the point
+    with pytest.raises(ConfigError, match="broadcast states need names of their own; got prices, prices"):
+        stream.broadcast(PRICES, PRICES)
+    connected = stream.key_by(str).connect(stream.broadcast(PRICES))
+    with pytest.raises(ConfigError, match="process takes a KeyedBroadcastProcessFunction; got Price"):
+        connected.process(Price())
+    with pytest.raises(ConfigError, match="process takes a BroadcastProcessFunction; got Count"):
+        stream.connect(stream.broadcast(PRICES)).process(Count())
+
+
+def test_a_model_is_used_by_every_subtask_and_an_update_changes_later_results() -> None:
+    class Infer(BroadcastProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.subtask = runtime_context.get_index_of_this_subtask()
+
+        def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+            yield self.subtask, value * ctx.get_broadcast_state(PRICES).get("model")
+
+        def process_broadcast_element(self, value: int, ctx: Any) -> None:
+            ctx.get_broadcast_state(PRICES).put("model", value)
+
+    with Harness(
+        lambda data, models: data.connect(models.broadcast(PRICES)).process(Infer()), parallelism=3
+    ) as harness:
+        for model in (10, 100):
+            harness.push(model, input=1)
+            for value in (1, 2, 3):
+                harness.push(value)
+            results = harness.take()
+            assert {subtask for subtask, _ in results} == {0, 1, 2}
+            assert sorted(result for _, result in results) == [model, 2 * model, 3 * model]

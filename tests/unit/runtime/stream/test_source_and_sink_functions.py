@@ -1,0 +1,175 @@
+"""Sources with a loop of their own and sinks called with each record; in one process and in several."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate.connectors.functions import ParallelSourceFunction, SinkFunction, SourceFunction
+from tidegate.connectors.print import PrintSink
+from tidegate.datastream import ProcessFunction, StreamExecutionEnvironment
+from tidegate.errors import ConfigError, JobFailedError
+
+TARGETS = ["inline", "embedded"]
+
+
+def environment(target: str, **settings: Any) -> StreamExecutionEnvironment:
+    defaults = {
+        "pipeline.progress": "off",
+        "parallelism.default": 2,
+        "restart-strategy.fixed-delay.attempts": 0,
+    }
+    return StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": target, **defaults, **settings}
+    )
+
+
+@pytest.fixture(params=TARGETS)
+def env(request: pytest.FixtureRequest) -> StreamExecutionEnvironment:
+    return environment(request.param)
+
+
+class Letters(SourceFunction):
+    def run(self, ctx: Any) -> None:
+        for letter in "abc":
+            ctx.collect(letter)
+
+
+class Numbered(ParallelSourceFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.index = runtime_context.get_index_of_this_subtask()
+        self.of = runtime_context.get_number_of_parallel_subtasks()
+
+    def run(self, ctx: Any) -> None:
+        for number in range(self.index, 5_000, self.of):
+            ctx.collect(number)
+
+
+class Timed(SourceFunction):
+    def run(self, ctx: Any) -> None:
+        ctx.collect_with_timestamp("first", 10)
+        ctx.emit_watermark(10)
+        ctx.mark_as_temporarily_idle()
+        ctx.collect_with_timestamp("second", 11)
+        ctx.collect("untimed")
+
+
+class Seen(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value, ctx.timestamp(), ctx.timer_service().current_watermark()
+
+
+class Broken(SourceFunction):
+    def run(self, ctx: Any) -> None:
+        ctx.collect(1)
+        raise OSError("no such device")
+
+
+class Endless(SourceFunction):
+    """Ends only because it is told to, and waits in `run` for that."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.told = threading.Event()
+
+    def run(self, ctx: Any) -> None:
+        ctx.collect(1)
+        self.told.wait()
+
+    def cancel(self) -> None:
+        self.told.set()
+
+
+class Appending(SinkFunction):
+    """Writes to a file of its own at each checkpoint."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def open(self, runtime_context: Any) -> None:
+        self.path = Path(self.directory) / str(runtime_context.get_index_of_this_subtask())
+        self.held: list[Any] = []
+
+    def invoke(self, value: Any, context: Any) -> None:
+        self.held.append([value, context.timestamp()])
+
+    def flush(self) -> None:
+        with self.path.open("a") as file:
+            file.writelines(json.dumps(each) + "\n" for each in self.held)
+        self.held = []
+
+
+class Refusing(SinkFunction):
+    def invoke(self, value: Any, context: Any) -> None:
+        raise OSError("disk full")
+
+
+def test_what_a_function_emits_is_read_once(env: StreamExecutionEnvironment) -> None:
+    env.set_parallelism(1)
+
+    assert list(env.add_source(Letters()).map(str.upper).execute_and_collect()) == ["A", "B", "C"]
+
+
+def test_a_parallel_function_runs_in_every_subtask(env: StreamExecutionEnvironment) -> None:
+    assert sorted(env.add_source(Numbered()).execute_and_collect()) == list(range(5_000))
+
+
+def test_records_carry_the_times_and_watermarks_the_function_gave(env: StreamExecutionEnvironment) -> None:
+    seen = list(env.set_parallelism(1).add_source(Timed()).process(Seen()).execute_and_collect())
+
+    assert [(value, timestamp) for value, timestamp, _ in seen] == [
+        ("first", 10),
+        ("second", 11),
+        ("untimed", None),
+    ]
+    assert [watermark for _, _, watermark in seen[1:]] == [10, 10]
+
+
+def test_an_error_in_run_fails_the_job_and_names_the_function(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(
+        JobFailedError,
+        match=r"source function Broken \(uid 'Custom Source-1'.*failed in run: OSError: no such device",
+    ):
+        list(env.add_source(Broken()).execute_and_collect())
+
+
+def test_a_waiting_function_is_cancelled_when_the_job_fails(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(JobFailedError, match="ZeroDivisionError"):
+        list(env.add_source(Endless()).map(lambda value: value // 0).execute_and_collect())
+
+
+def test_a_sink_function_gets_every_record_with_its_time(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    env.add_source(Timed()).add_sink(Appending(str(tmp_path)))
+
+    env.execute()
+
+    lines = [json.loads(line) for path in tmp_path.glob("[0-9]") for line in path.read_text().splitlines()]
+    assert Counter(map(tuple, lines)) == Counter([("first", 10), ("second", 11), ("untimed", None)])
+
+
+def test_an_error_in_invoke_fails_the_job_and_names_the_record(env: StreamExecutionEnvironment) -> None:
+    env.from_collection(["x"]).add_sink(Refusing())
+
+    with pytest.raises(
+        JobFailedError, match=r"sink function Refusing .* failed in invoke on record 'x': OSError: disk full"
+    ):
+        env.execute()
+
+
+def test_anything_else_is_refused_with_the_method_to_use() -> None:
+    env = environment("inline")
+
+    with pytest.raises(
+        ConfigError, match="add_source takes a SourceFunction; got int; use from_source for a Source"
+    ):
+        env.add_source(3)
+    with pytest.raises(
+        ConfigError, match="add_sink takes a SinkFunction; got PrintSink; use sink_to for a Sink"
+    ):
+        env.from_collection([1]).add_sink(PrintSink())

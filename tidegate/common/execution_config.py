@@ -1,0 +1,5 @@
+"""Settings of a program, under PyFlink's module name."""
+
+from tidegate.runtime.stream.execution_config import ExecutionConfig as ExecutionConfig
+
+__all__ = ["ExecutionConfig"]

@@ -1,0 +1,5 @@
+"""A running job, under PyFlink's module name."""
+
+from tidegate.runtime.client import JobClient as JobClient
+
+__all__ = ["JobClient"]

@@ -1,0 +1,5 @@
+"""How a job ended, under PyFlink's module name."""
+
+from tidegate.runtime.result import JobResult as JobExecutionResult
+
+__all__ = ["JobExecutionResult"]

@@ -1,0 +1,5 @@
+"""What a job is doing, under PyFlink's module name."""
+
+from tidegate.runtime.client import JobStatus as JobStatus
+
+__all__ = ["JobStatus"]

@@ -1,0 +1,3 @@
+"""Requests to external systems, under PyFlink's module name."""
+
+from tidegate.runtime.stream.async_data_stream import AsyncDataStream as AsyncDataStream

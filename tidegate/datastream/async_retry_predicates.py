@@ -1,0 +1,6 @@
+"""When to ask again, under PyFlink's module name."""
+
+from tidegate.runtime.stream.async_data_stream import (
+    empty_result_predicate as empty_result_predicate,
+    has_exception_predicate as has_exception_predicate,
+)

@@ -1,0 +1,9 @@
+"""How often and how soon to ask again, under PyFlink's module name."""
+
+from tidegate.runtime.stream.async_data_stream import (
+    NO_RETRY_STRATEGY as NO_RETRY_STRATEGY,
+    ExponentialBackoffDelayRetryStrategy as ExponentialBackoffDelayRetryStrategy,
+    FixedDelayRetryStrategy as FixedDelayRetryStrategy,
+    NoRetryStrategy as NoRetryStrategy,
+    RetryPredicate as RetryPredicate,
+)

@@ -1,0 +1,5 @@
+"""How a program runs, under PyFlink's module name."""
+
+from tidegate.runtime.stream.execution_config import RuntimeExecutionMode as RuntimeExecutionMode
+
+__all__ = ["RuntimeExecutionMode"]

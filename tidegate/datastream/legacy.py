@@ -1,0 +1,15 @@
+"""Deprecated timestamp assigners, under the names that Flink gave them."""
+
+from tidegate.runtime.stream.legacy import (
+    AscendingTimestampExtractor as AscendingTimestampExtractor,
+    AssignerWithPeriodicWatermarks as AssignerWithPeriodicWatermarks,
+    AssignerWithPunctuatedWatermarks as AssignerWithPunctuatedWatermarks,
+    BoundedOutOfOrdernessTimestampExtractor as BoundedOutOfOrdernessTimestampExtractor,
+)
+
+__all__ = [
+    "AscendingTimestampExtractor",
+    "AssignerWithPeriodicWatermarks",
+    "AssignerWithPunctuatedWatermarks",
+    "BoundedOutOfOrdernessTimestampExtractor",
+]

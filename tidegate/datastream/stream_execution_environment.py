@@ -1,0 +1,5 @@
+"""Where a program starts, under PyFlink's module name."""
+
+from tidegate.runtime.stream.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
+
+__all__ = ["StreamExecutionEnvironment"]

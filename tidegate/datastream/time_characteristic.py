@@ -1,0 +1,5 @@
+"""What time means to a program, under PyFlink's module name."""
+
+from tidegate.runtime.stream.time_characteristic import TimeCharacteristic as TimeCharacteristic
+
+__all__ = ["TimeCharacteristic"]

@@ -1,0 +1,10 @@
+"""What functions measure, under the names PyFlink gives it in `pyflink.metrics`."""
+
+from tidegate.runtime.metrics import (
+    Counter as Counter,
+    Distribution as Distribution,
+    Meter as Meter,
+    MetricGroup as MetricGroup,
+)
+
+__all__ = ["Counter", "Distribution", "Meter", "MetricGroup"]

@@ -1,0 +1,199 @@
+"""Keyed state under checkpoints, crashes and rescaling: what the Hypothesis models of its kinds have in common.
+
+The machine plays subtasks and coordinator at once. Checkpoints are decided or declined, files of declined ones are
+deleted, and a crash restores the newest decided one at another parallelism. A model adds the user functions.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from tidegate.backends.keyed.snapshot import PendingSnapshot
+from tidegate.backends.keyed.store import KeyedStore
+from tidegate.backends.spi import Backend, BackendContext, KeyedHandle, StoredChunk
+from tidegate.backends.storage.files import StorageFiles
+from tidegate.backends.storage.memory import MemoryStorage
+from tidegate.ids import CheckpointId
+from tidegate.keys import key_bytes, key_group, owner, ranges
+
+__all__ = ["ALL_KEYS", "KEYS", "NAMESPACES", "SPACES", "KeyedMachine"]
+
+MAX_PARALLELISM = 4
+ALL_KEYS = ("a", "b\0", 7, ("t", 1))
+KEYS = st.sampled_from(ALL_KEYS)
+NAMESPACES = (b"\0", b"w")
+SPACES = st.tuples(KEYS, st.sampled_from(NAMESPACES))
+
+
+@dataclass
+class Checkpoint:
+    """A checkpoint that is neither decided nor declined, and what it should hold."""
+
+    number: CheckpointId
+    pending: Sequence[PendingSnapshot]
+    relies_on: Sequence[KeyedHandle]
+    content: Any
+
+
+class KeyedMachine(RuleBasedStateMachine):
+    """`KeyedStore` over `backend` beside the `content` it should have; directories are made below `root`."""
+
+    def __init__(self, backend: Backend, root: Path, content: Any) -> None:
+        super().__init__()
+        self.backend = backend
+        self.root = root
+        self.storage = MemoryStorage()
+        self.files = StorageFiles(self.storage.blobs, "model", inline_threshold=0)
+        self.model = content
+        self.open_checkpoints: list[Checkpoint] = []
+        self.numbers = 0
+        self.decided: CheckpointId | None = None
+        self.handles: list[KeyedHandle] = []
+        self.decided_content = copy.deepcopy(content)
+        self.stores: list[KeyedStore] = []
+        self.read_lists: list[list[int]] = []
+        self.start(2)
+
+    def start(self, parallelism: int) -> None:
+        """Open all subtasks from the newest decided checkpoint."""
+        self.stores = [
+            KeyedStore(
+                self.backend,
+                part,
+                MAX_PARALLELISM,
+                self.handles,
+                BackendContext(Path(mkdtemp(dir=self.root)), self.files, {}),
+                cache_entries=1,
+            )
+            for part in ranges(parallelism, MAX_PARALLELISM)
+        ]
+
+    def bound(self, key: Any) -> KeyedStore:
+        """The store of a key, bound to it."""
+        group = key_group(key_bytes(key), MAX_PARALLELISM)
+        store = self.stores[owner(group, len(self.stores), MAX_PARALLELISM)]
+        store.bind(key)
+        assert store.current_key == key
+        return store
+
+    def inside(self, space: tuple[Any, bytes]) -> KeyedStore:
+        """The store of a key, bound to it and to a namespace of it."""
+        store = self.bound(space[0])
+        store.bind_in(*space)
+        return store
+
+    @rule()
+    def evict(self) -> None:
+        """End a batch: the cache shrinks."""
+        for store in self.stores:
+            store.end_batch()
+
+    @rule(keys=st.lists(KEYS, max_size=4))
+    def prefetch(self, keys: list[Any]) -> None:
+        """Read the rows of a batch at once."""
+        for number, store in enumerate(self.stores):
+            groups = [key_group(key_bytes(key), MAX_PARALLELISM) for key in keys]
+            owners = [owner(group, len(self.stores), MAX_PARALLELISM) for group in groups]
+            store.prefetch(key for key, mine in zip(keys, owners, strict=True) if mine == number)
+
+    @precondition(lambda self: len(self.open_checkpoints) < 2)
+    @rule(rely=st.booleans())
+    def checkpoint(self, rely: bool) -> None:
+        """Reach a barrier; without `rely` the checkpoint must stand alone.
+
+        What was read before is changed right after, which does not count any more.
+        """
+        self.numbers += 1
+        number = CheckpointId(self.numbers)
+        confirmed = self.decided if rely else None
+        pending = [store.snapshot(number, confirmed) for store in self.stores]
+        for items in self.read_lists:
+            items.append(98)
+        self.read_lists.clear()
+        content = copy.deepcopy(self.model)
+        self.open_checkpoints.append(Checkpoint(number, pending, self.handles, content))
+
+    @precondition(lambda self: self.open_checkpoints)
+    @rule()
+    def decide(self) -> None:
+        """The oldest open checkpoint is written and decided; what only the one before needed is deleted."""
+        checkpoint = self.open_checkpoints.pop(0)
+        self.handles = [pending.finish() for pending in checkpoint.pending]
+        self.decided, self.decided_content = checkpoint.number, checkpoint.content
+        self.delete_unreferenced()
+
+    @precondition(lambda self: self.open_checkpoints)
+    @rule(finish=st.booleans())
+    def decline(self, finish: bool) -> None:
+        """The oldest open checkpoint is given up, before or after its files were written."""
+        for pending in self.open_checkpoints.pop(0).pending:
+            if finish:
+                pending.finish()
+            else:
+                pending.discard()
+        self.delete_unreferenced()
+
+    @rule(rely=st.booleans())
+    def save(self, rely: bool) -> None:
+        """Take a checkpoint and decide everything that is open."""
+        self.checkpoint(rely)
+        while self.open_checkpoints:
+            self.decide()
+
+    @rule(rely=st.booleans())
+    def fail(self, rely: bool) -> None:
+        """Take a checkpoint whose files are written and deleted again, because others declined it."""
+        while self.open_checkpoints:
+            self.decide()
+        self.checkpoint(rely)
+        self.decline(finish=True)
+
+    @rule(parallelism=st.integers(1, 3))
+    def rescale(self, parallelism: int) -> None:
+        """Save, then go on at another parallelism."""
+        self.save(rely=True)
+        self.crash_and_restore(parallelism)
+
+    @rule(parallelism=st.integers(1, 3))
+    def crash_and_restore(self, parallelism: int) -> None:
+        """Everything since the decided checkpoint is lost; go on from it, at another parallelism."""
+        self.close_all()
+        self.model = copy.deepcopy(self.decided_content)
+        self.delete_unreferenced()
+        self.start(parallelism)
+
+    def teardown(self) -> None:
+        """Nothing is lost and nothing comes back, at any parallelism."""
+        try:
+            for parallelism in (3, 1):
+                self.rescale(parallelism)
+                self.compare()
+        finally:
+            self.close_all()
+
+    def compare(self) -> None:
+        """Hold all that is stored against the content; each model says how."""
+
+    def delete_unreferenced(self) -> None:
+        """What the coordinator's registry does with files that no decided or open checkpoint counts on."""
+        handles = [*self.handles, *(handle for open_ in self.open_checkpoints for handle in open_.relies_on)]
+        chunks = [chunk for handle in handles for chunk in handle.chunks]
+        kept = {chunk.name for chunk in chunks if isinstance(chunk, StoredChunk)}
+        self.storage.blobs.delete([name for name in self.storage.blobs.list("") if name not in kept])
+
+    def close_all(self) -> None:
+        """Crash all subtasks."""
+        for checkpoint in self.open_checkpoints:
+            for pending in checkpoint.pending:
+                pending.discard()
+        self.open_checkpoints.clear()
+        for store in self.stores:
+            store.close()
