@@ -45,6 +45,14 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(HYPOTHESIS_PROFILES[config.getoption("--profile")])
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test whose parameter names the embedded executor starts worker processes, a second or more each time."""
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is not None and "embedded" in callspec.id:
+            item.add_marker(pytest.mark.processes)
+
+
 @pytest.fixture(scope="session")
 def profile(pytestconfig: pytest.Config) -> Profile:
     """How long a test that searches may search."""

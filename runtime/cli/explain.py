@@ -69,7 +69,9 @@ def _launch(arguments: argparse.Namespace) -> Launch:
             run_command.run(arguments)
     except _Taken as taken:
         return taken.launch
-    raise ConfigError(f"{arguments.program[0]} ended without executing a program; expected a call of env.execute()")
+    raise ConfigError(
+        f"{arguments.program[0]} ended without executing a program; expected a call of env.execute()"
+    )
 
 
 def _take(launch: Launch) -> NoReturn:

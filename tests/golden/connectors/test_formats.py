@@ -22,7 +22,7 @@ FILE = PendingFile("9f2c.0-1-7-a1.pending", "part-9f2c.0-0a1b2c3d-1-7.jsonl", 12
 VALUES = [(1, "a"), None, 2.5, [True, b"\x00"]]
 
 PART = FileSplit(id=SplitId("/data/log:64"), path="/data/log", at=70, stop=128, begun=True)
-EMITTED = [("a", 5), ((1, b"\x00"), None), Watermark(7), Idle(True)]
+EMITTED: list[Any] = [("a", 5), ((1, b"\x00"), None), Watermark(7), Idle(True)]
 INSTANCE = FunctionSplit(
     id=SplitId("1"), items=(b"\x01", b"\x02"), emitted=tuple(pack(each) for each in EMITTED), returned=True
 )

@@ -27,7 +27,7 @@ def shown(form: Progress, out: io.StringIO) -> list[str]:
         if second == 12:
             status.note("restart", "worker 1 is gone")
             status.settled(CheckpointId(3))
-        status.read(0, 100 * second)
+        status.progress(0, 100 * second)
         reporter.show(status)
         clock.advance(1_000)
     status.become("finished")

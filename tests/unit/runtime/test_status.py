@@ -29,13 +29,13 @@ def test_a_run_without_a_settled_checkpoint_has_no_age() -> None:
 
 def test_records_add_up_over_workers_and_attempts() -> None:
     status = RunStatus(ManualClock())
-    status.read(0, 10)
-    status.read(1, 5)
-    status.read(0, 20)
+    status.progress(0, 10)
+    status.progress(1, 5)
+    status.progress(0, 20)
     assert status.snapshot().records == 25
 
     status.attempt_over()
-    status.read(0, 3)
+    status.progress(0, 3)
 
     assert status.snapshot().records == 28
 
@@ -44,11 +44,11 @@ def test_the_rate_is_of_the_last_half_second_not_of_the_whole_run() -> None:
     clock = ManualClock()
     status = RunStatus(clock)
     clock.advance(1_000)
-    status.read(0, 1_000)
+    status.progress(0, 1_000)
     assert status.snapshot().per_second == 1_000
 
     clock.advance(100)
     assert status.snapshot().per_second == 1_000, "too soon to tell"
     clock.advance(900)
-    status.read(0, 1_500)
+    status.progress(0, 1_500)
     assert status.snapshot().per_second == 500

@@ -36,7 +36,9 @@ class Keep(KeyedBroadcastProcessFunction):
         if "all" not in self.names:
             self.names.put("all", [])
         # In place, which counts as much as a put.
-        self.names.get("all").append(value)
+        items = self.names.get("all")
+        assert items is not None
+        items.append(value)
         yield {
             "id": value,
             "seen": self.seen.get(),

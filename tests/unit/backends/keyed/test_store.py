@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -197,7 +198,7 @@ def test_handles_whose_tables_differ_are_merged_by_name(open_store: Open) -> Non
     handles = []
     for half, order in zip(halves, ([COUNT, ITEMS], [ITEMS, COUNT]), strict=True):
         store = open_store(key_groups=half)
-        states: dict[str, ValueState] = {d.name: store.value_state(d) for d in order}
+        states: dict[str, ValueState[Any]] = {d.name: store.value_state(d) for d in order}
         store.bind(keys[half])
         states["count"].update(keys[half])
         states["items"].update([keys[half]])

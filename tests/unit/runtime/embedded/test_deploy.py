@@ -9,8 +9,7 @@ from hypothesis import given, strategies as st
 
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.errors import ConfigError
-from tidegate.ids import Subtask
-from tidegate.runtime.embedded.deploy import channels_into, channels_out_of, place
+from tidegate.runtime.embedded.deploy import channels_into, channels_out_of
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Rebalance, Transformation
@@ -43,8 +42,6 @@ def test_every_channel_has_exactly_one_sender_and_one_receiver(
     graph_of: Callable[[int, int, int], JobGraph], reading: int, keyed: int, writing: int
 ) -> None:
     graph = graph_of(reading, keyed, writing)
-    parallelism = {vertex.id: vertex.parallelism for vertex in graph.vertices.values()}
-
     out = [
         channel
         for subtask in graph.subtasks
@@ -54,29 +51,11 @@ def test_every_channel_has_exactly_one_sender_and_one_receiver(
     into = [
         channel
         for subtask in graph.subtasks
-        for channel in channels_into(graph.vertices[subtask.vertex], subtask.index, parallelism)
+        for channel in channels_into(graph.vertices[subtask.vertex], subtask.index)
     ]
 
     assert len(set(out)) == len(out)
     assert sorted(out) == sorted(into)
-
-
-@given(reading=SMALL, keyed=SMALL, writing=SMALL)
-def test_subtasks_of_one_index_share_a_worker_and_every_worker_has_work(
-    graph_of: Callable[[int, int, int], JobGraph], reading: int, keyed: int, writing: int
-) -> None:
-    graph = graph_of(reading, keyed, writing)
-
-    places = place(graph, graph.slots)
-
-    assert set(places) == set(graph.subtasks)
-    assert set(places.values()) == set(range(graph.slots))
-    assert all(worker == subtask.index for subtask, worker in places.items())
-
-
-def test_one_worker_takes_everything(graph_of: Callable[[int, int, int], JobGraph]) -> None:
-    assert set(place(graph_of(2, 3, 1), 1).values()) == {0}
-    assert Subtask("process-1", 2) in place(graph_of(2, 3, 1), 1)
 
 
 @pytest.mark.parametrize("target", ["inline", "embedded"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from tidegate.elements import Watermark
+from tidegate.elements import Idle, Watermark
 from tidegate.runtime.operators.async_queue import (
     Entry,
     OrderedQueue,
@@ -18,7 +18,14 @@ from tidegate.runtime.operators.async_queue import (
 
 
 def shown(entries: list[Entry]) -> list[Any]:
-    return [entry.timestamp if isinstance(entry, Watermark) else entry.value for entry in entries]
+    return [
+        entry.timestamp
+        if isinstance(entry, Watermark)
+        else entry.idle
+        if isinstance(entry, Idle)
+        else entry.value
+        for entry in entries
+    ]
 
 
 def test_in_order_an_early_answer_waits_for_the_head() -> None:
@@ -104,6 +111,6 @@ def test_everything_leaves_once_and_nothing_passes_a_watermark(
     assert sorted(shown(left)) == list(range(len(added)))
     if kind is OrderedQueue:
         assert left == added
-    for place, entry in enumerate(left):
-        if isinstance(entry, Watermark):
-            assert sorted(shown(left[:place])) == list(range(entry.timestamp))
+    for place, left_one in enumerate(left):
+        if isinstance(left_one, Watermark):
+            assert sorted(shown(left[:place])) == list(range(left_one.timestamp))

@@ -92,7 +92,7 @@ class BadGauge(MapFunction):
 
 class Importing(MapFunction):
     def map(self, value: Any) -> Any:
-        import a_module_of_the_program
+        import a_module_of_the_program  # type: ignore[import-not-found] # the test writes it
 
         return a_module_of_the_program.ANSWER
 

@@ -22,7 +22,7 @@ CHANNEL = ChannelId("a->b", 1, 2)
 
 
 def wire(value_type: TypeInformation | None = None, key_type: TypeInformation | None = None) -> EdgeWire:
-    return EdgeWire(JobEdge("a", OperatorUid("a"), "b", Hash(abs, key_type), value_type, 3, 128))
+    return EdgeWire(JobEdge("a", OperatorUid("a"), "b", Hash(abs, key_type), value_type, 2, 3, 128))
 
 
 def travelled(edge: EdgeWire, element: Batch | Control) -> Any:
@@ -70,7 +70,7 @@ def test_a_batch_keeps_values_types_times_and_keys(values: list[Any], timed: boo
 
 
 def test_a_batch_without_keys_and_times_stays_without() -> None:
-    edge = EdgeWire(JobEdge("a", OperatorUid("a"), "b", Rebalance(), None, 3, 128))
+    edge = EdgeWire(JobEdge("a", OperatorUid("a"), "b", Rebalance(), None, 2, 3, 128))
 
     assert travelled(edge, Batch([1, 2])) == Batch([1, 2])
 
