@@ -42,4 +42,4 @@ def test_attributes_are_carried() -> None:
 
 def test_every_class_says_whose_fault_it_is_and_ends_in_error() -> None:
     assert all(cls.__doc__ and cls.__name__.endswith("Error") for cls in CLASSES)
-    assert len(CLASSES) <= 13
+    assert len(CLASSES) <= 14, "cut classes by what their reader does next"
