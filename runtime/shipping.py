@@ -6,19 +6,17 @@ only if the other process's `__main__` has the classes too, so they are sent ahe
 
 from __future__ import annotations
 
-import io
 import sys
 from typing import Any
 
 import cloudpickle
 
+from tidegate.connectors.base.pickling import dumps
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.graph.transformations import Hash
 
 __all__ = ["adopt_main_classes", "pack", "pack_main_classes", "pack_vertices", "unpack"]
-
-_MSGSPEC_CACHE = "__msgspec_cache__"
 
 
 def pack(what: str, thing: Any) -> bytes:
@@ -27,15 +25,13 @@ def pack(what: str, thing: Any) -> bytes:
     Raises:
         ConfigError: it cannot be sent; names it as `what`.
     """
-    buffer = io.BytesIO()
     try:
-        _Pickler(buffer, protocol=5).dump(thing)
+        return dumps(thing)
     except Exception as error:
         raise ConfigError(
             f"{what} cannot be sent to another process: {type(error).__name__}: {error}; "
             "make connections, locks and files in open() instead of capturing them"
         ) from error
-    return buffer.getvalue()
 
 
 def unpack(data: bytes) -> Any:
@@ -74,12 +70,3 @@ def adopt_main_classes(data: bytes) -> None:
     """Give this process's main module the classes of the program's."""
     for name, packed in unpack(data).items():
         setattr(sys.modules["__main__"], name, unpack(packed))
-
-
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # the library has no types
-    """Leaves out what msgspec notes on classes it has seen: it cannot be sent and is made again when needed."""
-
-    def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type) and _MSGSPEC_CACHE in vars(obj):
-            delattr(obj, _MSGSPEC_CACHE)
-        return super().reducer_override(obj)

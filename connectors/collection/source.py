@@ -18,6 +18,7 @@ from typing import Any
 import cloudpickle
 
 from tidegate.connectors.base import ListEnumerator, RangeReader, RangeSplit
+from tidegate.connectors.base.pickling import dumps
 from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
 from tidegate.errors import RecordError
 from tidegate.ids import SplitId
@@ -83,18 +84,17 @@ class CollectionSource(Source[RangeSplit]):
 
 def _pickle(values: list[Any]) -> bytes:
     try:
-        data: bytes = cloudpickle.dumps(values, protocol=5)
+        return dumps(values)
     except Exception as error:  # pickling runs the code of the values' classes
         at = next((index for index, value in enumerate(values) if not _pickles(value)), 0)
         raise RecordError(
             f"item {at} ({type(values[at]).__name__}) cannot be sent to another process; use plain values"
         ) from error
-    return data
 
 
 def _pickles(value: Any) -> bool:
     try:
-        cloudpickle.dumps(value, protocol=5)
+        dumps(value)
     except Exception:  # whatever the value's class raises
         return False
     return True
