@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python -P
 PYTEST := $(PY) -m pytest
-FAST := not service and not spark and not crash and not processes
+FAST := not service and not spark and not crash and not processes and not setup
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast check bench soak coverage-spec view lock clean
@@ -22,7 +22,7 @@ test: setup ## run every test (needs Java 17 for the Kafka and Spark tests)
 	@.ci/java
 	@$(PYTEST) $(ARGS)
 
-test-fast: setup ## run the tests that need no server, no Spark, no worker processes and no kill -9
+test-fast: setup ## run the tests that need no server, no Spark, no worker processes, no installation and no kill -9
 	@$(PYTEST) -m "$(FAST)" $(ARGS)
 
 check: setup ## format, lint, types, import contracts, budgets

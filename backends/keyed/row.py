@@ -109,6 +109,10 @@ class RowCodec:
         values.extend([None] * (self.width - len(values)))
         return values
 
+    def collects(self, slot: int) -> bool:
+        """Whether a declared collection uses a slot."""
+        return slot in self._collections
+
     def clear(self, row: Row) -> None:
         """Empty every slot; what collections have beside the row goes when it is settled."""
         for slot, value in enumerate(row.values):

@@ -20,6 +20,7 @@ from tidegate.backends.keyed.address import (
     split,
     state_prefix,
 )
+from tidegate.backends.keyed.collection import Shelf
 from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
 from tidegate.backends.keyed.kinds import open_state
 from tidegate.backends.keyed.restore import restore
@@ -155,6 +156,7 @@ class KeyedStore:
             self._cursor.changed.pop(row, None)
             del self._rows[_NAMESPACED, key, namespace]
             return
+        self._log(self._undeclared(row))
         self._codec.clear(row)
         if not row.changed:
             self._inner.mark(row)
@@ -216,6 +218,15 @@ class KeyedStore:
                 self._rows.pop((_NAMESPACED, row.key, row.namespace), None)
                 self._inner.row = UNBOUND
         self._log(entries)
+
+    def _undeclared(self, row: Row) -> list[Entry]:
+        """Removes what collections keep beside a row that the program has not asked for since the restore."""
+        shelves = [
+            Shelf(self._materialisation, entry.state, row.address)
+            for entry in self._table.entries
+            if entry.state != ROWS and not self._codec.collects(entry.slot)
+        ]
+        return [(shelf.at(subkey), None) for shelf in shelves for subkey, _ in shelf.scan()]
 
     def _log(self, entries: Sequence[Entry]) -> None:
         if entries:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.setup
+
 NOT_COPIED = shutil.ignore_patterns("__pycache__")
 FROM_OUTSIDE = (
     "tests/unit/connectors",

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.setup
+
 BACKEND = """
 import os, signal, zipfile
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tidegate.backends.keyed import KeyedStore, ValueStateDescriptor
+from tidegate.backends.keyed.descriptors import ListStateDescriptor
 from tidegate.errors import ConfigError, InternalError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange, key_bytes, key_group
@@ -15,6 +16,7 @@ from tidegate.types import Types
 Open = Callable[..., KeyedStore]
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
+NUMBERS = ListStateDescriptor("numbers", Types.LONG())
 
 
 def test_a_key_and_its_namespaces_hold_different_values_of_one_state(open_store: Open) -> None:
@@ -81,6 +83,21 @@ def test_a_deleted_namespace_stays_deleted_after_a_restore_and_leaves_the_others
     assert inner.value() is None
     last.bind_in("a", b"y")
     assert inner.value() == 7
+
+
+@pytest.mark.parametrize("asked_for", [True, False], ids=["declared", "undeclared"])
+def test_a_deleted_namespace_takes_the_chunks_of_its_lists_along(open_store: Open, asked_for: bool) -> None:
+    store = open_store()
+    store.bind_in("a", b"x")
+    store.state(NUMBERS, namespaced=True).add_all(range(100))
+    restored = open_store(store.snapshot(CheckpointId(1), None).finish())
+    if asked_for:
+        restored.state(NUMBERS, namespaced=True)
+
+    restored.delete_in("a", b"x")
+    restored.snapshot(CheckpointId(2), None)
+
+    assert list(restored._materialisation.scan(b"\0", b"\xff")) == []
 
 
 def test_what_came_and_went_between_two_barriers_leaves_no_entry(open_store: Open) -> None:
