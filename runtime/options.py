@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from tidegate import faults
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, as_mapping, from_environ, from_toml, option
 from tidegate.runtime.given import Given
@@ -76,11 +77,22 @@ class JobOptions:
     given: Given = field(default_factory=Given)
     """Set by the program alone."""
 
+    def arm_faults(self, role: str) -> None:
+        """Make this process, known as `role`, die where a test of recovery asks for it."""
+        if self.faults and self.faults_dir:
+            faults.arm(faults.parse(self.faults), role, Path(self.faults_dir))
+        else:
+            faults.disarm()
+
     def __post_init__(self) -> None:
         for key, value in as_mapping(self).items():
             least = 0 if key.startswith(_FROM_ZERO) else 1
             if type(value) is int and value < least:
                 raise ConfigError(f"option {key!r} is out of range; got {value}; expected at least {least}")
+        if self.faults and not self.faults_dir:
+            raise ConfigError(
+                "option 'testing.faults' needs 'testing.faults-dir', where a crash leaves its witness"
+            )
 
 
 def client_layers(environ: Mapping[str, str], directory: Path) -> tuple[Layer, ...]:

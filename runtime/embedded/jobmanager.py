@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-from tidegate import faults
 from tidegate.clock import Clock
 from tidegate.runtime.embedded.attempt import Attempt, CancelRequested, How, StopRequested
 from tidegate.runtime.embedded.cluster import Cluster, InlineCluster, ProcessCluster
@@ -36,8 +34,7 @@ class JobManager:
         self._cluster: Cluster | None = None
         self._executions: ExecutionGraph | None = None
         self._asked: list[StopRequested | CancelRequested] = []
-        if options.faults and options.faults_dir:
-            faults.arm(faults.parse(options.faults), "jobmanager", Path(options.faults_dir))
+        options.arm_faults("jobmanager")
 
     def run(self) -> JobResult:
         """Run to the end.

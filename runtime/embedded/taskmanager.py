@@ -12,9 +12,7 @@ import sys
 import threading
 import traceback
 from multiprocessing.connection import Connection, Listener
-from pathlib import Path
 
-from tidegate import faults
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.handshake import Ended, Invitation, Ready
@@ -46,9 +44,7 @@ def _serve(
     deployment: Deployment, addresses: list[str], token: bytes, control: Connection, listener: Listener
 ) -> None:
     adopt_main_classes(deployment.main_classes)
-    options = deployment.options
-    if options.faults and options.faults_dir:
-        faults.arm(faults.parse(options.faults), f"taskmanager-{deployment.worker}", Path(options.faults_dir))
+    deployment.options.arm_faults(f"taskmanager-{deployment.worker}")
     inbox = Inbox()
     peers = Peers(deployment.worker, addresses, token, inbox)
     peers.listen(listener)

@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
-from tidegate import faults
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.coordinator import How
@@ -39,8 +37,7 @@ class SparkDriver:
         self._status = status
         self._observe = observe
         self._stopping = threading.Event()
-        if options.faults and options.faults_dir:
-            faults.arm(faults.parse(options.faults), "jobmanager", Path(options.faults_dir))
+        options.arm_faults("jobmanager")
 
     def run(self) -> JobResult:
         """Run to the end.

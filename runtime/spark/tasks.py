@@ -187,11 +187,7 @@ def _settle_in(order: Order, partition: int) -> None:
     """Make this process one of the program's: worker processes serve many jobs, one task at a time."""
     sys.path.extend(entry for entry in order.path if entry not in sys.path)
     adopt_main_classes(order.main_classes)
-    options = order.options
-    if options.faults and options.faults_dir:
-        faults.arm(faults.parse(options.faults), f"taskmanager-{partition}", Path(options.faults_dir))
-    else:
-        faults.disarm()
+    order.options.arm_faults(f"taskmanager-{partition}")
 
 
 def _task_id() -> int:

@@ -120,3 +120,8 @@ def test_a_program_runs_in_any_thread(tmp_path: Path) -> None:
     thread.join()
 
     assert [result.state for result in results] == ["finished"]
+
+
+def test_crash_points_without_a_place_for_their_witness_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"option 'testing\.faults' needs 'testing\.faults-dir'"):
+        JobOptions(faults="commit.before")
