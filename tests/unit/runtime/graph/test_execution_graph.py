@@ -27,7 +27,6 @@ def exchange(step: Step, partition: Partition, sources: int, targets: int) -> Jo
     return build_job_graph(build_stream_graph([step("sink", after, parallelism=targets)], parallelism=1))
 
 
-@pytest.mark.spec("003/EX-04")
 def test_word_count_at_two_has_four_steps_two_vertices_and_four_subtasks(step: Step) -> None:
     steps = word_count(step, 2)
     job = build_job_graph(steps)
@@ -42,7 +41,6 @@ def test_word_count_at_two_has_four_steps_two_vertices_and_four_subtasks(step: S
     assert len(execution.vertices) == 4
 
 
-@pytest.mark.spec("004/AX-038")
 def test_every_graph_is_made_of_the_one_before_it(step: Step) -> None:
     steps = word_count(step, 5)
     job = build_job_graph(steps)

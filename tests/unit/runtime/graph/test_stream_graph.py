@@ -77,7 +77,6 @@ def test_a_chosen_partition_stays_even_between_equal_parallelism(step: Step) -> 
     assert [edge.partition for edge in graph.edges] == [by_key, Rebalance()]
 
 
-@pytest.mark.spec("004/AX-006")
 def test_forward_between_unequal_parallelism_is_refused(step: Step) -> None:
     with pytest.raises(
         ConfigError,

@@ -40,7 +40,6 @@ def held(places: dict[Subtask, Slot]) -> dict[Slot, list[str]]:
     return slots
 
 
-@pytest.mark.spec("000/EX-07")
 def test_two_task_managers_with_one_slot_each_share_word_count(step: Step) -> None:
     assert held(allocate(word_count(step, 2), 2, 1)) == {
         Slot(0, 0): ["source-1[0]", "flat-1[0]", "sum-1[0]"],
@@ -48,7 +47,6 @@ def test_two_task_managers_with_one_slot_each_share_word_count(step: Step) -> No
     }
 
 
-@pytest.mark.spec("000/EX-08")
 def test_subtasks_are_placed_from_source_to_sink(step: Step) -> None:
     assert [str(subtask) for subtask in allocate(word_count(step, 2), 2, 1)] == [
         "source-1[0]",
@@ -59,7 +57,6 @@ def test_subtasks_are_placed_from_source_to_sink(step: Step) -> None:
     ]
 
 
-@pytest.mark.spec("000/EX-05")
 def test_five_tasks_that_do_not_share_spread_over_six_slots(step: Step) -> None:
     places = allocate(word_count(step, 2, shared=False), 2, 3)
 
@@ -69,7 +66,6 @@ def test_five_tasks_that_do_not_share_spread_over_six_slots(step: Step) -> None:
     assert {slot.number for slot in places.values()} == {0, 1, 2}
 
 
-@pytest.mark.spec("000/EX-06")
 def test_word_count_at_six_takes_six_slots_with_one_sum_in_each(step: Step) -> None:
     graph = word_count(step, 6)
     places = allocate(graph, 2, 3)
@@ -80,7 +76,6 @@ def test_word_count_at_six_takes_six_slots_with_one_sum_in_each(step: Step) -> N
     assert Counter(slot.task_manager for slot in sums) == {0: 3, 1: 3}
 
 
-@pytest.mark.spec("004/AX-036")
 def test_sharing_brings_the_slots_down_to_the_highest_parallelism(step: Step) -> None:
     def job(highest: int, *, shared: bool) -> JobGraph:
         groups = (None, None, None) if shared else ("a", "b", "c")

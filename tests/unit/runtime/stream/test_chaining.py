@@ -47,48 +47,58 @@ def chains(env: StreamExecutionEnvironment) -> list[tuple[str, int]]:
     return [(vertex.name, vertex.parallelism) for vertex in described(env).job.vertices.values()]
 
 
-def word_count(env: StreamExecutionEnvironment) -> DataStream:
-    source = env.from_collection(WORDS).set_parallelism(1)
-    return source.flat_map(lambda word: [(word, 1)]).key_by(lambda pair: pair[0]).sum(1)
+def beside(env: StreamExecutionEnvironment, stream: DataStream) -> DataStream:
+    return stream.union(env.from_collection(WORDS[:0]))
 
 
-def test_word_count_is_five_tasks_and_counts_right(anywhere: StreamExecutionEnvironment) -> None:
-    anywhere.set_parallelism(2)
-    counts = word_count(anywhere)
-    counts.print()
+def unchained(env: StreamExecutionEnvironment, stream: DataStream) -> DataStream:
+    env.disable_operator_chaining()
+    return stream
 
-    assert chains(anywhere) == [
-        ("Source: Collection Source", 1),
-        ("Flat Map", 2),
-        ("sum -> Sink: Print to Std. Out", 2),
+
+@pytest.mark.spec("004/AX-035")
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (None, lambda last: last.set_parallelism(1), "parallelism differs, records are dealt"),
+        (beside, None, "it has several inputs"),
+        (None, lambda last: last.slot_sharing_group("other"), "slot sharing groups differ"),
+        (None, lambda last: last.start_new_chain(), "it begins a chain"),
+        (lambda env, stream: stream.disable_chaining(), None, "what precedes it ends a chain"),
+        (lambda env, stream: stream.rebalance(), None, "records are dealt"),
+        (unchained, None, "chaining is off"),
+    ],
+    ids=["parallelism", "one input", "slot group", "always", "head", "forward", "enabled"],
+)
+def test_each_condition_alone_keeps_two_steps_apart_and_changes_no_result(
+    anywhere: StreamExecutionEnvironment, before: Any, after: Any, why: str
+) -> None:
+    def program(*, broken: bool) -> DataStream:
+        stream = anywhere.from_collection(WORDS).map(str.upper)
+        if broken and before is not None:
+            stream = before(anywhere, stream)
+        last = stream.filter(bool)
+        return after(last) if broken and after is not None else last
+
+    program(broken=False).print()
+    assert [name for name, _ in chains(anywhere)] == [
+        "Source: Collection Source -> Map -> Filter -> Sink: Print to Std. Out"
     ]
-    assert len(described(anywhere).job.subtasks) == 5
     anywhere._sinks.clear()
-    newest = dict(sorted(counts.execute_and_collect()))
-    assert newest == {"to": 20, "be": 20, "or": 10, "not": 10}
-
-
-def test_source_and_map_keyed_step_and_sink_are_five_tasks(anywhere: StreamExecutionEnvironment) -> None:
-    def program(env: StreamExecutionEnvironment) -> DataStream:
-        env.set_parallelism(2)
-        mapped = env.from_collection(WORDS).map(lambda word: (word, 1))
-        return mapped.key_by(lambda pair: pair[0]).max(1)
-
-    program(anywhere).print().set_parallelism(1)
-    assert chains(anywhere) == [
-        ("Source: Collection Source -> Map", 2),
-        ("max", 2),
-        ("Sink: Print to Std. Out", 1),
-    ]
-    assert len(described(anywhere).job.subtasks) == 5
-
-    assert anywhere.is_chaining_enabled()
-    anywhere.disable_operator_chaining()
-    assert not anywhere.is_chaining_enabled()
-    assert [parallelism for _, parallelism in chains(anywhere)] == [2, 2, 2, 1]
-    assert len(described(anywhere).job.subtasks) == 2 + 2 + 2 + 1
+    program(broken=True).print()
+    found = described(anywhere)
+    edges = [edge for vertex in found.job.vertices.values() for edge in vertex.outputs]
+    reasons = {", ".join(found.reasons(edge)) for edge in edges if edge.target == "filter-1"}
+    assert reasons == {why}
     anywhere._sinks.clear()
-    assert set(program(anywhere).execute_and_collect()) == {("to", 1), ("be", 1), ("or", 1), ("not", 1)}
+    assert Counter(program(broken=True).execute_and_collect()) == Counter(map(str.upper, WORDS))
+
+
+def test_chaining_is_on_until_it_is_switched_off() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+
+    assert env.is_chaining_enabled()
+    assert not env.disable_operator_chaining().is_chaining_enabled()
 
 
 def test_a_chain_begins_and_ends_where_the_program_says(anywhere: StreamExecutionEnvironment) -> None:
