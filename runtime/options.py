@@ -18,6 +18,8 @@ Progress = Literal["auto", "plain", "json", "off"]
 
 _FROM_ZERO = ("restart-strategy.", "state.backend.fs.memory-threshold", "state.cache.entries")
 
+_LEAST = {"execution.buffer-timeout": -1}
+
 _command_line = Layer("command line", {})
 
 
@@ -36,6 +38,11 @@ class JobOptions:
     max_parallelism: int | None = option("pipeline.max-parallelism", None, "key groups per operator")
     operator_chaining: bool = option(
         "pipeline.operator-chaining.enabled", True, "whether steps may share a thread"
+    )
+    buffer_timeout_ms: int = option(
+        "execution.buffer-timeout",
+        0,
+        "how long records wait for others at an exchange; 0 sends at once, -1 only full buffers",
     )
     task_managers: int | None = option(
         "minicluster.number-of-taskmanagers", None, "processes; default: as many as the job needs slots for"
@@ -86,7 +93,7 @@ class JobOptions:
 
     def __post_init__(self) -> None:
         for key, value in as_mapping(self).items():
-            least = 0 if key.startswith(_FROM_ZERO) else 1
+            least = _LEAST.get(key, 0 if key.startswith(_FROM_ZERO) else 1)
             if type(value) is int and value < least:
                 raise ConfigError(f"option {key!r} is out of range; got {value}; expected at least {least}")
         if self.faults and not self.faults_dir:

@@ -97,7 +97,7 @@ def _parse_int(value: Any, name: str) -> int:
 
 
 def _parse_amount(text: str, units: dict[str, int]) -> int:
-    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    match = re.fullmatch(r"\s*(-?\d+)\s*([a-z]*)\s*", text.lower())
     if match is None:
         raise ValueError(text)
     return int(match[1]) * (units[match[2]] if match[2] else 1)

@@ -28,7 +28,7 @@ from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.operators.measures import Measures
 from tidegate.runtime.shipping import unpack
-from tidegate.runtime.task.exchange import Channel, ChannelId, Gate
+from tidegate.runtime.task.exchange import Buffer, Channel, ChannelId, Gate
 from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.messages import Failed, FromSubtask, Progress
 from tidegate.runtime.task.runner import SubtaskRunner
@@ -128,7 +128,7 @@ class Worker:
     def _build(self, subtask: Subtask) -> None:
         vertex: JobVertex = unpack(self._deployment.vertices[subtask.vertex])
         gates = {
-            edge.name: Gate(edge, subtask.index, {c.target: self._sender(c, edge) for c in channels})
+            edge.name: Gate(edge, subtask.index, {c.target: self._buffered(c, edge) for c in channels})
             for edge, channels in zip(
                 vertex.outputs, channels_out_of(vertex, subtask.index).values(), strict=True
             )
@@ -144,6 +144,12 @@ class Worker:
         )
         self._runners[subtask] = runner
         self._receivers.update(dict.fromkeys(channels, runner))
+
+    def _buffered(self, channel: ChannelId, edge: JobEdge) -> Channel:
+        own, usual = edge.buffer_timeout_ms, self._deployment.options.buffer_timeout_ms
+        timeout_ms = usual if own is None else own
+        sender = self._sender(channel, edge)
+        return Buffer(sender, timeout_ms, self._clock) if timeout_ms else sender
 
     def _sender(self, channel: ChannelId, edge: JobEdge) -> Channel:
         place = self._deployment.places[Subtask(edge.target, channel.target)]

@@ -52,6 +52,8 @@ class JobEdge:
     side: int = 0
     number: int = 0
     """Tells edges between the same two steps apart."""
+    buffer_timeout_ms: int | None = None
+    """How long records may wait for others before they go over it; None leaves it to the job."""
 
     @property
     def name(self) -> str:
@@ -223,6 +225,7 @@ def _exchange(
         target_max_parallelism=target.max_parallelism,
         side=edge.side,
         number=number,
+        buffer_timeout_ms=source.buffer_timeout_ms,
     )
 
 

@@ -57,6 +57,7 @@ class StreamNode:
     chaining: Chaining = "always"
     slot_sharing_group: str = DEFAULT_GROUP
     co_location_group: str | None = None
+    buffer_timeout_ms: int | None = None
     watermarks: Any = None
     """Of a source: the strategy by which its records get times."""
 
@@ -222,6 +223,7 @@ def _resolve(
         chaining=before[0].chaining if step.kind == "side" else step.chaining or usual,
         slot_sharing_group=step.slot_sharing_group or inherited,
         co_location_group=step.co_location_group,
+        buffer_timeout_ms=before[0].buffer_timeout_ms if step.kind == "side" else step.buffer_timeout_ms,
         watermarks=step.watermarks,
     )
 

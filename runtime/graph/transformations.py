@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from tidegate.connectors.spi import Sink, Source
 from tidegate.runtime.graph.names import Label
 from tidegate.types import TypeInformation
 
 __all__ = [
+    "NEVER_MS",
     "Broadcast",
     "Chaining",
     "Custom",
@@ -28,6 +29,9 @@ __all__ = [
     "Shuffle",
     "Transformation",
 ]
+
+NEVER_MS: Final = -1
+"""The buffer timeout by which only full buffers are sent."""
 
 Kind = Literal[
     "source",
@@ -137,3 +141,5 @@ class Transformation:
     """Of a source: the strategy by which its records get times."""
     co_location_group: str | None = None
     """The i-th subtasks of all steps of a group share a slot."""
+    buffer_timeout_ms: int | None = None
+    """How long what it emits may wait for more before it goes over an exchange; None leaves it to the job."""

@@ -12,6 +12,7 @@ from tidegate.backends.keyed.descriptors import MapStateDescriptor
 from tidegate.connectors.spi import Sink
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import (
+    NEVER_MS,
     Broadcast,
     Custom,
     Forward,
@@ -113,6 +114,11 @@ class _Step:
                 "slot sharing group is empty; the group of whatever is in no other is 'default'"
             )
         self._operator("slot_sharing_group").slot_sharing_group = group
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        """Let what the step emits wait this long for more before an exchange; 0 sends at once, -1 only full buffers."""
+        self._operator("set_buffer_timeout").buffer_timeout_ms = buffer_timeout(timeout_millis)
         return self
 
     def _operator(self, what: str) -> Transformation:
@@ -471,6 +477,19 @@ def positive(what: str, number: int) -> int:
     if type(number) is not int or number < 1:
         raise ConfigError(f"{what} is {number!r}; expected an integer of at least 1")
     return number
+
+
+def buffer_timeout(milliseconds: int) -> int:
+    """`milliseconds` itself if records can wait so long.
+
+    Raises:
+        ConfigError: it is no integer of at least -1.
+    """
+    if type(milliseconds) is not int or milliseconds < NEVER_MS:
+        raise ConfigError(
+            f"buffer timeout is {milliseconds!r}; expected milliseconds, 0 to send at once, or -1 for full buffers"
+        )
+    return milliseconds
 
 
 def instance_of(step: str, given: T, expected: type[Any]) -> T:

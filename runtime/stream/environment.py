@@ -21,7 +21,7 @@ from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.launch import Launch, run_program, start_program
 from tidegate.runtime.options import JobOptions, client_layers
 from tidegate.runtime.result import JobResult
-from tidegate.runtime.stream.datastream import DataStream, instance_of, positive
+from tidegate.runtime.stream.datastream import DataStream, buffer_timeout, instance_of, positive
 from tidegate.runtime.stream.supplies import Supplies
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
 from tidegate.runtime.stream.watermarks import WatermarkStrategy, ingestion_time
@@ -76,6 +76,15 @@ class StreamExecutionEnvironment(Supplies):
     def is_chaining_enabled(self) -> bool:
         """Whether steps may share a thread."""
         return self._launch((), None).options.operator_chaining
+
+    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
+        """Let records wait this long for others before an exchange; 0 sends at once, -1 only full buffers."""
+        self._settings["execution.buffer-timeout"] = buffer_timeout(timeout_millis)
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        """How long records wait for others before an exchange, in milliseconds."""
+        return self._launch((), None).options.buffer_timeout_ms
 
     def enable_checkpointing(self, interval: int) -> StreamExecutionEnvironment:
         """Take a checkpoint this often."""

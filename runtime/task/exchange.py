@@ -2,22 +2,48 @@
 
 A channel is one direction between two subtasks. It holds a few batches at most: the receiver grants credit for each
 batch it has worked off, and a sender without credit does not take new input.
+
+A batch costs a receiver the same whether it holds one record or thousands. So with a buffer timeout, small batches wait
+at the sending end until they fill a buffer, until the oldest has waited long enough, or until a control element
+follows, which never waits.
+
+Example:
+    >>> from tidegate.clock import ManualClock
+    >>> class Sent(list):
+    ...     credit = 8
+    ...     def send(self, element): self.append(element)
+    >>> clock, sent = ManualClock(), Sent()
+    >>> buffer = Buffer(sent, 100, clock)
+    >>> buffer.send(Batch([1]))
+    >>> buffer.send(Batch([2]))
+    >>> sent, buffer.due_ms
+    ([], 100)
+    >>> buffer.flush()
+    >>> [batch.values for batch in sent]
+    [[1, 2]]
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from itertools import chain, groupby
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from tidegate.clock import Clock
 from tidegate.elements import Batch, Control, Element
 from tidegate.runtime.graph.job_graph import JobEdge
+from tidegate.runtime.graph.transformations import NEVER_MS
 from tidegate.runtime.task.routing import router
 
-__all__ = ["CREDIT", "Channel", "ChannelId", "Gate"]
+__all__ = ["CREDIT", "FULL", "Buffer", "Channel", "ChannelId", "Gate"]
 
 CREDIT = 8
 """Batches that may be on the way in one channel."""
+
+FULL: Final = 1_024
+"""Records that make a buffer worth sending whatever its timeout says."""
 
 
 class ChannelId(msgspec.Struct, frozen=True, order=True):
@@ -31,7 +57,10 @@ class ChannelId(msgspec.Struct, frozen=True, order=True):
 class Channel(Protocol):
     """The sending end."""
 
-    credit: int
+    @property
+    def credit(self) -> int:
+        """Batches that the receiver can take."""
+        ...
 
     def send(self, element: Element) -> None:
         """Hand over an element; batches cost a credit, control elements do not."""
@@ -41,15 +70,28 @@ class Channel(Protocol):
 class Gate:
     """All channels of one edge out of one subtask."""
 
-    def __init__(self, edge: JobEdge, index: int, channels: dict[int, Channel]) -> None:
+    def __init__(self, edge: JobEdge, index: int, channels: Mapping[int, Channel]) -> None:
         self.edge = edge
         self._route = router(edge, index)
         self._channels = channels
+        self._buffers = [channel for channel in channels.values() if isinstance(channel, Buffer)]
 
     @property
     def open(self) -> bool:
         """Whether every receiver can take another batch."""
         return all(channel.credit > 0 for channel in self._channels.values())
+
+    @property
+    def due_ms(self) -> int | None:
+        """When a batch that is held must go; None while none must."""
+        times = (buffer.due_ms for buffer in self._buffers)
+        return min((time for time in times if time is not None), default=None)
+
+    def flush_due(self, now_ms: int) -> None:
+        """Send what has been held long enough."""
+        for buffer in self._buffers:
+            if buffer.due_ms is not None and buffer.due_ms <= now_ms:
+                buffer.flush()
 
     def emit(self, batch: Batch) -> None:
         """Deal a batch."""
@@ -60,3 +102,61 @@ class Gate:
         """Send a control element to every receiver, behind all batches sent so far."""
         for channel in self._channels.values():
             channel.send(element)
+
+
+class Buffer:
+    """A channel that gathers batches before it sends them."""
+
+    def __init__(self, channel: Channel, timeout_ms: int, clock: Clock) -> None:
+        self.due_ms: int | None = None
+        """When what is held must go; None while it need not."""
+        self._channel = channel
+        self._timeout_ms = timeout_ms
+        self._clock = clock
+        self._held: list[Batch] = []
+        self._records = 0
+
+    @property
+    def credit(self) -> int:
+        """Batches that the receiver can take."""
+        return self._channel.credit
+
+    def send(self, element: Element) -> None:
+        """Hold a batch until the buffer is full; a control element goes at once, behind all that is held."""
+        if not isinstance(element, Batch):
+            self.flush()
+            self._channel.send(element)
+            return
+        if not self._held and self._timeout_ms != NEVER_MS:
+            self.due_ms = self._clock.now_ms() + self._timeout_ms
+        self._held.append(element)
+        self._records += len(element)
+        if self._records >= FULL:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what is held in as few batches as its columns allow."""
+        held, self._held, self._records, self.due_ms = self._held, [], 0, None
+        for batch in _joined(held):
+            self._channel.send(batch)
+
+
+def _joined(batches: list[Batch]) -> Iterator[Batch]:
+    for (timed, keyed), group in groupby(batches, _columns):
+        alike = list(group)
+        if len(alike) == 1:
+            yield alike[0]
+            continue
+        yield Batch(
+            _chained([batch.values for batch in alike]),
+            _chained([batch.timestamps for batch in alike]) if timed else None,
+            _chained([batch.keys for batch in alike]) if keyed else None,
+        )
+
+
+def _columns(batch: Batch) -> tuple[bool, bool]:
+    return batch.timestamps is not None, batch.keys is not None
+
+
+def _chained(columns: list[Any]) -> list[Any]:
+    return list(chain.from_iterable(columns))

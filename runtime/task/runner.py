@@ -72,12 +72,17 @@ class SubtaskRunner(ABC):
             self._chain.advance_processing_time(self._env.clock.now_ms())
         if not self._open:
             return False
+        for gate in self._gates.values():
+            gate.flush_due(self._env.clock.now_ms())
         sent = self._chain.send_arrivals()
         return (self._chain.ready() and self._work()) or sent
 
     def wake_at(self) -> int | None:
         """Wall time at which there is something to do even if nothing arrives."""
-        return self._chain.next_timer()
+        times = [self._chain.next_timer()]
+        if self._open:
+            times += [gate.due_ms for gate in self._gates.values()]
+        return min((time for time in times if time is not None), default=None)
 
     def close(self) -> None:
         """Release everything; called once, also after an error."""

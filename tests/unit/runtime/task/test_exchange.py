@@ -1,18 +1,20 @@
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
+from tidegate.clock import ManualClock
 from tidegate.common import Types
-from tidegate.elements import Barrier, Batch, Element
+from tidegate.elements import Barrier, Batch, Element, EndOfInput, Watermark
 from tidegate.errors import RecordError, UserCodeError
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.keys import canonical, key_bytes, key_group, owner
 from tidegate.runtime.graph.job_graph import JobEdge
-from tidegate.runtime.graph.transformations import Forward, Hash, Partition, Rebalance
-from tidegate.runtime.task.exchange import Gate
+from tidegate.runtime.graph.transformations import NEVER_MS, Forward, Hash, Partition, Rebalance
+from tidegate.runtime.task.exchange import FULL, Buffer, Gate
 from tidegate.runtime.task.routing import router
 
 
@@ -127,3 +129,75 @@ def test_control_goes_to_every_receiver_and_costs_no_credit() -> None:
 
     assert gate.open
     assert all(channel.sent == [Barrier(CheckpointId(1))] for channel in channels.values())
+
+
+PIECES = st.lists(
+    st.one_of(
+        st.builds(
+            lambda values, timed, keyed: Batch(
+                values, values[:] if timed else None, values[:] if keyed else None
+            ),
+            st.lists(st.integers(0, 9), min_size=1, max_size=700),
+            st.booleans(),
+            st.booleans(),
+        ),
+        st.builds(Watermark, st.integers(0, 9)),
+    ),
+    max_size=12,
+)
+
+
+def flat(elements: list[Element]) -> list[object]:
+    """Records with their columns, and control elements, in order."""
+    found: list[object] = []
+    for element in elements:
+        if isinstance(element, Batch):
+            columns = (element.timestamps, element.keys)
+            found += [
+                (value, *(column and column[place] for column in columns))
+                for place, value in enumerate(element.values)
+            ]
+        else:
+            found.append(element)
+    return found
+
+
+@pytest.mark.spec("001/S1-17")
+@given(pieces=PIECES)
+def test_a_buffer_keeps_order_and_columns_and_sends_only_what_is_full_or_overtaken(
+    pieces: list[Element],
+) -> None:
+    channel = Recorder(99)
+    buffer = Buffer(channel, NEVER_MS, ManualClock())
+
+    for element in [*pieces, EndOfInput()]:
+        buffer.send(element)
+
+    assert flat(channel.sent) == flat([*pieces, EndOfInput()])
+    assert buffer.due_ms is None
+    for batch, following in itertools.pairwise(channel.sent):
+        if isinstance(batch, Batch) and len(batch) < FULL and isinstance(following, Batch):
+            same_columns = (batch.timestamps is None, batch.keys is None) == (
+                following.timestamps is None,
+                following.keys is None,
+            )
+            assert not same_columns
+
+
+def test_a_gate_sends_what_its_buffers_have_held_long_enough() -> None:
+    clock, channels = ManualClock(), {0: Recorder(9), 1: Recorder(9)}
+    gate = Gate(edge(Rebalance(), 2), 0, {to: Buffer(each, 30, clock) for to, each in channels.items()})
+
+    gate.emit(Batch(["a"]))
+    clock.advance(20)
+    gate.emit(Batch(["b", "c"]))
+
+    assert gate.due_ms == 30
+    gate.flush_due(29)
+    assert [channel.sent for channel in channels.values()] == [[], []]
+    gate.flush_due(30)
+    assert [channel.sent for channel in channels.values()] == [[Batch(["a", "c"])], []]
+    assert gate.due_ms == 50
+    gate.flush_due(50)
+    assert channels[1].sent == [Batch(["b"])]
+    assert gate.due_ms is None
