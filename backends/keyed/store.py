@@ -7,7 +7,7 @@ thread alone; only `PendingSnapshot.finish` runs elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -72,6 +72,10 @@ class KeyedStore:
         self._rows: dict[Any, Row] = {}
         self._states: dict[tuple[str, Cursor], Any] = {}
         self._descriptors: dict[str, StateDescriptor] = {}
+        self.slots: dict[str, int] = {}
+        """Where rows hold the values of the states that were asked for, by name."""
+        self.before_settling: Callable[[], None] = _nothing
+        """Called before rows are written back or leave the cache: who keeps what `bind_in` answered lets go of it."""
         self.event_timers = StoredTimers(EVENT_TIMERS, self._group_of, self._stored(EVENT_TIMERS))
         self.processing_timers = StoredTimers(
             PROCESSING_TIMERS, self._group_of, self._stored(PROCESSING_TIMERS)
@@ -95,6 +99,7 @@ class KeyedStore:
         at = (descriptor.name, cursor)
         if at not in self._states:
             entry = self._table.add(descriptor)
+            self.slots[descriptor.name] = entry.slot
             self._states[at] = open_state(descriptor, entry, cursor, self._materialisation, self._codec)
             for row in self._rows.values():
                 row.values.extend([None] * (self._codec.width - len(row.values)))
@@ -110,8 +115,9 @@ class KeyedStore:
 
         Keys that `bind` is called with meanwhile stay cached until the next `end_batch`.
         """
+        self.before_settling()
         self._write_back(list(self._cursor.changed))
-        slot = self._table.add(self._descriptors[name]).slot
+        slot = self.slots[name]
         for at, data in self._scanned(ROWS):
             parts, stored = split(at), unpack_slots(data)
             if not parts.namespace and slot < len(stored) and stored[slot] is not None:
@@ -133,8 +139,10 @@ class KeyedStore:
         """Point the handles at no key: what uses them now is refused."""
         self._cursor.row = UNBOUND
 
-    def bind_in(self, key: Any, namespace: bytes) -> None:
+    def bind_in(self, key: Any, namespace: bytes) -> Row:
         """Point the namespaced handles at the row of a canonical key in a namespace; `bind` and this do not interfere.
+
+        Who changes values of the row by itself does so before `before_settling` is called, and after a state did.
 
         Raises:
             InternalError: the key belongs to another subtask.
@@ -146,6 +154,7 @@ class KeyedStore:
             (data,) = self._materialisation.get_many([where])
             self._rows[at] = row = Row(key, where, data, self._codec.unpack(data), namespace)
         self._inner.row = row
+        return row
 
     def delete_in(self, key: Any, namespace: bytes) -> None:
         """Forget everything of a key in a namespace; raises as `bind_in` does."""
@@ -179,6 +188,7 @@ class KeyedStore:
         """Shrink the cache to its limit; what changed is logged and written before it leaves."""
         surplus = len(self._rows) - self._cache_entries
         if surplus > 0:
+            self.before_settling()
             oldest = list(islice(self._rows, surplus + self._cache_entries // 4))
             leaving = [self._rows.pop(key) for key in oldest]
             self._write_back([row for row in leaving if row.changed])
@@ -193,6 +203,7 @@ class KeyedStore:
         Raises:
             RecordError: a value was changed in place into something that cannot be encoded.
         """
+        self.before_settling()
         self._write_back(list(self._cursor.changed))
         self._log(self.event_timers.take_changes())
         self._log(self.processing_timers.take_changes())
@@ -253,3 +264,7 @@ class KeyedStore:
         for group in range(self._key_groups.first, self._key_groups.last):
             prefix = state_prefix(group, state)
             yield from self._materialisation.scan(prefix, after(prefix))
+
+
+def _nothing() -> None:
+    """Nobody keeps rows."""

@@ -119,6 +119,10 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
         _deliver(loop, stage, result, depth + 1, time)
         return
     function = loop.name(f"f{stage.number}", call.function)
+    if call.shortcut is not None and time is not None:
+        loop.names.update(call.shortcut.names)
+        for line in call.shortcut.lines:
+            loop.add(depth, line, stage.uid)
     if call.bind is not None:
         loop.add(depth, f"{loop.name(f'bind{stage.number}', call.bind)}(k)")
     match call.shape:

@@ -7,7 +7,7 @@ checkpoint asks of them; whatever they emit then goes through the steps behind t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -15,7 +15,7 @@ from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import Element
 from tidegate.runtime.operators.environment import OperatorList
 
-__all__ = ["NOTHING", "Call", "Deferring", "Emitted", "Operator", "Shape"]
+__all__ = ["NOTHING", "Call", "Deferring", "Emitted", "Operator", "Shape", "Shortcut"]
 
 Shape = Literal["emitted", "map", "filter", "flat_map", "process", "stamp", "emit"]
 """How a call turns one record into others: as it is but for side outputs, `f(v)` once, kept if true, each of `f(v)`, each of
@@ -29,10 +29,21 @@ NOTHING: Emitted = ([], None)
 
 
 @dataclass(frozen=True, slots=True)
+class Shortcut:
+    """Lines of the loop that deal with most records, so that they need no call; `continue` ends a record that is done.
+
+    They see the record as `v`, its time as `t`, its key as `k`, and `names`.
+    """
+
+    lines: tuple[str, ...]
+    names: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """One call of the loop; `context.stamp` is set before each `process`, `bind` is called with the key.
 
-    The loop pauses behind a record that makes `cut.moved` true.
+    The loop pauses behind a record that makes `cut.moved` true. `shortcut` comes first where records have times.
     """
 
     shape: Shape
@@ -40,6 +51,7 @@ class Call:
     context: Any = None
     bind: Callable[[Any], None] | None = None
     cut: Any = None
+    shortcut: Shortcut | None = None
 
 
 class Operator:

@@ -30,9 +30,18 @@ class Folding(ABC):
     function: Any
     stored_type: TypeInformation | None = None
 
+    @property
     @abstractmethod
+    def combine(self) -> Callable[[Any, Any], Any]:
+        """What is stored once a record came in: of what is stored of those before, and the record."""
+
+    @abstractmethod
+    def first(self, value: Any) -> Any:
+        """What is stored of the first record."""
+
     def add(self, stored: Any, value: Any) -> Any:
         """What is stored once a record came in."""
+        return self.first(value) if stored is None else self.combine(stored, value)
 
     @abstractmethod
     def merge(self, first: Any, second: Any) -> Any:
@@ -51,21 +60,22 @@ class Reducing(Folding):
 
     function: Any
 
-    def add(self, stored: Any, value: Any) -> Any:
-        """What is stored once a record came in."""
-        return value if stored is None else self._combine(stored, value)
+    @cached_property
+    def combine(self) -> Callable[[Any, Any], Any]:
+        """The function."""
+        return as_callable(self.function)
+
+    def first(self, value: Any) -> Any:
+        """The record."""
+        return value
 
     def merge(self, first: Any, second: Any) -> Any:
         """What is stored of two windows that became one."""
-        return self._combine(first, second)
+        return self.combine(first, second)
 
     def result(self, stored: Any) -> Any:
         """The value."""
         return stored
-
-    @cached_property
-    def _combine(self) -> Callable[[Any, Any], Any]:
-        return as_callable(self.function)
 
 
 @dataclass(frozen=True)
@@ -77,9 +87,15 @@ class Aggregating(Folding):
     function: AggregateFunction
     stored_type: TypeInformation | None = None
 
-    def add(self, stored: Any, value: Any) -> Any:
-        """What is stored once a record came in."""
-        return self.function.add(value, self.function.create_accumulator() if stored is None else stored)
+    @cached_property
+    def combine(self) -> Callable[[Any, Any], Any]:
+        """The function, which takes the record first."""
+        add = self.function.add
+        return lambda stored, value: add(value, stored)
+
+    def first(self, value: Any) -> Any:
+        """The accumulator of one record."""
+        return self.function.add(value, self.function.create_accumulator())
 
     def merge(self, first: Any, second: Any) -> Any:
         """What is stored of two windows that became one."""
@@ -99,9 +115,14 @@ class FromInitial(Folding):
     function: Callable[[Any, Any], Any]
     initial: Any
 
-    def add(self, stored: Any, value: Any) -> Any:
-        """What is stored once a record came in."""
-        return self.function(isolate(self.initial) if stored is None else stored, value)
+    @property
+    def combine(self) -> Callable[[Any, Any], Any]:
+        """The function."""
+        return self.function
+
+    def first(self, value: Any) -> Any:
+        """What the function makes of the initial value and a record."""
+        return self.function(isolate(self.initial), value)
 
     def merge(self, first: Any, second: Any) -> Any:
         """Refused when the step was built."""

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from tidegate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
 from tidegate.backends.keyed.store import KeyedStore
+from tidegate.isolation import is_immutable
 from tidegate.runtime.operators.window.evictors import Evictor, EvictorContext, TimestampedValue
 from tidegate.runtime.operators.window.folding import Folding
 
@@ -25,7 +26,9 @@ def open_kept(store: KeyedStore, folding: Folding | None, evictor: Evictor | Non
 
 
 class Kept(ABC):
-    """The contents of the window that the store is bound to."""
+    """The contents of the window that the store is bound to, in slot `slot` of its row."""
+
+    slot: int
 
     @abstractmethod
     def add(self, value: Any, timestamp: int) -> None:
@@ -47,6 +50,14 @@ class Kept(ABC):
     def clear(self) -> None:
         """Forget everything."""
 
+    @abstractmethod
+    def is_steady(self, held: Any) -> bool:
+        """Whether a loop may add to what the slot holds, by the lines of `adding`, until the row is written back."""
+
+    @abstractmethod
+    def adding(self) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """How a loop adds record `v` of key `k` to `pane`, and the names it needs."""
+
 
 class _Folded(Kept):
     """One value."""
@@ -55,6 +66,7 @@ class _Folded(Kept):
         descriptor = ValueStateDescriptor("window:folded", folding.stored_type)
         self._state = store.state(descriptor, namespaced=True)
         self._folding = folding
+        self.slot = store.slots[descriptor.name]
 
     def add(self, value: Any, timestamp: int) -> None:
         self._state.update(self._folding.add(self._state.value(), value))
@@ -75,12 +87,25 @@ class _Folded(Kept):
     def clear(self) -> None:
         self._state.clear()
 
+    def is_steady(self, held: Any) -> bool:
+        # A mutable value is copied with each record, so that what the function was given before stays as it was.
+        return held is not None and is_immutable(held)
+
+    def adding(self) -> tuple[tuple[str, ...], dict[str, Any]]:
+        lines = (
+            f"held = combine(pane.values[{self.slot}], v)",
+            f"if type(held) is pane.kind: pane.values[{self.slot}] = held",
+            "else: replace(k, held)",
+        )
+        return lines, {"combine": self._folding.combine}
+
 
 class _Buffered(Kept):
     """All records."""
 
     def __init__(self, store: KeyedStore) -> None:
         self._state = store.state(ListStateDescriptor("window:records"), namespaced=True)
+        self.slot = store.slots["window:records"]
 
     def add(self, value: Any, timestamp: int) -> None:
         self._state.add(value)
@@ -98,6 +123,12 @@ class _Buffered(Kept):
 
     def clear(self) -> None:
         self._state.clear()
+
+    def is_steady(self, held: Any) -> bool:
+        return held is not None
+
+    def adding(self) -> tuple[tuple[str, ...], dict[str, Any]]:
+        return (f"pane.values[{self.slot}].add(v, k)",), {}
 
 
 class _Evicted(_Buffered):

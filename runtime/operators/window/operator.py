@@ -20,9 +20,12 @@ from tidegate.runtime.operators.window.codec import WindowCodec
 from tidegate.runtime.operators.window.kept import open_kept
 from tidegate.runtime.operators.window.merging import Added, MergingWindows
 from tidegate.runtime.operators.window.output import rows_of
+from tidegate.runtime.operators.window.panes import Pane, has_panes, shortcut
 from tidegate.runtime.operators.window.scope import FunctionScope, Scope
+from tidegate.runtime.operators.window.sessions import EventTimeSessionWindows
 from tidegate.runtime.operators.window.triggers import TriggerResult
 from tidegate.runtime.operators.window.windowing import Windowing, evaluation
+from tidegate.runtime.operators.window.windows import TimeWindow
 from tidegate.runtime.stream.windows import ProcessAllWindowFunction, ProcessWindowFunction
 from tidegate.serde import isolate
 
@@ -56,7 +59,13 @@ class WindowOperator(Operator):
         self._function_scope = FunctionScope(self._scope, context, merging=self._merging is not None)
         self._rows = rows_of(windowing.mode, store, self._codec)
         self._emitted: list[tuple[Any, int]] = []
-        super().__init__((Call("emit", self._on_record, bind=store.bind),), store)
+        self._panes: dict[Any, Pane] = {}
+        self._gap = assigner.session_gap if isinstance(assigner, EventTimeSessionWindows) else 0
+        steady = windowing.evictor is None and has_panes(assigner, windowing.trigger)
+        self._shortcut = shortcut(self._panes, self._kept, self._gap, self._replace) if steady else None
+        store.before_settling = self._leave_all
+        call = Call("emit", self._on_record, bind=store.bind, shortcut=self._shortcut)
+        super().__init__((call,), store)
 
     def event_time(self, watermark: int) -> Emitted:
         """What the windows that event time reached emit."""
@@ -81,6 +90,7 @@ class WindowOperator(Operator):
         if timestamp is None:
             timestamp = self._without_timestamp(value)
         key, late = self._store.current_key, True
+        self._leave(key)
         for assigned in self._windowing.assigner.assign_windows(value, timestamp, self._scope):
             if self._merging is None:
                 window = home = assigned
@@ -96,16 +106,60 @@ class WindowOperator(Operator):
         return emitted
 
     def _add(self, key: Any, window: Any, home: Any, value: Any, timestamp: int) -> None:
-        self._store.bind_in(key, self._codec.encode(home))
+        row = self._store.bind_in(key, self._codec.encode(home))
         self._kept.add(value, timestamp)
         self._scope.move(key, window, self._codec.encode(window))
         end = self._end_of(window)
         if end < MAX_WATERMARK:
             self._register_end(end)
         self._act(self._windowing.trigger.on_element(value, timestamp, window, self._scope), key, home)
+        if self._shortcut is not None and window.max_timestamp() > self._scope.watermark:
+            self._keep_open(key, window, home, row.values)
+
+    def _keep_open(self, key: Any, window: Any, home: Any, values: list[Any]) -> None:
+        """Remember a window that did nothing but wait; of a key with several sessions, one could reach the next."""
+        alone = self._merging is None or len(self._homes.value()) == 1
+        if alone and self._kept.is_steady(values[self._kept.slot]):
+            self._panes[key] = Pane.of(window, home, values, self._kept.slot, self._gap)
+
+    def _leave(self, key: Any) -> None:
+        """Forget the pane of a key, after state and timers have learnt how long it became."""
+        pane = self._panes.pop(key, None)
+        if pane is not None and pane.grew:
+            self._lengthen(key, pane)
+
+    def _leave_all(self) -> None:
+        for key in list(self._panes):
+            self._leave(key)
+
+    def _lengthen(self, key: Any, pane: Pane) -> None:
+        scope, window = self._scope, TimeWindow(pane.window.start, pane.last)
+        names = self._codec.encode(window), self._codec.encode(pane.home)
+        self._store.bind(key)
+        self._homes.update((names,))
+        # The records came before time reached the end of the window, whatever time it is now.
+        scope.watermark, now = MIN_WATERMARK, scope.watermark
+        self._merge_triggers(key, Added(window, pane.home, (pane.window,)))
+        scope.move(key, window, names[0])
+        self._register_end(self._end_of(window))
+        scope.watermark = now
+        pane.window = window
+
+    def _replace(self, key: Any, content: Any) -> None:
+        """What a window of the key holds is of another kind now, which state has to see."""
+        home = self._panes[key].home
+        self._leave(key)
+        self._store.bind_in(key, self._codec.encode(home))
+        self._kept.clear()
+        self._kept.put(content)
 
     def _on_timer(self, timer: Timer, *, event_time: bool) -> None:
         self._store.bind(timer.key)
+        pane = self._panes.get(timer.key)
+        if pane is not None and pane.grew:
+            self._lengthen(timer.key, pane)
+        if pane is not None and pane.window.max_timestamp() <= timer.time:
+            del self._panes[timer.key]
         window = home = self._codec.decode(timer.namespace)
         if self._merging is not None:
             home = self._windows(self._merging).homes.get(window)

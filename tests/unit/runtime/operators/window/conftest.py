@@ -17,11 +17,14 @@ from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.clock import ManualClock
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.keys import KeyGroupRange
+from tidegate.runtime.operators.codegen import Stage, compile_stages
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
 from tidegate.runtime.operators.window.operator import WindowOperator
 from tidegate.runtime.operators.window.windowing import Windowing
+from tidegate.runtime.stream.tags import OutputTag
 
+LATE = OutputTag("late")
 Results = list[tuple[Any, int]]
 Open = Callable[..., "Bench"]
 
@@ -29,10 +32,11 @@ Open = Callable[..., "Bench"]
 class Bench:
     """One operator; `crash` goes back to what the newest `save` holds."""
 
-    def __init__(self, windowing: Windowing, root: Path, now_ms: int = 0) -> None:
+    def __init__(self, windowing: Windowing, root: Path, now_ms: int = 0, cache_entries: int = 2) -> None:
         self.clock = ManualClock(now_ms)
         self._windowing = windowing
         self._root = root
+        self._cache_entries = cache_entries
         self._storage = MemoryStorage()
         self._files = StorageFiles(self._storage.blobs, "bench", inline_threshold=0)
         self._numbers = 0
@@ -41,13 +45,16 @@ class Bench:
 
     def put(self, value: Any, at: int | None = None, key: Any = "k") -> Results:
         """What the operator emits for a record."""
-        (call,) = self.operator.calls
-        assert call.bind is not None
-        call.bind(key)
-        assert call.function is not None
-        emitted: Results = call.function(value, at)
+        return self.put_all([(value, at, key)])
+
+    def put_all(self, records: list[tuple[Any, int | None, Any]]) -> Results:
+        """What the generated loop makes of a batch of values, times and keys; what is late comes last, with its tag."""
+        values, times, keys = (list(column) for column in zip(*records, strict=True))
+        run = self._timed.run if times[0] is not None else self._untimed.run
+        (emitted, at), (late, late_at) = run(values, times, keys)
         self.store.end_batch()
-        return emitted
+        results = [*zip(emitted, at or (), strict=True)]
+        return results + [((LATE, value), time) for value, time in zip(late, late_at or (), strict=True)]
 
     def watermark(self, time: int) -> Results:
         """What event time makes it emit."""
@@ -72,12 +79,17 @@ class Bench:
 
     def stored(self) -> tuple[int, int]:
         """How many keys and windows have any state, and how many timers wait; takes a checkpoint to find out."""
-        self.save()
-        opened = restore(HeapBackend(), KeyGroupRange(0, 4), self._handles, self._place())
-        states = [split(at).state for at, _ in opened.materialisation.scan(b"\0", b"\xff")]
-        opened.materialisation.close()
+        states = [split(at).state for at in self.entries()]
         rows = sum(state == ROWS for state in states)
         return rows, sum(state in (EVENT_TIMERS, PROCESSING_TIMERS) for state in states)
+
+    def entries(self) -> dict[bytes, bytes]:
+        """What a checkpoint holds at this moment, byte for byte."""
+        self.save()
+        opened = restore(HeapBackend(), KeyGroupRange(0, 4), self._handles, self._place())
+        entries = dict(opened.materialisation.scan(b"\0", b"\xff"))
+        opened.materialisation.close()
+        return entries
 
     def close(self) -> None:
         self.operator.close()
@@ -89,10 +101,18 @@ class Bench:
         )
         self._windowing.open(context)
         self.operator = WindowOperator(self._windowing, context)
+        sides = ((LATE, Stage(OperatorUid("late"), 1, None, outputs=(1,))),)
+        stage = Stage(OperatorUid("window"), 0, self.operator.calls[0], outputs=(0,), sides=sides)
+        self._timed, self._untimed = (compile_stages("bench", stage, timed=timed) for timed in (True, False))
 
     def _store(self) -> KeyedStore:
         return KeyedStore(
-            HeapBackend(), KeyGroupRange(0, 4), 4, self._handles, self._place(), cache_entries=2
+            HeapBackend(),
+            KeyGroupRange(0, 4),
+            4,
+            self._handles,
+            self._place(),
+            cache_entries=self._cache_entries,
         )
 
     def _place(self) -> BackendContext:
