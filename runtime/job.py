@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from tidegate import faults, registry
 from tidegate.backends.spi import Backend, CheckpointStorage, SnapshotFiles
@@ -32,6 +33,9 @@ from tidegate.twophase.spi import CommitAnswer, Committable
 
 __all__ = ["Program", "StartPoint", "Startup"]
 
+_INTERVAL_MS: Final = 10_000
+_NEVER_MS: Final = 2**62
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -45,7 +49,19 @@ class Program:
 
     def graph(self, manifest: Manifest | None) -> JobGraph:
         """The job graph; key groups follow the state it goes on from."""
-        return build_job_graph(self.stream_graph(manifest))
+        steps = self.stream_graph(manifest)
+        if steps.iterative and self.options.interval_ms is not None and not self.options.forced:
+            raise ConfigError(
+                "a program with iterations takes no checkpoints: records on their way back would be lost at a "
+                "restart; got execution.checkpointing.interval; leave it out, or say that the loss is wanted by "
+                "enable_checkpointing(..., force=True)"
+            )
+        return build_job_graph(steps)
+
+    def interval_ms(self, graph: JobGraph) -> int:
+        """The time between two checkpoints; as good as never where iterations forbid them."""
+        never = graph.iterative and not self.options.forced
+        return self.options.interval_ms or (_NEVER_MS if never else _INTERVAL_MS)
 
     def stream_graph(self, manifest: Manifest | None) -> StreamGraph:
         """What the user wrote with everything resolved."""
@@ -147,7 +163,7 @@ class Startup:
                 if vertex.is_source
                 for subtask in vertex.subtasks
             ),
-            interval_ms=options.interval_ms if interval_ms is None else interval_ms,
+            interval_ms=self.program.interval_ms(graph) if interval_ms is None else interval_ms,
             timeout_ms=options.timeout_ms,
             retained=options.retained,
         )

@@ -61,7 +61,14 @@ class JobOptions:
     inline_bytes: int = option(
         "state.backend.fs.memory-threshold", 20 * 1024, "smaller pieces of state live in the metadata"
     )
-    interval_ms: int = option("execution.checkpointing.interval", 10_000, "time between two checkpoints")
+    interval_ms: int | None = option(
+        "execution.checkpointing.interval",
+        None,
+        "time between two checkpoints; default: 10 s, iterations: none",
+    )
+    forced: bool = option(
+        "execution.checkpointing.force", False, "checkpoints without what iterations have on its way"
+    )
     timeout_ms: int = option(
         "execution.checkpointing.timeout", 600_000, "after this a checkpoint is given up"
     )

@@ -175,8 +175,7 @@ class Attempt:
             case messages.Progress():
                 self._status.progress(message.worker, message.read, message.measured)
             case StopRequested():
-                self._status.become("stopping")
-                self._perform(self._coordinator.on(cp.Finish("stop")))
+                self._stop()
             case CancelRequested():
                 raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
             case messages.Failed():
@@ -195,6 +194,16 @@ class Attempt:
                 self._perform(self._coordinator.on(message))
             case _:
                 raise InternalError(f"the coordinator was sent {type(message).__name__}")
+
+    def _stop(self) -> None:
+        program = self._startup.program
+        if self._graph.iterative and not program.options.forced:
+            raise JobCancelledError(
+                f"job {program.name!r} has iterations, so no checkpoint can hold where it is; it was cancelled instead "
+                "of stopped"
+            )
+        self._status.become("stopping")
+        self._perform(self._coordinator.on(cp.Finish("stop")))
 
     def _perform(self, actions: list[cp.Action]) -> None:
         for action in actions:

@@ -30,6 +30,7 @@ from tidegate.runtime.operators.measures import Measures
 from tidegate.runtime.shipping import unpack
 from tidegate.runtime.task.exchange import Buffer, Channel, ChannelId, Gate
 from tidegate.runtime.task.gate import GateRunner
+from tidegate.runtime.task.iteration import IterationRunner
 from tidegate.runtime.task.messages import Failed, FromSubtask, Progress
 from tidegate.runtime.task.runner import SubtaskRunner
 from tidegate.runtime.task.source import SourceRunner
@@ -139,7 +140,8 @@ class Worker:
             return
         channels = channels_into(vertex, subtask.index)
         self._expect(vertex, channels)
-        runner = GateRunner(
+        kind = IterationRunner if vertex.head.kind == "iterate" else GateRunner
+        runner = kind(
             vertex, env, gates, self._report, self._background, channels=channels, grant=self._grant
         )
         self._runners[subtask] = runner

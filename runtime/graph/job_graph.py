@@ -54,6 +54,8 @@ class JobEdge:
     """Tells edges between the same two steps apart."""
     buffer_timeout_ms: int | None = None
     """How long records may wait for others before they go over it; None leaves it to the job."""
+    feedback: bool = False
+    """Whether it leads back to where an iteration begins."""
 
     @property
     def name(self) -> str:
@@ -166,6 +168,11 @@ class JobGraph:
         return sum(widest.values())
 
     @property
+    def iterative(self) -> bool:
+        """Whether records go round in it."""
+        return any(edge.feedback for vertex in self.vertices.values() for edge in vertex.inputs)
+
+    @property
     def nodes(self) -> dict[OperatorUid, StreamNode]:
         """Every step of every vertex."""
         return {uid: node for vertex in self.vertices.values() for uid, node in vertex.nodes.items()}
@@ -183,8 +190,10 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     members: dict[OperatorUid, list[StreamNode]] = {}
     for uid, head in heads.items():
         members.setdefault(head, []).append(graph.nodes[uid])
+    # What goes round never waits for others, or an iteration would seem to be over.
+    hasty = {uid for head, body in graph.rounds.items() for uid in (head, *body)}
     exchanges = [
-        _exchange(graph, edge, heads, number)
+        _exchange(graph, edge, heads, number, hasty=edge.source in hasty)
         for number, edge in _numbered(graph.edges)
         if heads[edge.target] == edge.target
     ]
@@ -211,7 +220,7 @@ def _share(index: int, sources: int, targets: int) -> range:
 
 
 def _exchange(
-    graph: StreamGraph, edge: StreamEdge, heads: dict[OperatorUid, OperatorUid], number: int
+    graph: StreamGraph, edge: StreamEdge, heads: dict[OperatorUid, OperatorUid], number: int, *, hasty: bool
 ) -> JobEdge:
     source, target = graph.nodes[edge.source], graph.nodes[edge.target]
     return JobEdge(
@@ -225,7 +234,8 @@ def _exchange(
         target_max_parallelism=target.max_parallelism,
         side=edge.side,
         number=number,
-        buffer_timeout_ms=source.buffer_timeout_ms,
+        buffer_timeout_ms=0 if hasty else source.buffer_timeout_ms,
+        feedback=edge.feedback,
     )
 
 

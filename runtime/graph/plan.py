@@ -15,11 +15,17 @@ __all__ = ["plan_json", "real_inputs", "ship_strategy"]
 def plan_json(graph: StreamGraph) -> str:
     """Every step with what precedes it; sinks come last.
 
-    Numbers have gaps: what only says how records are dealt has a number too, but is no step.
+    Numbers have gaps: what only says how records are dealt has a number too, but is no step. What goes round in an
+    iteration is listed in its `step_function`.
     """
+    rounds = graph.rounds
+    inside = {uid for body in rounds.values() for uid in body}
     steps = [node for node in graph.nodes.values() if node.kind != "side"]
     steps.sort(key=lambda node: (node.kind == "sink", node.number))
-    return json.dumps({"nodes": [_node(graph, step) for step in steps]}, indent=2)
+    described = {step.uid: _node(graph, step) for step in steps}
+    for head, body in rounds.items():
+        described[head]["step_function"] = [described[uid] for uid in described if uid in body]
+    return json.dumps({"nodes": [each for uid, each in described.items() if uid not in inside]}, indent=2)
 
 
 def ship_strategy(partition: Partition) -> str:
@@ -28,15 +34,17 @@ def ship_strategy(partition: Partition) -> str:
 
 
 def real_inputs(graph: StreamGraph, node: StreamNode) -> Iterator[tuple[StreamNode, StreamEdge]]:
-    """What precedes a step, side outputs left out: they belong to the step that emits them."""
+    """What precedes a step, side outputs left out: they belong to the step that emits them; nor what leads back."""
     for edge in graph.inputs(node.uid):
+        if edge.feedback:
+            continue
         source = graph.nodes[edge.source]
         while source.kind == "side":
             source = graph.nodes[graph.inputs(source.uid)[0].source]
         yield source, edge
 
 
-_PACTS: Final = {"source": "Data Source", "sink": "Data Sink"}
+_PACTS: Final = {"source": "Data Source", "sink": "Data Sink", "iterate": "IterativeDataStream"}
 
 
 def _node(graph: StreamGraph, node: StreamNode) -> dict[str, Any]:

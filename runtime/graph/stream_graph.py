@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tidegate.errors import ConfigError
@@ -37,6 +37,8 @@ class StreamEdge:
     partition: Partition
     side: int = 0
     """1 for the second input of a step with two."""
+    feedback: bool = False
+    """Whether it leads back to the step where an iteration begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,33 @@ class StreamGraph:
     edges: tuple[StreamEdge, ...]
     chaining: bool = True
 
+    @property
+    def iterative(self) -> bool:
+        """Whether records go round in it."""
+        return any(edge.feedback for edge in self.edges)
+
+    @property
+    def rounds(self) -> dict[OperatorUid, set[OperatorUid]]:
+        """What goes round in each iteration: the steps behind its first, as far as where they lead back."""
+        return {edge.target: self._round(edge) for edge in self.edges if edge.feedback}
+
     def inputs(self, uid: OperatorUid) -> list[StreamEdge]:
-        """Edges that end at `uid`."""
+        """Edges that end at `uid`; those that lead back come last."""
         return [edge for edge in self.edges if edge.target == uid]
 
     def outputs(self, uid: OperatorUid) -> list[StreamEdge]:
         """Edges that start at `uid`."""
         return [edge for edge in self.edges if edge.source == uid]
+
+    def _round(self, back: StreamEdge) -> set[OperatorUid]:
+        behind, before = {back.target}, {back.source}
+        for uid in self.nodes:
+            if any(edge.source in behind for edge in self.inputs(uid)):
+                behind.add(uid)
+        for uid in reversed(self.nodes):
+            if any(edge.target in before for edge in self.outputs(uid)):
+                before.add(uid)
+        return (behind & before) - {back.target}
 
 
 def build_stream_graph(
@@ -92,7 +114,8 @@ def build_stream_graph(
     `restored` holds the max parallelism that state was written with; it wins over a default and refuses another.
 
     Raises:
-        ConfigError: there is no sink, a uid is used twice, a parallelism or a co-location is impossible.
+        ConfigError: there is no sink, a uid is used twice, a parallelism or a co-location is impossible, an
+            iteration is open.
     """
     order = _topological(sinks)
     if not order:
@@ -114,6 +137,7 @@ def build_stream_graph(
             StreamEdge(node.uid, uid, _partition(source.partition, node, nodes[uid]), source.side)
             for source, node in zip(inputs, before, strict=True)
         ]
+    edges += _feedback(steps, uids, nodes)
     _check_co_location(nodes.values())
     return StreamGraph(nodes, tuple(edges), chaining)
 
@@ -184,7 +208,7 @@ def _size(
     restored: Mapping[OperatorUid, int],
 ) -> tuple[int, int]:
     """Parallelism and max parallelism."""
-    if step.kind == "side":
+    if step.kind in ("side", "feedback"):
         return before[0].parallelism, before[0].max_parallelism
     own = step.parallelism if step.parallelism is not None else parallelism
     asked = step.max_parallelism or max_parallelism
@@ -226,6 +250,34 @@ def _resolve(
         buffer_timeout_ms=before[0].buffer_timeout_ms if step.kind == "side" else step.buffer_timeout_ms,
         watermarks=step.watermarks,
     )
+
+
+def _feedback(
+    steps: list[Transformation], uids: dict[int, OperatorUid], nodes: dict[OperatorUid, StreamNode]
+) -> list[StreamEdge]:
+    """The edges that lead back, one per iteration; both ends share slots, so what goes back stays in its process."""
+    edges = []
+    for end in (step for step in steps if step.kind == "feedback"):
+        head, tail = nodes[uids[id(end.payload)]], nodes[uids[id(end)]]
+        for source in _real_inputs(end.inputs):
+            before = nodes[uids[id(source.transformation)]]
+            if before.parallelism != head.parallelism:
+                raise ConfigError(
+                    f"feedback from {before.uid!r} (parallelism {before.parallelism}) to iteration {head.uid!r} "
+                    f"(parallelism {head.parallelism}) needs equal parallelism; use set_parallelism(...)"
+                )
+        nodes[tail.uid] = replace(
+            tail, title=f"IterationSink-{head.number}", slot_sharing_group=head.slot_sharing_group
+        )
+        nodes[head.uid] = replace(head, title=f"IterationSource-{head.number}")
+        edges.append(StreamEdge(tail.uid, head.uid, Forward(), feedback=True))
+    closed = {edge.target for edge in edges}
+    for node in nodes.values():
+        if node.kind == "iterate" and node.uid not in closed:
+            raise ConfigError(
+                f"iteration {node.uid!r} has no feedback, so nothing goes round; close it by close_with(...)"
+            )
+    return edges
 
 
 def _check_co_location(nodes: Iterable[StreamNode]) -> None:

@@ -49,6 +49,8 @@ Kind = Literal[
     "window",
     "side",
     "union",
+    "iterate",
+    "feedback",
     "sink",
 ]
 

@@ -200,7 +200,7 @@ class SparkAttempt:
         now_ms = self._clock.now_ms()
         due = [result.wake_ms for result in self._results if result.wake_ms is not None]
         waits = not self._readers.drained and not any(result.records for result in self._results)
-        interval_ms = self._startup.program.options.interval_ms
+        interval_ms = self._startup.program.interval_ms(self._graph)
         self._idle_until_ms = min([now_ms + interval_ms, *due]) if waits else 0
 
     def _commit(self, action: cp.CommitWork) -> cp.Event:

@@ -40,6 +40,11 @@ def shape_of(graph: JobGraph) -> Shape:
                 f"source {node.name!r} (uid {node.uid!r}) must stay open between checkpoints, and an epoch on Spark opens "
                 "its readers anew; set execution.target to embedded"
             )
+        if node.kind == "iterate":
+            raise ConfigError(
+                f"records go round in iteration {node.uid!r}, and an epoch on Spark goes one way; "
+                "set execution.target to embedded"
+            )
         if node.kind == "async_wait":
             raise ConfigError(
                 f"operator {node.name!r} (uid {node.uid!r}) waits for requests, which an epoch on Spark does not yet; "

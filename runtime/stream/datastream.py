@@ -57,6 +57,7 @@ from tidegate.types import TypeInformation, result_type
 
 if TYPE_CHECKING:
     from tidegate.runtime.stream.environment import StreamExecutionEnvironment
+    from tidegate.runtime.stream.iterations import IterativeStream
 
 __all__ = ["ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream"]
 
@@ -288,6 +289,17 @@ class DataStream(_Step):
         """Deprecated: name outputs for each record; use side outputs."""
         deprecated("split(...)", "side outputs: yield (OutputTag(...), value) in a ProcessFunction")
         return SplitStream(self, _checked("split", output_selector))
+
+    def iterate(self, max_wait_time: int) -> IterativeStream:
+        """Deprecated: a stream that also gets what it is closed with; over when nothing came back for so many ms."""
+        from tidegate.runtime.stream.iterations import IterativeStream
+
+        deprecated(
+            "iterate(...)", "a loop in a process function, or a topic that the program reads and writes"
+        )
+        wait = positive("max_wait_time", max_wait_time)
+        step = Transformation("iterate", "IterationSource", wait, (self._input,), self.get_type())
+        return IterativeStream(self._env, step)
 
     def union(self, *streams: DataStream) -> DataStream:
         """One stream of the records of all of them."""

@@ -86,9 +86,11 @@ class StreamExecutionEnvironment(Supplies):
         """How long records wait for others before an exchange, in milliseconds."""
         return self._launch((), None).options.buffer_timeout_ms
 
-    def enable_checkpointing(self, interval: int) -> StreamExecutionEnvironment:
-        """Take a checkpoint this often."""
+    def enable_checkpointing(self, interval: int, *, force: bool = False) -> StreamExecutionEnvironment:
+        """Take a checkpoint this often; `force` does so in iterations, too, whose records on their way are lost."""
         self._settings["execution.checkpointing.interval"] = positive("checkpoint interval", interval)
+        if force:
+            self._settings["execution.checkpointing.force"] = True
         return self
 
     def from_collection(

@@ -37,7 +37,7 @@ from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import NEVER_MS
 from tidegate.runtime.task.routing import router
 
-__all__ = ["CREDIT", "FULL", "Buffer", "Channel", "ChannelId", "Gate"]
+__all__ = ["CREDIT", "FULL", "Buffer", "Channel", "ChannelId", "Gate", "joined"]
 
 CREDIT = 8
 """Batches that may be on the way in one channel."""
@@ -78,8 +78,16 @@ class Gate:
 
     @property
     def open(self) -> bool:
-        """Whether every receiver can take another batch."""
-        return all(channel.credit > 0 for channel in self._channels.values())
+        """Whether every receiver can take another batch; one that the records go back to always can.
+
+        Otherwise a full cycle would wait for itself.
+        """
+        return self.edge.feedback or all(channel.credit > 0 for channel in self._channels.values())
+
+    @property
+    def settled(self) -> bool:
+        """Whether the receivers have worked off all that was sent."""
+        return all(channel.credit == CREDIT for channel in self._channels.values())
 
     @property
     def due_ms(self) -> int | None:
@@ -137,11 +145,12 @@ class Buffer:
     def flush(self) -> None:
         """Send what is held in as few batches as its columns allow."""
         held, self._held, self._records, self.due_ms = self._held, [], 0, None
-        for batch in _joined(held):
+        for batch in joined(held):
             self._channel.send(batch)
 
 
-def _joined(batches: list[Batch]) -> Iterator[Batch]:
+def joined(batches: list[Batch]) -> Iterator[Batch]:
+    """The same records in as few batches as their columns allow."""
     for (timed, keyed), group in groupby(batches, _columns):
         alike = list(group)
         if len(alike) == 1:

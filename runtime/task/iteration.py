@@ -1,0 +1,114 @@
+"""A subtask where an iteration begins: it takes what comes in, and what comes back."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Executor
+
+from tidegate.elements import MAX_WATERMARK, Batch, Element, EndOfInput
+from tidegate.errors import ConfigError
+from tidegate.runtime.graph.job_graph import JobVertex
+from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.task.exchange import FULL, ChannelId, Gate, joined
+from tidegate.runtime.task.gate import GateRunner, Grant
+from tidegate.runtime.task.runner import Report
+
+__all__ = ["IterationRunner"]
+
+
+class IterationRunner(GateRunner):
+    """Barriers, watermarks and the end come from what comes in; what comes back is held without bound.
+
+    At the end of the input it waits until nothing has come back for the time that the program gives, and until what
+    it sent is worked off. Then it sends the end on, and takes nothing more before the end has come back itself: the
+    last checkpoint is behind all that went round.
+    """
+
+    def __init__(
+        self,
+        vertex: JobVertex,
+        env: ChainEnvironment,
+        gates: dict[str, Gate],
+        report: Report,
+        background: Executor,
+        *,
+        channels: list[ChannelId],
+        grant: Grant,
+    ) -> None:
+        back = {edge.name for edge in vertex.inputs if edge.feedback}
+        coming = [channel for channel in channels if channel.edge not in back]
+        super().__init__(vertex, env, gates, report, background, channels=coming, grant=grant)
+        self._max_wait_ms: int = vertex.head.payload
+        self._round = {channel for channel in channels if channel.edge in back}
+        """Channels that may still bring something back."""
+        self._returned: deque[Batch] = deque()
+        self._late = False
+        self._lap = 0
+        self._quiet_since: int | None = None
+        self._over = False
+
+    def deliver(self, channel: ChannelId, element: Element) -> None:
+        """Take an element that arrived or came back; of what came back only records and the end are news."""
+        if channel in self._queues:
+            super().deliver(channel, element)
+        elif isinstance(element, Batch):
+            self._returned.append(element)
+            self._grant(channel)
+            self._late = self._late or channel not in self._round
+        elif isinstance(element, EndOfInput):
+            self._round.discard(channel)
+
+    def wake_at(self) -> int | None:
+        """When it has waited long enough, or a timer is due."""
+        waited = None if self._quiet_since is None or self._over else self._quiet_since + self._max_wait_ms
+        return min((time for time in (super().wake_at(), waited) if time is not None), default=None)
+
+    def _work(self) -> bool:
+        if self._lap:
+            self._take_back()
+            return True
+        # What has come back by now goes round before the next of what comes in: neither keeps the other waiting.
+        self._lap = len(self._returned)
+        if self._ending:
+            return self._end() or self._lap > 0
+        if self._over and (self._round or self._lap):
+            return self._lap > 0
+        return super()._work() or self._lap > 0
+
+    def _take_back(self) -> None:
+        if self._late:
+            raise ConfigError(
+                f"iteration {self._vertex.head.uid!r}: records came back after nothing had for {self._max_wait_ms} ms "
+                "and the iteration had ended; give iterate(...) a longer time"
+            )
+        self._quiet_since = None
+        taken, count = list[Batch](), 0
+        while self._lap and count < FULL:
+            self._lap -= 1
+            taken.append(self._returned.popleft())
+            count += len(taken[-1])
+        # Going round over exchanges leaves ever smaller batches.
+        for batch in joined(taken):
+            self._chain.process(batch)
+        self.records += count
+
+    def _end(self) -> bool:
+        now_ms = self._env.clock.now_ms()
+        if not self._chain.empty() or not all(gate.settled for gate in self._gates.values()):
+            self._quiet_since = None
+        elif self._over:
+            self._ending = False
+            self._broadcast(EndOfInput())
+            return True
+        elif self._quiet_since is None:
+            self._quiet_since = now_ms
+        elif now_ms >= self._quiet_since + self._max_wait_ms:
+            self._over = True
+            self._chain.advance_watermark(MAX_WATERMARK)
+            return True
+        return False
+
+    def _move_time(self, timestamp: int | None) -> None:
+        # Time does not end before the iteration does.
+        if timestamp != MAX_WATERMARK:
+            super()._move_time(timestamp)
