@@ -17,7 +17,7 @@ import msgspec
 from tidegate.clock import Clock
 from tidegate.elements import Batch, Idle, Watermark
 from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
-from tidegate.twophase.spi import Committer, CommitterContext, SinkWriter, WriterContext
+from tidegate.twophase.spi import Committer, CommitterContext, ProgramContext, SinkWriter, WriterContext
 
 __all__ = [
     "Delivery",
@@ -126,6 +126,8 @@ class ReaderContext:
     clock: Clock
     wake: Callable[[], None] = lambda: None
     """Tells, from any thread, that polling is worth it again."""
+    program: ProgramContext | None = None
+    """For functions of the user; None where no program runs."""
 
 
 class SourceReader(ABC, Generic[S]):

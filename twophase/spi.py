@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -23,6 +23,7 @@ __all__ = [
     "Committable",
     "Committer",
     "CommitterContext",
+    "ProgramContext",
     "SinkWriter",
     "SupportsWriterState",
     "WriterContext",
@@ -73,6 +74,28 @@ class WriterContext:
     restored: tuple[bytes, ...]
     """States of the writers that now belong to this one; empty unless the writer `SupportsWriterState`."""
     clock: Clock
+    program: ProgramContext | None = None
+    """For functions of the user; None where no program runs."""
+
+
+class ProgramContext(Protocol):
+    """What a program gives to all its functions, and what they show; for connectors that run functions of the user."""
+
+    def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
+        """A parameter given to the whole program."""
+        ...
+
+    def add_accumulator(self, name: str, accumulator: Any) -> None:
+        """Show in the job's result what is added to `accumulator`."""
+        ...
+
+    def get_metrics_group(self) -> Any:
+        """Metrics of this function in this subtask."""
+        ...
+
+    def get_distributed_cache(self) -> Any:
+        """Files that the program registered."""
+        ...
 
 
 class SinkWriter(ABC):

@@ -167,7 +167,9 @@ class _Instance:
             with self._blamed("restore_state"):
                 self._function.restore_state([self._codec.decode(item) for item in self._split.items])
         with self._blamed("open"):
-            self._function.open(Place(context.uid, context.subtask.index, context.parallelism))
+            self._function.open(
+                Place(context.uid, context.subtask.index, context.parallelism, context.program)
+            )
         self._opened = True
 
     def _run(self) -> None:

@@ -100,7 +100,7 @@ class FunctionWriter(SinkWriter):
             with self._blamed("restore_state"):
                 function.restore_state([self._codec.decode(item) for item in items])
         with self._blamed("open"):
-            function.open(Place(context.uid, context.subtask.index, context.parallelism))
+            function.open(Place(context.uid, context.subtask.index, context.parallelism, context.program))
         self._now_ms = context.clock.now_ms
 
     def write(self, batch: Batch) -> None:

@@ -7,6 +7,7 @@ from tidegate.elements import Batch
 from tidegate.ids import CheckpointId
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.operators.surroundings import Surroundings
 from tidegate.twophase.spi import Committable, SinkWriter, SupportsWriterState, WriterContext
 
 __all__ = ["SinkOperator"]
@@ -35,6 +36,7 @@ class SinkOperator:
                 attempt=env.attempt,
                 restored=env.operator(self._node.uid).writers,
                 clock=env.clock,
+                program=Surroundings(self._node.uid, env),
             )
         )
 

@@ -70,7 +70,7 @@ class IterationRunner(GateRunner):
         # What has come back by now goes round before the next of what comes in: neither keeps the other waiting.
         self._lap = len(self._returned)
         if self._ending:
-            return self._end() or self._lap > 0
+            return self._lap > 0 or self._end()
         if self._over and (self._round or self._lap):
             return self._lap > 0
         return super()._work() or self._lap > 0

@@ -12,6 +12,7 @@ from tidegate.elements import MAX_WATERMARK, Barrier, Batch, EndOfInput, Idle, W
 from tidegate.ids import CheckpointId
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.operators.surroundings import Surroundings
 from tidegate.runtime.task.exchange import Gate
 from tidegate.runtime.task.messages import (
     AssignSplits,
@@ -57,7 +58,10 @@ class SourceRunner(SubtaskRunner):
         """Open the chain, then the reader."""
         super().open()
         env = self._env
-        context = ReaderContext(self._vertex.head.uid, env.subtask, env.parallelism, env.clock, env.wake)
+        uid = self._vertex.head.uid
+        context = ReaderContext(
+            uid, env.subtask, env.parallelism, env.clock, env.wake, Surroundings(uid, env)
+        )
         self._reader = self._source.open_reader(context)
 
     def wake_at(self) -> int | None:

@@ -16,9 +16,11 @@ from tidegate.connectors.functions import (
     SinkFunction,
     SourceFunction,
 )
+from tidegate.connectors.functions.place import Place
 from tidegate.connectors.functions.split import FunctionSplit, deal
 from tidegate.connectors.spi import Finished, ReaderContext
 from tidegate.elements import Batch, Idle, Watermark
+from tidegate.errors import ConfigError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, SplitId, Subtask
 from tidegate.serde import codec_for
 from tidegate.twophase.spi import WriterContext
@@ -199,3 +201,18 @@ def test_dealing_keeps_every_item_once(before: int, after: int) -> None:
     items = [item for each in splits for item in each.items]
     assert len(splits) == after
     assert sorted(CODEC.decode(item) for item in items) == sorted([*range(before), *range(10, 10 + before)])
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda place: place.get_job_parameter("key"),
+        lambda place: place.add_accumulator("name", None),
+        lambda place: place.get_metrics_group(),
+        lambda place: place.get_distributed_cache(),
+    ],
+    ids=["parameter", "accumulator", "metrics", "files"],
+)
+def test_a_function_outside_a_program_is_told_that_it_is(ask: Any) -> None:
+    with pytest.raises(ConfigError, match="the function of 'in' runs outside a program"):
+        ask(Place("in", 0, 1))

@@ -14,6 +14,7 @@ from tidegate.connectors.functions import ParallelSourceFunction, SinkFunction, 
 from tidegate.connectors.print import PrintSink
 from tidegate.datastream import ProcessFunction, StreamExecutionEnvironment
 from tidegate.errors import ConfigError, JobFailedError
+from tidegate.runtime.accumulators import IntCounter
 
 TARGETS = ["inline", "embedded"]
 
@@ -127,6 +128,43 @@ def test_records_carry_the_times_and_watermarks_the_function_gave(env: StreamExe
         ("untimed", None),
     ]
     assert [watermark for _, _, watermark in seen[1:]] == [10, 10]
+
+
+class CountingSource(Letters):
+    def open(self, runtime_context: Any) -> None:
+        self.emitted = IntCounter()
+        runtime_context.add_accumulator("letters", self.emitted)
+        self.metric = runtime_context.get_metrics_group().counter("emitted")
+        self.more = runtime_context.get_job_parameter("more", "")
+
+    def run(self, ctx: Any) -> None:
+        for letter in "abc" + self.more:
+            self.emitted.add(1)
+            self.metric.inc()
+            ctx.collect(letter)
+
+
+class CountingSink(SinkFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.taken = IntCounter()
+        runtime_context.add_accumulator("taken", self.taken)
+        self.metric = runtime_context.get_metrics_group().counter("taken")
+
+    def invoke(self, value: Any, context: Any) -> None:
+        self.taken.add(1)
+        self.metric.inc()
+
+
+def test_source_and_sink_functions_show_accumulators_and_metrics_and_know_parameters(
+    env: StreamExecutionEnvironment,
+) -> None:
+    env.set_parallelism(1).get_config().set_global_job_parameters({"more": "de"})
+    env.add_source(CountingSource()).uid("in").add_sink(CountingSink()).uid("out")
+
+    result = env.execute()
+
+    assert result.get_all_accumulator_results() == {"letters": 5, "taken": 5}
+    assert result.metrics == {"in.0.emitted": 5, "out.0.taken": 5}
 
 
 def test_an_error_in_run_fails_the_job_and_names_the_function(env: StreamExecutionEnvironment) -> None:
