@@ -71,6 +71,7 @@ class Program:
             max_parallelism=self.options.max_parallelism,
             restored=adopt_max_parallelism(manifest) if manifest is not None else {},
             chaining=self.options.operator_chaining,
+            mode=self.options.mode,
         )
 
 
@@ -141,6 +142,11 @@ class Startup:
         self.pipeline.refresh()
         manifest = self._newest()
         graph = self.program.graph(manifest)
+        if graph.batch and manifest is not None and not manifest.batch:
+            raise ConfigError(
+                f"checkpoint {manifest.checkpoint} of pipeline {self.pipeline.id!r} was taken in the midst of a stream "
+                "and runtime mode is BATCH, which has no midst; use STREAMING to go on from it or --fresh to begin anew"
+            )
         with contextlib.closing(self.committers(graph)) as committers:
             for uid, removed in committers.abort().items():
                 self.say(f"sink {uid!r}: removed {removed} pieces of work that were never decided")
@@ -164,7 +170,7 @@ class Startup:
                 for subtask in vertex.subtasks
             ),
             interval_ms=self.program.interval_ms(graph) if interval_ms is None else interval_ms,
-            timeout_ms=options.timeout_ms,
+            timeout_ms=_NEVER_MS if graph.batch else options.timeout_ms,
             retained=options.retained,
         )
         return CheckpointCoordinator(

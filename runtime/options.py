@@ -11,6 +11,7 @@ from tidegate import faults
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, as_mapping, from_environ, from_toml, option
 from tidegate.runtime.given import Given
+from tidegate.runtime.graph.mode import RuntimeMode
 
 __all__ = ["JobOptions", "Progress", "client_layers", "default_root", "set_command_line"]
 
@@ -32,6 +33,14 @@ class JobOptions:
         "pipeline.id", None, "name of the pipeline over restarts; default: the job's name"
     )
     target: str = option("execution.target", "embedded", "embedded, inline, or the URL of a Spark master")
+    mode: RuntimeMode = option(
+        "execution.runtime-mode", "STREAMING", "STREAMING, BATCH, or AUTOMATIC: BATCH if all inputs end"
+    )
+    sort_buffer_bytes: int = option(
+        "execution.sorted-inputs.memory",
+        32 * 1024 * 1024,
+        "records that a batch task sorts in memory at once",
+    )
     parallelism: int | None = option(
         "parallelism.default", None, "subtasks per operator; default: the cores of this machine"
     )

@@ -8,6 +8,7 @@ thread alone; only `PendingSnapshot.finish` runs elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
@@ -70,6 +71,8 @@ class KeyedStore:
         self._cursor = Cursor()
         self._inner = Cursor(self._cursor.changed)
         self._rows: dict[Any, Row] = {}
+        self._written = bool(handles)
+        """Whether anything may stand outside of the cache."""
         self._states: dict[tuple[str, Cursor], Any] = {}
         self._descriptors: dict[str, StateDescriptor] = {}
         self.slots: dict[str, int] = {}
@@ -194,6 +197,28 @@ class KeyedStore:
             self._write_back([row for row in leaving if row.changed])
             self._cursor.row = self._inner.row = UNBOUND
 
+    @contextmanager
+    def last_of_key(self) -> Iterator[None]:
+        """Fire the timers of the only key there is; those registered meanwhile are ignored, then all state is forgotten.
+
+        For input that is sorted by key: what a key leaves behind is of no use to the next one.
+        """
+        self.before_settling()
+        timers = (self.event_timers, self.processing_timers)
+        for queue in timers:
+            queue.closed = True
+        try:
+            yield
+        finally:
+            for queue in timers:
+                queue.closed = False
+        self._rows.clear()
+        self._cursor.changed.clear()
+        self._cursor.row = self._inner.row = UNBOUND
+        if self._written:
+            self._log([(at, None) for at, _ in self._materialisation.scan(b"", b"\xff")])
+            self._written = False
+
     def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> PendingSnapshot:
         """Freeze the state at a barrier; `finish` of the result writes it, in any thread.
 
@@ -241,6 +266,7 @@ class KeyedStore:
 
     def _log(self, entries: Sequence[Entry]) -> None:
         if entries:
+            self._written = True
             self._history.append(entries)
             self._materialisation.apply(entries)
 

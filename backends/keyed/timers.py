@@ -30,15 +30,17 @@ class StoredTimers(TimerQueue):
         self._heap = [(timer.time, at) for at, timer in self._live.items()]
         heapq.heapify(self._heap)
         self._changes: dict[Address, bytes | None] = {}
+        self.closed = False
+        """Whether new timers are ignored."""
 
     def register(self, timer: Timer) -> None:
-        """Remember a timer.
+        """Remember a timer, unless the queue is closed.
 
         Raises:
             RecordError: its time does not fit into 64 bits.
         """
         at = self._address(timer)
-        if at in self._live:
+        if self.closed or at in self._live:
             return
         self._live[at] = timer
         heapq.heappush(self._heap, (timer.time, at))

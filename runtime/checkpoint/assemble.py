@@ -41,6 +41,7 @@ def assemble(
             operator_state(node, by_uid[uid], enumerators.get(uid)) for uid, node in graph.nodes.items()
         ),
         unsettled=unsettled,
+        batch=graph.batch,
     )
 
 

@@ -58,7 +58,7 @@ class Unsettled(msgspec.Struct, frozen=True):
     committables: tuple[Committable, ...]
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything needed to go on from one checkpoint."""
 
     pipeline: PipelineId
@@ -70,6 +70,8 @@ class Manifest(msgspec.Struct, frozen=True):
     created_ms: int
     operators: tuple[OperatorState, ...]
     unsettled: tuple[Unsettled, ...]
+    batch: bool = False
+    """Whether it is the end of a batch job."""
 
     def operator(self, uid: OperatorUid) -> OperatorState | None:
         """The state of one operator, if the program had it."""

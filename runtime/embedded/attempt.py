@@ -144,7 +144,8 @@ class Attempt:
     def _tick(self) -> None:
         now = self._clock.monotonic()
         self._observe(self._status)
-        self._perform(self._coordinator.on(cp.Tick(int(now * 1000))))
+        if not self._graph.batch or not self._undrained:
+            self._perform(self._coordinator.on(cp.Tick(int(now * 1000))))
         due = [work for at, work in self._later if at <= now]
         self._later = [(at, work) for at, work in self._later if at > now]
         for work in due:
@@ -174,6 +175,13 @@ class Attempt:
                     self._perform(self._coordinator.on(cp.Finish("finish")))
             case messages.Progress():
                 self._status.progress(message.worker, message.read, message.measured)
+            case StopRequested() if (
+                self._graph.batch and self._coordinator.confirmed == self._start.checkpoint
+            ):
+                raise JobCancelledError(
+                    f"batch job {self._startup.program.name!r} was stopped before its end; it has no checkpoint to go "
+                    "on from, so the next start begins anew"
+                )
             case StopRequested():
                 self._stop()
             case CancelRequested():

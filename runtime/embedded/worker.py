@@ -28,6 +28,7 @@ from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.operators.measures import Measures
 from tidegate.runtime.shipping import unpack
+from tidegate.runtime.task.blocking import BlockingRunner
 from tidegate.runtime.task.exchange import Buffer, Channel, ChannelId, Gate
 from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.iteration import IterationRunner
@@ -63,7 +64,7 @@ class Worker:
         self._requests = EventLoop()
         self._measures = Measures()
         self._runners: dict[Subtask, SubtaskRunner] = {}
-        self._receivers: dict[ChannelId, GateRunner] = {}
+        self._receivers: dict[ChannelId, GateRunner | BlockingRunner] = {}
         self._local: dict[ChannelId, LocalChannel] = {}
         self._current: Subtask = deployment.mine[0]
         self._reported = clock.monotonic()
@@ -140,10 +141,14 @@ class Worker:
             return
         channels = channels_into(vertex, subtask.index)
         self._expect(vertex, channels)
-        kind = IterationRunner if vertex.head.kind == "iterate" else GateRunner
-        runner = kind(
-            vertex, env, gates, self._report, self._background, channels=channels, grant=self._grant
-        )
+        parts = (vertex, env, gates, self._report, self._background)
+        runner: GateRunner | BlockingRunner
+        if vertex.batch:
+            memory = self._deployment.options.sort_buffer_bytes
+            runner = BlockingRunner(*parts, channels=channels, grant=self._grant, memory_bytes=memory)
+        else:
+            kind = IterationRunner if vertex.head.kind == "iterate" else GateRunner
+            runner = kind(*parts, channels=channels, grant=self._grant)
         self._runners[subtask] = runner
         self._receivers.update(dict.fromkeys(channels, runner))
 
@@ -199,6 +204,7 @@ class Worker:
             given=deployment.options.given,
             measures=self._measures,
             requests=self._requests,
+            batch=vertex.batch,
             wake=lambda: self._inbox.put(Wake()),
         )
 

@@ -84,6 +84,7 @@ def explained(launch: Launch) -> Explained:
         parallelism=default_parallelism(options),
         max_parallelism=options.max_parallelism,
         chaining=options.operator_chaining,
+        mode=options.mode,
     )
     job = build_job_graph(steps)
     return Explained(job_name(launch), steps, job, options, _slots(job, options))

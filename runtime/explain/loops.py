@@ -95,6 +95,7 @@ def _environment(vertex: JobVertex, directory: Path) -> ChainEnvironment:
         backend=backend,
         state=BackendContext(directory, files, {}),
         cache_entries=1,
+        batch=vertex.batch,
     )
 
 

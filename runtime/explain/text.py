@@ -65,7 +65,7 @@ def _chain(program: Explained, vertex: JobVertex) -> Iterator[str]:
         target = program.job.vertices[edge.target]
         yield (
             f"    -> {program.strategy(edge)} to chain {chains[edge.target]}, "
-            f"{vertex.parallelism} to {target.parallelism} {edge.distribution}; "
+            f"{vertex.parallelism} to {target.parallelism} {edge.distribution}{', blocking' * edge.blocking}; "
             f"no chain because {', '.join(program.reasons(edge))}"
         )
 

@@ -14,13 +14,24 @@ from typing import Final, Literal, TypeAlias
 from tidegate.ids import OperatorUid, Subtask
 from tidegate.runtime.graph.chaining import obstacles
 from tidegate.runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
-from tidegate.runtime.graph.transformations import Forward, Hash, Partition, Rescale
+from tidegate.runtime.graph.transformations import NEVER_MS, Forward, Hash, Partition, Rescale
 from tidegate.types import TypeInformation
 
-__all__ = ["Distribution", "IntermediateDataSet", "JobEdge", "JobGraph", "JobVertex", "build_job_graph"]
+__all__ = [
+    "Distribution",
+    "IntermediateDataSet",
+    "JobEdge",
+    "JobGraph",
+    "JobVertex",
+    "ResultPartitionType",
+    "build_job_graph",
+]
 
 Distribution: TypeAlias = Literal["pointwise", "all-to-all"]
 """Whether each subtask reaches some subtasks behind an exchange, or all of them."""
+
+ResultPartitionType: TypeAlias = Literal["PIPELINED_BOUNDED", "BLOCKING"]
+"""Whether records are taken while they are made, through channels of bounded size, or once all of them are there."""
 
 _NESTING: Final = (
     "filter",
@@ -56,6 +67,8 @@ class JobEdge:
     """How long records may wait for others before they go over it; None leaves it to the job."""
     feedback: bool = False
     """Whether it leads back to where an iteration begins."""
+    blocking: bool = False
+    """Whether the target starts when everything has arrived."""
 
     @property
     def name(self) -> str:
@@ -94,6 +107,11 @@ class IntermediateDataSet:
         """Unique within the job graph."""
         return self.consumer.name
 
+    @property
+    def result_partition_type(self) -> ResultPartitionType:
+        """When the records may be taken."""
+        return "BLOCKING" if self.consumer.blocking else "PIPELINED_BOUNDED"
+
 
 @dataclass(frozen=True, slots=True)
 class JobVertex:
@@ -107,6 +125,7 @@ class JobVertex:
     max_parallelism: int
     inputs: tuple[JobEdge, ...]
     outputs: tuple[JobEdge, ...]
+    batch: bool = False
 
     @property
     def head(self) -> StreamNode:
@@ -152,6 +171,8 @@ class JobGraph:
     """All vertices by id, upstream before downstream."""
 
     vertices: dict[str, JobVertex]
+    batch: bool = False
+    """Whether it is a batch job: every exchange is blocking, and there is no checkpoint but the last."""
 
     @property
     def subtasks(self) -> list[Subtask]:
@@ -160,10 +181,13 @@ class JobGraph:
 
     @property
     def slots(self) -> int:
-        """How many slots the job needs: in each sharing group as many as its widest vertex."""
+        """How many slots the job fills: in each sharing group as many as its widest vertex.
+
+        In a batch job groups are in turn, so it is those of the widest vertex at all.
+        """
         widest: dict[str, int] = {}
         for vertex in self.vertices.values():
-            group = vertex.slot_sharing_group
+            group = vertex.slot_sharing_group if not self.batch else ""
             widest[group] = max(widest.get(group, 0), vertex.parallelism)
         return sum(widest.values())
 
@@ -197,7 +221,9 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
         for number, edge in _numbered(graph.edges)
         if heads[edge.target] == edge.target
     ]
-    return JobGraph({str(head): _vertex(graph, head, nodes, exchanges) for head, nodes in members.items()})
+    return JobGraph(
+        {str(head): _vertex(graph, head, nodes, exchanges) for head, nodes in members.items()}, graph.batch
+    )
 
 
 def _chained(graph: StreamGraph, node: StreamNode, depth: int) -> bool:
@@ -223,6 +249,8 @@ def _exchange(
     graph: StreamGraph, edge: StreamEdge, heads: dict[OperatorUid, OperatorUid], number: int, *, hasty: bool
 ) -> JobEdge:
     source, target = graph.nodes[edge.source], graph.nodes[edge.target]
+    # Whoever takes everything first is in no hurry.
+    waits_ms = NEVER_MS if graph.batch else 0 if hasty else source.buffer_timeout_ms
     return JobEdge(
         source=str(heads[edge.source]),
         node=edge.source,
@@ -234,8 +262,9 @@ def _exchange(
         target_max_parallelism=target.max_parallelism,
         side=edge.side,
         number=number,
-        buffer_timeout_ms=0 if hasty else source.buffer_timeout_ms,
+        buffer_timeout_ms=waits_ms,
         feedback=edge.feedback,
+        blocking=graph.batch,
     )
 
 
@@ -257,4 +286,5 @@ def _vertex(
         max_parallelism=nodes[0].max_parallelism,
         inputs=tuple(edge for edge in exchanges if edge.target == head),
         outputs=tuple(edge for edge in exchanges if edge.source == head),
+        batch=graph.batch,
     )

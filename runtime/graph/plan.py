@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from tidegate.runtime.graph.chaining import obstacles
 from tidegate.runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from tidegate.runtime.graph.transformations import Partition
 
@@ -58,6 +59,7 @@ def _node(graph: StreamGraph, node: StreamNode) -> dict[str, Any]:
     predecessors = [
         # The visualizer's format has two sides; streams have always been written as the second.
         {"id": source.number, "ship_strategy": ship_strategy(edge.partition), "side": "second"}
+        | ({"exchange": "blocking"} if graph.batch and obstacles(graph, edge) else {})
         for source, edge in real_inputs(graph, node)
     ]
     return {**described, "predecessors": predecessors} if predecessors else described

@@ -10,6 +10,7 @@ from typing import Any, Final
 from tidegate.errors import ConfigError
 from tidegate.ids import OperatorUid
 from tidegate.keys import check_max_parallelism, default_max_parallelism
+from tidegate.runtime.graph.mode import RuntimeMode, runs_as_batch
 from tidegate.runtime.graph.names import FunctionNames, title
 from tidegate.runtime.graph.transformations import (
     Chaining,
@@ -71,6 +72,8 @@ class StreamGraph:
     nodes: dict[OperatorUid, StreamNode]
     edges: tuple[StreamEdge, ...]
     chaining: bool = True
+    batch: bool = False
+    """Whether its input ends and only what that comes to is wanted."""
 
     @property
     def iterative(self) -> bool:
@@ -108,6 +111,7 @@ def build_stream_graph(
     max_parallelism: int | None = None,
     restored: Mapping[OperatorUid, int] | None = None,
     chaining: bool = True,
+    mode: RuntimeMode = "STREAMING",
 ) -> StreamGraph:
     """Resolve the program that ends in `sinks`.
 
@@ -115,7 +119,7 @@ def build_stream_graph(
 
     Raises:
         ConfigError: there is no sink, a uid is used twice, a parallelism or a co-location is impossible, an
-            iteration is open.
+            iteration is open, or the mode is BATCH and the program does not fit.
     """
     order = _topological(sinks)
     if not order:
@@ -139,7 +143,7 @@ def build_stream_graph(
         ]
     edges += _feedback(steps, uids, nodes)
     _check_co_location(nodes.values())
-    return StreamGraph(nodes, tuple(edges), chaining)
+    return StreamGraph(nodes, tuple(edges), chaining, runs_as_batch(mode, nodes.values()))
 
 
 def _topological(sinks: Iterable[Transformation]) -> list[Transformation]:

@@ -7,13 +7,13 @@ what leaves through an exchange, and reports its part of a checkpoint.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Protocol
 
 from tidegate import faults
 from tidegate.backends.keyed.store import KeyedStore
-from tidegate.elements import Batch, Idle, Watermark
+from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch, Idle, Watermark
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
@@ -94,6 +94,25 @@ class OperatorChain:
             store.end_batch()
         faults.point("task.after-batch")
 
+    @property
+    def by_key(self) -> bool:
+        """Whether the first step keeps something per key, so that a batch job brings it one key after the other."""
+        head = self._operators.get(self._vertex.head.uid)
+        return head is not None and head.store is not None
+
+    def end_key(self) -> None:
+        """All records of a key have been processed: fire its timers, then forget its state."""
+        head = self._vertex.head
+        operator = self._operators[head.uid]
+        assert operator.store is not None
+        with operator.store.last_of_key():
+            for fire in (operator.event_time, operator.processing_time):
+                with blame(head, self._env.subtask, "a timer at the end of its key"):
+                    values, times = fire(MAX_WATERMARK)
+                if values:
+                    self._run(head.uid, None, Batch(values, times))
+        operator.event_time(MIN_WATERMARK)
+
     def ready(self) -> bool:
         """Whether every operator can take another batch."""
         return all(operator.ready() for operator in self._deferring.values())
@@ -122,7 +141,7 @@ class OperatorChain:
 
     def advance_processing_time(self, now_ms: int) -> None:
         """Fire what is due by the clock."""
-        for uid, operator in self._operators.items():
+        for uid, operator in self._by_clock():
             with blame(self._vertex.nodes[uid], self._env.subtask, f"a timer due by {now_ms}"):
                 values, times = operator.processing_time(now_ms)
             if values:
@@ -139,7 +158,7 @@ class OperatorChain:
 
     def next_timer(self) -> int | None:
         """When the next processing-time timer is due."""
-        times = (operator.next_processing_time() for operator in self._operators.values())
+        times = (operator.next_processing_time() for _, operator in self._by_clock())
         return min((time for time in times if time is not None), default=None)
 
     def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> PendingReports:
@@ -180,6 +199,12 @@ class OperatorChain:
     def explain(self, timed: bool = False, side: int = 0) -> str:
         """The source of the generated loop for an input."""
         return self._loop(self._vertex.head.uid, side, timed).source
+
+    def _by_clock(self) -> Iterator[tuple[OperatorUid, Operator]]:
+        """Whom the clock concerns: in a batch job timers of a key wait for its end."""
+        for uid, operator in self._operators.items():
+            if operator.store is None or not self._env.batch:
+                yield uid, operator
 
     def _open_operator(self, node: StreamNode) -> None:
         keyed = node.uid == self._vertex.head.uid and self._vertex.keyed is not None

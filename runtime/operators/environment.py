@@ -83,6 +83,8 @@ class ChainEnvironment:
     """Collects what functions measure; None where nobody asks for it."""
     requests: EventLoop = field(default_factory=EventLoop)
     """Runs what user functions await."""
+    batch: bool = False
+    """Whether the job is a batch job: time moves once, at the end, and keys come one after the other."""
     wake: Callable[[], None] = lambda: None
     """Makes the subtask's thread look for work; safe to call from any thread."""
 

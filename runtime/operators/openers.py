@@ -13,7 +13,7 @@ from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.keyed import open_process
 from tidegate.runtime.operators.operator import Call, Operator, Shape
 from tidegate.runtime.operators.reduce import open_reduce
-from tidegate.runtime.operators.stamp import Stamp
+from tidegate.runtime.operators.stamp import open_stamp
 from tidegate.runtime.operators.window.operator import WindowOperator
 from tidegate.runtime.stream.functions import as_callable
 
@@ -28,7 +28,7 @@ def open_operator(node: StreamNode, context: OperatorContext, *, keyed: bool) ->
     `keyed` says whether its input has a key.
     """
     if node.watermarks is not None:
-        return Stamp(node.watermarks, context.env.clock)
+        return open_stamp(node.watermarks, context.env)
     opener = _OPENERS.get(node.kind)
     return opener(node.payload, context, keyed) if opener is not None else None
 
@@ -66,5 +66,5 @@ _OPENERS: dict[Kind, Opener] = {
     "window": lambda payload, context, keyed: WindowOperator(payload, context),
     "reduce": lambda payload, context, keyed: open_reduce(payload, context),
     "async_wait": lambda payload, context, keyed: AsyncWait(payload, context),
-    "stamp": lambda payload, context, keyed: Stamp(payload, context.env.clock),
+    "stamp": lambda payload, context, keyed: open_stamp(payload, context.env),
 }

@@ -6,13 +6,22 @@ from typing import Any, Final
 
 from tidegate.clock import Clock
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
+from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator
 from tidegate.runtime.stream.watermarks import WatermarkStrategy
 
-__all__ = ["Stamp"]
+__all__ = ["Stamp", "open_stamp"]
 
 _PERIOD_MS: Final = 200
 """How often a generator that follows the clock is asked."""
+
+
+def open_stamp(strategy: WatermarkStrategy, env: ChainEnvironment) -> Operator:
+    """The operator of a strategy; in a batch job it gives times only, as nothing is late there."""
+    if env.batch:
+        assign, _ = strategy.start(env.clock)
+        return Operator((Call("stamp", assign),))
+    return Stamp(strategy, env.clock)
 
 
 class Stamp(Operator):

@@ -46,9 +46,14 @@ def allocate(graph: JobGraph, task_managers: int, slots_each: int) -> dict[Subta
     slot is opened on the task manager with the fewest. So subtasks of one group with equal index share a slot, which
     is what co-location asks for.
 
+    A batch job runs in as many slots as there are: stages follow each other, and subtasks of one vertex may share.
+
     Raises:
         ConfigError: there are too few slots.
     """
+    if graph.batch:
+        slots = [Slot(manager, number) for number in range(slots_each) for manager in range(task_managers)]
+        return {subtask: slots[subtask.index % len(slots)] for subtask in graph.subtasks}
     if graph.slots > task_managers * slots_each:
         raise ConfigError(
             f"the job needs {graph.slots} slots; got {task_managers * slots_each} "

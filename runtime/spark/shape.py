@@ -27,8 +27,13 @@ def shape_of(graph: JobGraph) -> Shape:
     """Deal the subtasks to the stages of a job.
 
     Raises:
-        ConfigError: an operator stands behind a second exchange.
+        ConfigError: it is a batch job, or a step does not fit.
     """
+    if graph.batch:
+        raise ConfigError(
+            "runtime mode BATCH is not available on Spark; got a program whose inputs end; set "
+            "execution.runtime-mode to STREAMING, which runs it too, or execution.target to embedded"
+        )
     for node in graph.nodes.values():
         if node.kind == "stamp" or node.watermarks is not None:
             raise ConfigError(

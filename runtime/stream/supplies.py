@@ -28,16 +28,9 @@ class Supplies:
         return ExecutionConfig(self._settings, self._parameters)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> None:
-        """Only STREAMING: a bounded program runs as a stream and ends with its input.
-
-        Raises:
-            ConfigError: another mode is asked for.
-        """
+        """Whether the program is a stream or a batch job; the same as the setting `execution.runtime-mode`."""
         mode = instance_of("set_runtime_mode", execution_mode, RuntimeExecutionMode)
-        if mode is not RuntimeExecutionMode.STREAMING:
-            raise ConfigError(
-                f"runtime mode {mode.name} is not available yet; use STREAMING, which also runs bounded programs"
-            )
+        self._settings["execution.runtime-mode"] = mode.name
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
         """Give every worker a copy of a file or directory, found by `get_distributed_cache().get_file(name)`.

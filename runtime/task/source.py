@@ -89,6 +89,8 @@ class SourceRunner(SubtaskRunner):
             case Batch():
                 self._process(result)
                 return True
+            case Watermark() | Idle() if self._env.batch:
+                return True
             case Watermark():
                 self._chain.advance_watermark(result.timestamp)
                 return True

@@ -72,3 +72,16 @@ def test_unpaid_orders_raise_alerts_at_their_own_time(
         "order 2 was not paid by minute 33",
         "order 4 was not paid by minute 50",
     ]
+
+
+@pytest.mark.parametrize("target", ["embedded", "inline"])
+def test_a_batch_job_prints_each_word_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    monkeypatch.setenv("TIDEGATE_EXECUTION_TARGET", target)
+
+    printed = Counter(
+        line.partition("> ")[2] or line for line in run("word_totals.py", tmp_path).splitlines()
+    )
+    assert printed["('pond', 2)"] == 1
+    assert sum(printed.values()) == len(printed) == 12

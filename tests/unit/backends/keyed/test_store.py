@@ -8,9 +8,10 @@ import pytest
 
 from tidegate.backends.heap import HeapBackend
 from tidegate.backends.keyed import KeyedStore, ValueState, ValueStateDescriptor
+from tidegate.backends.keyed.descriptors import ListStateDescriptor, MapStateDescriptor
 from tidegate.backends.keyed.segment import read_segment
 from tidegate.backends.rocksdb import RocksDBBackend
-from tidegate.backends.spi import BaseHandle, KeyedHandle
+from tidegate.backends.spi import BaseHandle, KeyedHandle, Timer
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.errors import ConfigError, InternalError, RecordError, StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId
@@ -295,3 +296,40 @@ def test_the_table_is_found_when_there_is_only_a_base(open_store: Open, storage:
     again = open_store(based)
     again.bind("a")
     assert again.value_state(COUNT).value() == 1
+
+
+def test_the_last_of_a_key_leaves_nothing_behind(open_store: Open) -> None:
+    store = open_store(cache_entries=1)
+    count = store.value_state(COUNT)
+    items = store.state(ListStateDescriptor("items"))
+    table = store.state(MapStateDescriptor("table"), namespaced=True)
+    for key in ("a", "b"):
+        store.bind(key)
+        assert (count.value(), items.get()) == (None, [])
+        count.update(1)
+        items.add_all(range(500))
+        for window in (b"one", b"two"):
+            store.bind_in(key, window)
+            assert table.is_empty()
+            table.put("x", 1)
+        store.end_batch()
+        store.event_timers.register(Timer(1, key))
+        with store.last_of_key():
+            assert [timer.key for timer in store.event_timers.due(1)] == [key]
+            store.event_timers.register(Timer(0, key))
+            store.processing_timers.register(Timer(0, key))
+
+    again = open_store(saved(store))
+    again.value_state(COUNT)
+    assert (list(again.keys("count")), again.event_timers.next_time()) == ([], None)
+
+
+def test_a_state_is_unbound_behind_the_last_of_a_key(open_store: Open) -> None:
+    store = open_store()
+    count = store.value_state(COUNT)
+    store.bind("a")
+    with store.last_of_key():
+        count.update(1)
+
+    with pytest.raises(ConfigError, match="keyed state is used where no key is bound"):
+        count.value()

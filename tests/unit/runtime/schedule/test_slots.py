@@ -174,3 +174,19 @@ def test_slots_hold_one_group_and_at_most_one_subtask_of_each_vertex(
     used = Counter(slot.task_manager for slot in set(places.values()))
     assert max(used.values()) - min(used.values()) <= 1
     assert max(used.values()) <= slots_each
+
+
+@given(parallelism=st.integers(1, 9), managers=st.integers(1, 4), each=st.integers(1, 3))
+def test_a_batch_job_runs_in_the_slots_there_are(
+    step: Step, parallelism: int, managers: int, each: int
+) -> None:
+    source = step("source", slot_sharing_group="a")
+    total = step("reduce", source, partition=Hash(abs), slot_sharing_group="b")
+    graph = build_job_graph(build_stream_graph([step("sink", total)], parallelism=parallelism, mode="BATCH"))
+    places = allocate(graph, managers, each)
+
+    assert graph.slots == parallelism
+    assert list(places) == graph.subtasks
+    assert len(set(places.values())) == min(parallelism, managers * each)
+    used = {slot.task_manager for slot in places.values()}
+    assert used == set(range(len(used)))

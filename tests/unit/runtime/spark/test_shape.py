@@ -84,3 +84,15 @@ def test_a_source_that_makes_watermarks_is_refused_by_name() -> None:
 
     with pytest.raises(ConfigError, match=r"operator 'in' \(uid 'in'\) makes watermarks"):
         shape_of(graph(read))
+
+
+def test_a_batch_job_is_refused_with_the_ways_out() -> None:
+    job = build_job_graph(
+        build_stream_graph([step(Input(source()), uid="absolute")], parallelism=1, mode="AUTOMATIC")
+    )
+
+    with pytest.raises(
+        ConfigError,
+        match=r"runtime mode BATCH is not available on Spark; .*execution.runtime-mode to STREAMING.*to embedded",
+    ):
+        shape_of(job)

@@ -197,8 +197,8 @@ def test_a_python_file_is_importable_in_workers(
             "workers share the interpreter.*/usr/bin/pypy",
         ),
         (
-            lambda env: env.set_runtime_mode(RuntimeExecutionMode.BATCH),
-            "runtime mode BATCH is not available yet",
+            lambda env: env.set_runtime_mode("BATCH"),
+            "set_runtime_mode takes a RuntimeExecutionMode",
         ),
         (lambda env: env.register_cached_file("hdfs:///a", "a"), "is on hdfs; copy it to this machine first"),
         (lambda env: env.register_cached_file("/nowhere", "a"), "cached file '/nowhere' does not exist"),
@@ -214,7 +214,7 @@ def test_what_cannot_be_had_is_refused_with_what_to_do(ask: Any, message: str) -
         ask(StreamExecutionEnvironment.get_execution_environment())
 
 
-def test_streaming_is_the_mode_there_is() -> None:
+def test_what_there_is_once_may_be_asked_for() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
 
     env.set_runtime_mode(RuntimeExecutionMode.STREAMING)

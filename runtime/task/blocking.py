@@ -1,0 +1,161 @@
+"""A subtask of a batch job behind an exchange: first it takes everything, then it works.
+
+What arrives is kept on disk, so its senders end before it begins. Records that meet state come back sorted by key and
+then by time; what a key needs is in memory while its records pass, and only then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, Final
+
+from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Barrier, Batch, Element, EndOfInput
+from tidegate.errors import InternalError
+from tidegate.keys import key_bytes, key_from_bytes
+from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
+from tidegate.runtime.graph.transformations import Broadcast, Hash
+from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Snapshot
+from tidegate.runtime.task.exchange import ChannelId, Gate
+from tidegate.runtime.task.gate import Grant
+from tidegate.runtime.task.messages import ToSubtask
+from tidegate.runtime.task.runner import Report, SubtaskRunner
+from tidegate.runtime.task.sorter import Sortable, Sorter
+from tidegate.runtime.task.spool import Spool
+from tidegate.serde import exchange_codec
+
+__all__ = ["BlockingRunner"]
+
+_PIECE: Final = 1_024
+"""Records that are worked off between two looks at the mailbox."""
+
+
+class BlockingRunner(SubtaskRunner):
+    """Holds its input back until every channel is at its end, then releases it."""
+
+    def __init__(
+        self,
+        vertex: JobVertex,
+        env: ChainEnvironment,
+        gates: dict[str, Gate],
+        report: Report,
+        background: Executor,
+        *,
+        channels: list[ChannelId],
+        grant: Grant,
+        memory_bytes: int,
+    ) -> None:
+        super().__init__(vertex, env, gates, report, background)
+        self._arrived: deque[tuple[ChannelId, Element]] = deque()
+        self._unended = set(channels)
+        self._barriers: deque[tuple[ChannelId, Barrier]] = deque()
+        self._alignment = Alignment(channels)
+        self._grant = grant
+        self._sorter = Sorter(env.state.directory, memory_bytes)
+        self._spools = {edge.name: Spool(edge, env.state.directory) for edge in vertex.inputs}
+        self._numbers = {edge.name: number for number, edge in enumerate(vertex.inputs)}
+        self._codecs = [exchange_codec(edge.value_type) for edge in vertex.inputs]
+        self._work_off = self._released()
+
+    def deliver(self, channel: ChannelId, element: Element) -> None:
+        """Take an element that arrived; called by the thread that calls `step`."""
+        self._arrived.append((channel, element))
+
+    def close(self) -> None:
+        """Close the chain, give the disk back."""
+        try:
+            super().close()
+        finally:
+            self._sorter.close()
+            for spool in self._spools.values():
+                spool.close()
+
+    def _work(self) -> bool:
+        if self._arrived:
+            self._take(*self._arrived.popleft())
+            return True
+        if self._unended:
+            return False
+        busy = next(self._work_off, None)
+        if busy is not None:
+            return busy
+        if not self._barriers:
+            return False
+        channel, barrier = self._barriers.popleft()
+        for action in self._alignment.on(BarrierArrived(channel, barrier.checkpoint)):
+            if isinstance(action, Snapshot):
+                self._snapshot(barrier, [])
+        return True
+
+    def _take(self, channel: ChannelId, element: Element) -> None:
+        """Watermarks and idleness say nothing: time stands until everything is there."""
+        match element:
+            case Batch():
+                self._keep(channel, element)
+                self.records += len(element)
+                self._grant(channel)
+            case EndOfInput():
+                self._unended.discard(channel)
+            case Barrier():
+                self._barriers.append((channel, element))
+
+    def _keep(self, channel: ChannelId, batch: Batch) -> None:
+        number = self._numbers[channel.edge]
+        if not self._sorts(self._vertex.inputs[number]) or batch.keys is None:
+            self._spools[channel.edge].append(channel, batch)
+            return
+        stored = {key: key_bytes(key) for key in set(batch.keys)}
+        times = batch.timestamps if batch.timestamps is not None else [MIN_WATERMARK] * len(batch)
+        encode, add = self._codecs[number].encode, self._sorter.add
+        for key, time, value in zip(batch.keys, times, batch.values, strict=True):
+            add((stored[key], time, number, encode(value)))
+
+    def _sorts(self, edge: JobEdge) -> bool:
+        return isinstance(edge.partition, Hash) and self._chain.by_key
+
+    def _released(self) -> Iterator[bool]:
+        """Everything from the end of the input on, in steps; says of each whether something was done."""
+        yield from self._unsorted()
+        if self._chain.by_key:
+            yield from self._by_key()
+        self._chain.advance_watermark(MAX_WATERMARK)
+        while not self._chain.empty():
+            yield False
+        self._broadcast(EndOfInput())
+        yield True
+
+    def _unsorted(self) -> Iterator[bool]:
+        """What goes to all comes first, so that whatever reads what it leaves finds all of it."""
+        edges = sorted(self._vertex.inputs, key=lambda edge: not isinstance(edge.partition, Broadcast))
+        for edge in edges:
+            for batch in self._spools[edge.name].batches():
+                self._chain.process(batch, edge.side)
+                yield True
+
+    def _by_key(self) -> Iterator[bool]:
+        done = 0
+        for stored, records in groupby(self._sorter.sorted(), key=itemgetter(0)):
+            key = key_from_bytes(stored)
+            for batch, side in self._batches(key, records):
+                self._chain.process(batch, side)
+                done += len(batch)
+                if done >= _PIECE or not self._chain.ready():
+                    yield True
+                    done = 0
+            self._chain.end_key()
+
+    def _batches(self, key: Any, records: Iterator[Sortable]) -> Iterator[tuple[Batch, int]]:
+        """The records of a key, as many at once as come from one input."""
+        for (number, timed), run in groupby(records, key=lambda each: (each[2], each[1] > MIN_WATERMARK)):
+            decode, side = self._codecs[number].decode, self._vertex.inputs[number].side
+            while piece := list(islice(run, _PIECE)):
+                values = [decode(record[3]) for record in piece]
+                times = [record[1] for record in piece] if timed else None
+                yield Batch(values, times, [key] * len(piece)), side
+
+    def _handle_input(self, message: ToSubtask) -> None:
+        raise InternalError(f"subtask {self.subtask} has no source but was sent {type(message).__name__}")
