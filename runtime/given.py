@@ -1,9 +1,11 @@
-"""What a program gives to all its functions besides records: parameters by name, and files."""
+"""What a program gives to all its functions besides records: parameters by name, files, and what time it is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from tidegate.clock import Clock
 
 __all__ = ["CachedFile", "Given"]
 
@@ -22,3 +24,5 @@ class Given:
 
     parameters: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, CachedFile] = field(default_factory=dict)
+    clock: Clock | None = None
+    """What operators take for the time; None for the machine's."""

@@ -195,7 +195,7 @@ class Worker:
             lineage=deployment.lineage,
             branch=deployment.branch,
             attempt=deployment.attempt,
-            clock=self._clock,
+            clock=deployment.options.given.clock or self._clock,
             backend=deployment.backend,
             state=BackendContext(self._directory, files, {}),
             cache_entries=deployment.options.cache_entries,

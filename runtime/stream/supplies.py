@@ -1,12 +1,13 @@
-"""What a program takes along besides its steps: settings, parameters, files and modules for its functions."""
+"""What a program takes along besides its steps: settings, parameters, files and modules for its functions, a clock."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tidegate.clock import Clock
 from tidegate.errors import ConfigError
 from tidegate.runtime.given import CachedFile, Given
 from tidegate.runtime.stream.datastream import instance_of
@@ -22,6 +23,7 @@ class Supplies:
         self._settings = settings
         self._parameters: dict[str, str] = {}
         self._files: dict[str, CachedFile] = {}
+        self._clock: Clock | None = None
 
     def get_config(self) -> ExecutionConfig:
         """Settings under the names of PyFlink's `ExecutionConfig`."""
@@ -47,6 +49,25 @@ class Supplies:
         if not name or Path(name).name != name:
             raise ConfigError(f"name {name!r} of a cached file is no plain name; give one without slashes")
         self._files[name] = CachedFile(str(path.resolve()), executable)
+
+    def use_clock(self, clock: Clock) -> Self:
+        """Let processing time be what `clock` says, in every worker, instead of the machine's time: for tests.
+
+        Each worker has a copy of it, so one that tests move has to read its time from a place they all see. Not on
+        Spark, where the driver sets the time of each epoch.
+
+        Example:
+            >>> from tidegate.clock import ManualClock
+            >>> from tidegate.datastream import ProcessFunction, StreamExecutionEnvironment
+            >>> class Now(ProcessFunction):
+            ...     def process_element(self, value, ctx):
+            ...         yield ctx.timer_service().current_processing_time()
+            >>> env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
+            >>> list(env.use_clock(ManualClock(1_000)).from_collection(["a"]).process(Now()).execute_and_collect())
+            [1000]
+        """
+        self._clock = clock
+        return self
 
     def add_python_file(self, file_path: str) -> None:
         """Make a module, package directory or zip file importable here and in the workers.
@@ -97,4 +118,4 @@ class Supplies:
             )
 
     def _given(self) -> Given:
-        return Given(dict(self._parameters), dict(self._files))
+        return Given(dict(self._parameters), dict(self._files), self._clock)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -50,7 +50,7 @@ class Span(AggregateFunction):
 
 
 class Listing(ProcessWindowFunction):
-    def process(self, key: str, context: Any, elements: list[Any]) -> Any:
+    def process(self, key: str, context: Any, elements: Iterable[Any]) -> Any:
         yield key, context.window(), context.current_watermark(), list(elements)
 
 
