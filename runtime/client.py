@@ -20,6 +20,7 @@ from enum import Enum
 from tidegate.ids import RunId
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.status import State
+from tidegate.runtime.tracebacks import hide_engine
 
 __all__ = ["JobClient", "JobStatus"]
 
@@ -89,4 +90,5 @@ class JobClient:
         try:
             self._result.set_result(run())
         except BaseException as error:
+            hide_engine(error)
             self._result.set_exception(error)

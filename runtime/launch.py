@@ -19,7 +19,7 @@ import xxhash
 
 from tidegate.backends.storage import open_storage
 from tidegate.clock import SYSTEM_CLOCK, new_id
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, TidegateError
 from tidegate.ids import PipelineId
 from tidegate.runtime.client import JobClient
 from tidegate.runtime.embedded.jobmanager import JobManager
@@ -29,6 +29,7 @@ from tidegate.runtime.options import JobOptions, default_root
 from tidegate.runtime.report import Reporter
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.status import RunStatus
+from tidegate.runtime.tracebacks import hide_engine
 
 __all__ = [
     "Executor",
@@ -78,7 +79,11 @@ def run_program(launch: Launch) -> JobResult:
     if _instead is not None:
         return _instead(launch)
     with _prepared(launch) as (executor, startup, _), _stopping_on_signals(executor.stop, startup.say):
-        return executor.run()
+        try:
+            return executor.run()
+        except TidegateError as error:
+            hide_engine(error)
+            raise
 
 
 def start_program(launch: Launch) -> JobClient:

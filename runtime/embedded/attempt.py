@@ -15,7 +15,7 @@ from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint import coordinator as cp
 from tidegate.runtime.checkpoint.coordinator import How
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
-from tidegate.runtime.embedded.cluster import Cluster, WorkerLost
+from tidegate.runtime.embedded.cluster import Cluster, Farewell, WorkerLost
 from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.handshake import Ended
 from tidegate.runtime.embedded.inbox import Post
@@ -96,6 +96,7 @@ class Attempt:
         Raises:
             TidegateError: the attempt failed; nothing of it is left running.
         """
+        farewell: Farewell = "at once"
         try:
             self._deploy()
             self._status.become("running")
@@ -107,10 +108,14 @@ class Attempt:
                         self._hear(self._cluster.heard.get_nowait())
                 except queue.Empty:
                     pass
+            farewell = "gracefully"
             return self._ended
+        except (KeyboardInterrupt, JobCancelledError):
+            farewell = "impatiently"
+            raise
         finally:
             self._enumerators.close()
-            self._cluster.close(gracefully=self._ended is not None)
+            self._cluster.close(farewell)
             self._count_last_records()
             self._storage.shutdown(wait=True)
             self._status.attempt_over()

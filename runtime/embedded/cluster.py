@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any, Literal, TextIO, TypeAlias
 
 from tidegate.clock import Clock, new_token
 from tidegate.errors import UnavailableError
@@ -29,10 +29,15 @@ from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
 from tidegate.runtime.shipping import pack
 
-__all__ = ["Cluster", "InlineCluster", "ProcessCluster", "WorkerLost"]
+__all__ = ["Cluster", "Farewell", "InlineCluster", "ProcessCluster", "WorkerLost"]
 
 _GRACE_S = 10.0
 _LAST_WORDS_S = 1.0
+_IMPATIENCE_S = 1.0
+
+Farewell: TypeAlias = Literal["gracefully", "at once", "impatiently"]
+"""How workers end: after they have closed their operators; by force where that is possible, else when their step is
+over; the same, without waiting long for a step that may never be over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +64,8 @@ class Cluster(ABC):
         """Send a message to a worker; lost if the worker is."""
 
     @abstractmethod
-    def close(self, *, gracefully: bool) -> None:
-        """End all workers; gracefully means that they close their operators first. Nothing is left running."""
+    def close(self, how: Farewell) -> None:
+        """End all workers. Nothing is left running, except a thread that is stuck and given up."""
 
 
 class InlineCluster(Cluster):
@@ -83,11 +88,11 @@ class InlineCluster(Cluster):
         """Put a message into the worker's inbox."""
         self._inbox.put(message)
 
-    def close(self, *, gracefully: bool) -> None:
+    def close(self, how: Farewell) -> None:
         """Ask the thread to end and wait for it; a thread cannot be ended otherwise."""
         self._inbox.put(Shutdown())
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_IMPATIENCE_S if how == "impatiently" else None)
 
 
 class ProcessCluster(Cluster):
@@ -127,9 +132,9 @@ class ProcessCluster(Cluster):
         with contextlib.suppress(OSError):
             self._controls[worker].send(message)
 
-    def close(self, *, gracefully: bool) -> None:
+    def close(self, how: Farewell) -> None:
         """End every process, after a grace period at the latest; then remove the sockets."""
-        if gracefully:
+        if how == "gracefully":
             for worker in range(len(self._controls)):
                 self.post(worker, Shutdown())
             for process in self._processes:

@@ -78,7 +78,7 @@ class JobManager:
                 self._observe,
             )
         except BaseException:
-            self._cluster.close(gracefully=False)
+            self._cluster.close("at once")
             raise
         return attempt.run()
 

@@ -21,6 +21,7 @@ from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
 from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.task.messages import Failed, FromSubtask
+from tidegate.runtime.tracebacks import hide_engine
 
 __all__ = ["main"]
 
@@ -52,6 +53,7 @@ def _serve(
 
     def report(message: FromSubtask) -> None:
         if isinstance(message, Failed) and message.error.__cause__ is not None:
+            hide_engine(message.error)
             # A cause stays behind when an error is sent; what it says goes along.
             message.error.add_note("".join(traceback.format_exception(message.error.__cause__)).rstrip())
         with lock:

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -219,7 +220,13 @@ class StreamExecutionEnvironment(Supplies):
             results.mkdir()
             stream.sink_to(sink(str(results))).name("collect")
             steps, self._sinks = tuple(self._sinks), []
-            run_program(self._launch(steps, job_name, root=f"{directory}/state"))
+            result = run_program(self._launch(steps, job_name, root=f"{directory}/state"))
+            if result.state != "finished":
+                warnings.warn(
+                    f"job {result.name!r} was {result.state} before its input ended; what was collected is not all",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
             yield from read(str(results))
 
     def _launch(

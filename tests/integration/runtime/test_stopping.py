@@ -14,6 +14,7 @@ import pytest
 from tests.integration.runtime.audit import faults_in_totals
 from tests.integration.runtime.conftest import Place, Running
 from tidegate.backends.storage import open_storage
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.base import RangeSplit
 from tidegate.ids import CheckpointId, OperatorUid, RunId
 from tidegate.runtime.checkpoint.archive import Archive, Retained
@@ -100,15 +101,20 @@ def _read_before(place: Place, stopped: dict[str, Any]) -> int:
     return COUNT - sum(len(split.head(COUNT)) for split in splits)
 
 
-def test_the_second_ctrl_c_ends_at_once(place: Place) -> None:
+@pytest.mark.parametrize("target", ["inline", "embedded"])
+def test_the_second_ctrl_c_ends_at_once(place: Place, target: str) -> None:
+    place.settings = {"execution.target": target}
     running = place.start("stuck.py")
     running.until(lambda progress: progress.get("state") == "running")
     running.signal_group(signal.SIGINT)
     said = running.until(lambda progress: "said" in progress and "SIGINT" in progress["said"])
     running.until(lambda progress: progress.get("state") == "stopping")
 
+    pressed = SYSTEM_CLOCK.monotonic()
     running.signal_group(signal.SIGINT)
+    assert running.process.wait(timeout=10) == -signal.SIGINT
 
+    assert SYSTEM_CLOCK.monotonic() - pressed < 2
     assert said["said"] == "SIGINT: taking a last checkpoint; press Ctrl-C again to end at once"
     code, _, err = running.end()
     assert code == -signal.SIGINT

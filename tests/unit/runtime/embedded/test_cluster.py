@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.files import FileSink
+from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from tidegate.errors import ConfigError, JobFailedError
 
@@ -64,14 +67,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert list(temporary.iterdir()) == []
 
 
-def environment(place: Path, target: str) -> StreamExecutionEnvironment:
+def environment(place: Path, target: str, attempts: int = 1) -> StreamExecutionEnvironment:
     return StreamExecutionEnvironment.get_execution_environment(
         {
             "execution.target": target,
             "pipeline.progress": "off",
             "parallelism.default": 2,
             "state.checkpoints.dir": str(place / "state"),
-            "restart-strategy.fixed-delay.attempts": 1,
+            "restart-strategy.fixed-delay.attempts": attempts,
             "restart-strategy.fixed-delay.delay": 0,
         }
     )
@@ -95,6 +98,36 @@ def test_a_start_that_fails_leaves_the_pipeline_to_the_next_one(
         env.execute("orders")
 
     assert runs(place, target) == "finished"
+
+
+def killed_at(record: int, witness: Path) -> Any:
+    """A function whose worker process is killed at a record, and that notes when."""
+
+    def kill(value: int) -> int:
+        if value == record:
+            witness.write_text(f"{os.getpid()} {SYSTEM_CLOCK.monotonic()}")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    return kill
+
+
+@pytest.mark.processes
+def test_a_task_manager_that_is_killed_is_noticed_at_once_and_named(place: Path) -> None:
+    env = environment(place, "embedded", attempts=0)
+    endless = GeneratorSource(int, None, rate_per_second=1_000)
+    numbers = env.from_source(endless).set_parallelism(1).rebalance()
+    numbers.map(killed_at(99, place / "witness")).name("fragile").uid("fragile").sink_to(
+        FileSink(place / "out")
+    )
+
+    with pytest.raises(JobFailedError) as caught:
+        env.execute("killed")
+
+    pid, at = (place / "witness").read_text().split()
+    assert SYSTEM_CLOCK.monotonic() - float(at) < 2
+    assert f"is gone (pid {pid}, killed by SIGKILL); it ran " in str(caught.value)
+    assert "fragile[1]" in str(caught.value)
 
 
 def test_what_cannot_travel_leaves_nothing_behind(place: Path) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import DataStream, MapFunction, RuntimeContext, StreamExecutionEnvironment
 from tidegate.errors import ConfigError, RecordError
 from tidegate.options import from_assignments
@@ -190,3 +193,22 @@ def test_a_limit_answers_a_list_of_at_most_so_many() -> None:
     assert collected().execute_and_collect(limit=9) == [0, 1, 2, 3, 4]
     with pytest.raises(ConfigError, match="limit is 0; expected an integer of at least 1"):
         collected().execute_and_collect(limit=0)
+
+
+def test_collecting_from_a_job_that_is_stopped_says_that_not_all_is_there() -> None:
+    def stop_at_three(number: int) -> int:
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return number
+
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": "inline", "pipeline.progress": "off", "parallelism.default": 1}
+    )
+    endless = env.from_source(GeneratorSource(stop_at_three, None, rate_per_second=500))
+
+    with pytest.warns(
+        RuntimeWarning, match="job 'half' was stopped before its input ended; what was collected"
+    ):
+        collected = list(endless.execute_and_collect("half"))
+
+    assert collected == list(range(len(collected)))
