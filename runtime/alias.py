@@ -21,13 +21,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["Table", "aliased", "install", "ours", "reason", "table"]
+__all__ = ["Table", "aliased", "install", "known_reason", "ours", "reason", "table"]
 
 PREFIX: Final = "pyflink."
 FOLDER: Final = Path(__file__).resolve().parent / "compat"
 
 Table = dict[str, dict[str, str]]
-"""Texts by name, for `different`, `refused` and `later`."""
+"""Texts by name, for `different`, `ignored`, `refused` and `later`."""
 
 
 @contextmanager
@@ -62,12 +62,17 @@ def ours(name: str) -> str | None:
 
 def reason(name: str) -> str:
     """Why a name of PyFlink is not there, and what to do."""
+    return known_reason(name) or (
+        "it is no name of PyFlink's DataStream API; see docs/migration.md for what tidegate has"
+    )
+
+
+def known_reason(name: str) -> str | None:
+    """What the table says about a name that is not there, None if nothing."""
     parts = name.split(".")
     texts = {key: text for kind in ("refused", "later") for key, text in table()[kind].items()}
     known = [key for key in texts if covers(key, parts)]
-    if not known:
-        return "it is no name of PyFlink's DataStream API; see docs/migration.md for what tidegate has"
-    return texts[max(known, key=lambda key: key.count("."))]
+    return texts[max(known, key=lambda key: key.count("."))] if known else None
 
 
 def covers(key: str, parts: Sequence[str]) -> bool:
@@ -78,7 +83,7 @@ def covers(key: str, parts: Sequence[str]) -> bool:
 
 @cache
 def table() -> Table:
-    """What is different, refused or not there yet."""
+    """What is different, ignored, refused or not there yet."""
     return tomllib.loads(files("tidegate.runtime").joinpath("pyflink.toml").read_text(encoding="utf-8"))
 
 

@@ -35,6 +35,10 @@ class JobStatus(Enum):
     CANCELED = "canceled"
     FAILED = "failed"
 
+    def is_terminal_state(self) -> bool:
+        """Whether this run will not change any more; a stopped pipeline may still be started again."""
+        return self.is_globally_terminal_state()
+
     def is_globally_terminal_state(self) -> bool:
         """Whether it will not change any more."""
         return self in (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)

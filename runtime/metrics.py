@@ -129,9 +129,9 @@ class MetricGroup:
         self._registered = registered
         self._monotonic = monotonic
 
-    def add_group(self, name: str, extra_label: str | None = None) -> MetricGroup:
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
         """A group within this one."""
-        labels = ".".join(part for part in (self._prefix, name, extra_label) if part)
+        labels = ".".join(part for part in (self._prefix, name, extra) if part)
         return MetricGroup(labels, self._registered, self._monotonic)
 
     def counter(self, name: str) -> Counter:

@@ -172,6 +172,11 @@ class Types:
         return TypeInformation(Kind.STRING)
 
     @staticmethod
+    def CHAR() -> TypeInformation:
+        """A str; that it is one character is not checked."""
+        return TypeInformation(Kind.STRING)
+
+    @staticmethod
     def SQL_DATE() -> TypeInformation:
         """A date."""
         return TypeInformation(Kind.DATE)
@@ -200,6 +205,16 @@ class Types:
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
         """`bytes` for elements of BYTE, otherwise a list."""
         return TypeInformation(Kind.BYTES) if element_type.kind is Kind.BYTE else Types.LIST(element_type)
+
+    @staticmethod
+    def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:
+        """A list of one type."""
+        return Types.LIST(element_type)
+
+    @staticmethod
+    def OBJECT_ARRAY(element_type: TypeInformation) -> TypeInformation:
+        """A list of one type."""
+        return Types.LIST(element_type)
 
     @staticmethod
     def LIST(element_type_info: TypeInformation) -> TypeInformation:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from tidegate.connectors.generator.source import GeneratorSource as GeneratorSource
+from tidegate.connectors.generator.source import (
+    GeneratorSource as GeneratorSource,
+    NumberSequenceSource as NumberSequenceSource,
+)
 
-__all__ = ["GeneratorSource"]
+__all__ = ["GeneratorSource", "NumberSequenceSource"]

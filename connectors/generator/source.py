@@ -18,7 +18,7 @@ from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
 from tidegate.errors import ConfigError, UserCodeError
 from tidegate.ids import SplitId
 
-__all__ = ["GeneratorSource"]
+__all__ = ["GeneratorSource", "NumberSequenceSource"]
 
 T = TypeVar("T")
 
@@ -86,3 +86,34 @@ class GeneratorSource(Source[RangeSplit], Generic[T]):
         except Exception as error:
             raise UserCodeError(f"the generator function failed for record {numbers[len(values)]}") from error
         return values
+
+
+class NumberSequenceSource(GeneratorSource[int]):
+    """The integers from `start` to `end`, both included, cut into parts that are read in parallel.
+
+    Example:
+        >>> NumberSequenceSource(1, 10).count
+        10
+
+    Raises:
+        ConfigError: the end is before the start.
+    """
+
+    def __init__(self, start: int, end: int) -> None:
+        if type(start) is not int or type(end) is not int or end < start:
+            raise ConfigError(
+                f"number sequence is from {start!r} to {end!r}; expected integers, end not before start"
+            )
+        super().__init__(_Offset(start), end - start + 1, splits=_PARTS)
+
+
+_PARTS = 16
+"""Few enough for the smallest sequence, enough for the cores of one machine."""
+
+
+@dataclass(frozen=True)
+class _Offset:
+    start: int
+
+    def __call__(self, number: int) -> int:
+        return self.start + number

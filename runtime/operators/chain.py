@@ -24,6 +24,7 @@ from tidegate.runtime.operators.failure import blame, explain
 from tidegate.runtime.operators.lifecycle import open_function, save_function
 from tidegate.runtime.operators.openers import open_operator
 from tidegate.runtime.operators.operator import Call, Deferring, Operator
+from tidegate.runtime.operators.rows import shaper
 from tidegate.runtime.operators.sink import SinkOperator
 from tidegate.runtime.stream.functions import Function
 
@@ -323,6 +324,7 @@ class OperatorChain:
                 if nodes[child].kind == "side"
             ),
             isolated=stateful or len(self._takers) > 1,
+            shape=shaper(nodes[uid].output_type) if nodes[uid].kind != "filter" else None,
         )
         return stage
 

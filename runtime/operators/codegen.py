@@ -13,6 +13,7 @@ from typing import Any
 
 from tidegate.ids import OperatorUid
 from tidegate.runtime.operators.operator import Call
+from tidegate.runtime.operators.rows import Shaper
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.serde import isolate
 
@@ -24,7 +25,7 @@ class Stage:
     """One step of a chain: how it is called, who follows, and the outputs that take what it emits.
 
     `isolated` says that emitted values may change later, so an output must keep a copy. `sides` are what follows
-    its side outputs, each a stage that calls nothing.
+    its side outputs, each a stage that calls nothing. `shape` gives what it emits its declared shape.
     """
 
     uid: OperatorUid
@@ -34,6 +35,7 @@ class Stage:
     outputs: tuple[int, ...] = ()
     sides: tuple[tuple[OutputTag, Stage], ...] = ()
     isolated: bool = False
+    shape: Shaper | None = None
 
     def walk(self) -> Iterator[Stage]:
         """This stage and all that follow."""
@@ -173,6 +175,8 @@ def _sort_out(loop: _Loop, stage: Stage, depth: int, time: str | None) -> None:
 
 
 def _deliver(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:
+    if stage.shape is not None:
+        loop.add(depth, f"{value} = {loop.name(f'shape{stage.number}', stage.shape)}({value})")
     for output in stage.outputs:
         loop.add(depth, f"put{output}(isolate({value}))" if stage.isolated else f"put{output}({value})")
         if time is not None:

@@ -25,6 +25,7 @@ from tidegate.ids import OperatorUid
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
 from tidegate.runtime.operators.operator_state import OperatorStates
 from tidegate.runtime.operators.surroundings import Surroundings
+from tidegate.runtime.stream.time_characteristic import TimeDomain
 
 __all__ = ["KeyedContext", "OperatorContext", "RecordContext"]
 
@@ -72,9 +73,17 @@ class OperatorContext(Surroundings):
         """How many parallel instances there are."""
         return self.env.parallelism
 
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """How many parallel instances there could be: one for each key group."""
+        return self.env.max_parallelism
+
     def get_task_name(self) -> str:
         """The name of the operator."""
         return self._name
+
+    def get_task_name_with_subtasks(self) -> str:
+        """The name of the operator, and which of its instances this is, from 1."""
+        return f"{self._name} ({self.env.subtask.index + 1}/{self.env.parallelism})"
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         """One value per key."""
@@ -143,11 +152,16 @@ class KeyedContext(RecordContext):
 
     def __init__(self, store: KeyedStore, now_ms: Callable[[], int]) -> None:
         super().__init__(now_ms)
+        self.domain = TimeDomain.EVENT_TIME
         self._store = store
 
     def get_current_key(self) -> Any:
         """The canonical key."""
         return self._store.current_key
+
+    def time_domain(self) -> TimeDomain:
+        """Which time the timer at hand follows."""
+        return self.domain
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Call `on_timer` when the clock reaches `timestamp`."""

@@ -8,6 +8,7 @@ from typing import Any
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.runtime.operators.context import KeyedContext, OperatorContext, RecordContext
 from tidegate.runtime.operators.operator import Call, Emitted, Operator
+from tidegate.runtime.stream.time_characteristic import TimeDomain
 from tidegate.serde import isolate
 
 __all__ = ["KeyedProcess", "Process", "open_process"]
@@ -54,6 +55,7 @@ class KeyedProcess(Operator):
     def event_time(self, watermark: int) -> Emitted:
         """What the event-time timers due by `watermark` emit, with their times."""
         self._context.watermark = watermark
+        self._context.domain = TimeDomain.EVENT_TIME
         results: list[Any] = []
         times: list[int] = []
         for timer in self._store.event_timers.due(watermark):
@@ -63,6 +65,7 @@ class KeyedProcess(Operator):
 
     def processing_time(self, now_ms: int) -> Emitted:
         """What the processing-time timers due by `now_ms` emit."""
+        self._context.domain = TimeDomain.PROCESSING_TIME
         results: list[Any] = []
         for timer in self._store.processing_timers.due(now_ms):
             results.extend(map(isolate, self._fire(timer.key, timer.time)))

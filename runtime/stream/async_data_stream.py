@@ -19,12 +19,13 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.stream.datastream import DataStream, instance_of, positive
 from tidegate.runtime.stream.functions import Function, RuntimeContext
+from tidegate.runtime.stream.generics import IN, OUT
 from tidegate.runtime.stream.time import Duration
 from tidegate.types import TypeInformation, result_type
 
@@ -40,6 +41,7 @@ __all__ = [
     "NoRetryStrategy",
     "RetryPredicate",
     "empty_result_predicate",
+    "exception_type_predicate",
     "has_exception_predicate",
 ]
 
@@ -47,7 +49,7 @@ ResultPredicate: TypeAlias = Callable[[list[Any]], bool]
 ExceptionPredicate: TypeAlias = Callable[[Exception], bool]
 
 
-class AsyncFunction(Function, ABC):
+class AsyncFunction(Function, ABC, Generic[IN, OUT]):
     """Asks an external system about a record; must not change the record.
 
     `open` and `close` run in the worker's thread, `async_invoke` and `timeout` in its event loop: make clients that
@@ -55,15 +57,15 @@ class AsyncFunction(Function, ABC):
     """
 
     @abstractmethod
-    async def async_invoke(self, value: Any) -> list[Any]:
+    async def async_invoke(self, value: IN) -> list[OUT]:
         """The records that replace `value`; what it raises fails the job unless a retry strategy catches it."""
 
-    def timeout(self, value: Any) -> list[Any]:
+    def timeout(self, value: IN) -> list[OUT]:
         """What replaces `value` when time is up, tries included; fails the job unless overridden."""
         raise TimeoutError("no answer in time; override timeout(value) to go on without one")
 
 
-class AsyncRetryPredicate(ABC):
+class AsyncRetryPredicate(ABC, Generic[OUT]):
     """Which outcomes call for another try."""
 
     @abstractmethod
@@ -75,8 +77,50 @@ class AsyncRetryPredicate(ABC):
         """Tells by the exception; None if exceptions never do."""
 
 
-class AsyncRetryStrategy(ABC):
-    """Whether and when to try again."""
+class AsyncRetryStrategy(ABC, Generic[OUT]):
+    """Whether and when to try again.
+
+    Example:
+        >>> strategy = AsyncRetryStrategy.fixed_delay(3, 100, None, has_exception_predicate)
+        >>> strategy.get_backoff_time_millis(1)
+        100
+    """
+
+    @staticmethod
+    def no_restart() -> AsyncRetryStrategy:
+        """One try is all."""
+        return NO_RETRY_STRATEGY
+
+    @staticmethod
+    def fixed_delay(
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: ResultPredicate | None = None,
+        exception_predicate: ExceptionPredicate | None = None,
+    ) -> AsyncRetryStrategy:
+        """More tries, always the same time apart."""
+        return FixedDelayRetryStrategy(
+            max_attempts, backoff_time_millis, result_predicate, exception_predicate
+        )
+
+    @staticmethod
+    def exponential_backoff(
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: ResultPredicate | None = None,
+        exception_predicate: ExceptionPredicate | None = None,
+    ) -> AsyncRetryStrategy:
+        """More tries, each time further apart."""
+        return ExponentialBackoffDelayRetryStrategy(
+            max_attempts,
+            initial_delay,
+            max_retry_delay,
+            multiplier,
+            result_predicate,
+            exception_predicate,
+        )
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
@@ -91,20 +135,22 @@ class AsyncRetryStrategy(ABC):
         """Which outcomes call for another try."""
 
 
-@dataclass(frozen=True)
 class RetryPredicate(AsyncRetryPredicate):
     """Made of two functions."""
 
-    of_result: ResultPredicate | None
-    of_exception: ExceptionPredicate | None
+    def __init__(
+        self, result_predicate: ResultPredicate | None, exception_predicate: ExceptionPredicate | None
+    ) -> None:
+        self._of_result = result_predicate
+        self._of_exception = exception_predicate
 
     def result_predicate(self) -> ResultPredicate | None:
         """Tells by the results."""
-        return self.of_result
+        return self._of_result
 
     def exception_predicate(self) -> ExceptionPredicate | None:
         """Tells by the exception."""
-        return self.of_exception
+        return self._of_exception
 
 
 class NoRetryStrategy(AsyncRetryStrategy):
@@ -201,6 +247,11 @@ NO_RETRY_STRATEGY = NoRetryStrategy()
 def empty_result_predicate(result: list[Any]) -> bool:
     """Try again when nothing was found."""
     return not result
+
+
+def exception_type_predicate(error: Exception, expected_error_type: type[Exception]) -> bool:
+    """Try again after errors of a type; give the type with `functools.partial`."""
+    return isinstance(error, expected_error_type)
 
 
 def has_exception_predicate(error: Exception) -> bool:

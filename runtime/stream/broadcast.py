@@ -26,12 +26,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from tidegate.backends.keyed.descriptors import MapStateDescriptor, StateDescriptor
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import Broadcast, Input, Transformation
 from tidegate.runtime.stream.functions import Function, RecordTime, RuntimeContext, TimerService
+from tidegate.runtime.stream.generics import IN1, IN2, KEY, OUT
+from tidegate.runtime.stream.tags import OutputTag
 from tidegate.types import TypeInformation
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from tidegate.runtime.stream.environment import StreamExecutionEnvironment
 
 __all__ = [
+    "BaseBroadcastProcessFunction",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStep",
@@ -102,22 +105,31 @@ class _KeyedContext(_Context, Protocol):
         ...
 
 
-class BroadcastProcessFunction(Function, ABC):
-    """Any computation over records and what was broadcast before them."""
+class BaseBroadcastProcessFunction(Function, ABC):
+    """What functions over records and what was broadcast have in common."""
 
     Context = _Context
     ReadOnlyContext = _ReadOnlyContext
+    BaseContext = _ReadOnlyContext
+
+
+class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
+    """Any computation over records and what was broadcast before them."""
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: _ReadOnlyContext) -> Iterable[Any] | None:
+    def process_element(
+        self, value: IN1, ctx: _ReadOnlyContext
+    ) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a record; return or yield what goes on."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: Any, ctx: _Context) -> Iterable[Any] | None:
+    def process_broadcast_element(
+        self, value: IN2, ctx: _Context
+    ) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a broadcast record, in every subtask alike, whatever the order of both streams."""
 
 
-class KeyedBroadcastProcessFunction(Function, ABC):
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
     """Any computation with state and timers per key over records and what was broadcast before them."""
 
     Context = _KeyedContext
@@ -125,14 +137,20 @@ class KeyedBroadcastProcessFunction(Function, ABC):
     OnTimerContext = _KeyedReadOnlyContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: _KeyedReadOnlyContext) -> Iterable[Any] | None:
+    def process_element(
+        self, value: IN1, ctx: _KeyedReadOnlyContext
+    ) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a record; return or yield what goes on."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: Any, ctx: _KeyedContext) -> Iterable[Any] | None:
+    def process_broadcast_element(
+        self, value: IN2, ctx: _KeyedContext
+    ) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a broadcast record, in every subtask alike, whatever the order of both streams."""
 
-    def on_timer(self, timestamp: int, ctx: _KeyedReadOnlyContext) -> Iterable[Any] | None:
+    def on_timer(
+        self, timestamp: int, ctx: _KeyedReadOnlyContext
+    ) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a timer registered for the current key."""
 
 

@@ -28,6 +28,7 @@ from tidegate.runtime.graph.transformations import (
 )
 from tidegate.runtime.operators.window.assigner import WindowAssigner
 from tidegate.runtime.operators.window.assigners import GlobalWindows
+from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.stream.aggregations import Aggregation, Projection
 from tidegate.runtime.stream.broadcast import BroadcastConnectedStream, BroadcastStream
 from tidegate.runtime.stream.collected import CloseableIterator
@@ -57,6 +58,7 @@ from tidegate.types import TypeInformation, result_type
 
 if TYPE_CHECKING:
     from tidegate.runtime.stream.environment import StreamExecutionEnvironment
+    from tidegate.runtime.stream.execution_config import ExecutionConfig
     from tidegate.runtime.stream.iterations import IterativeStream
 
 __all__ = ["ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream"]
@@ -64,7 +66,7 @@ __all__ = ["ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream"]
 T = TypeVar("T")
 
 
-class _Step:
+class _Step(Refusing):
     """What all results of a method have in common: a transformation that can be named and sized."""
 
     def __init__(self, env: StreamExecutionEnvironment, transformation: Transformation) -> None:
@@ -82,6 +84,11 @@ class _Step:
         """Name the step for people."""
         self._transformation.name = name
         self._transformation.label = None
+        return self
+
+    def set_description(self, description: str) -> Self:
+        """Say in plans what the step does, at greater length than its name."""
+        self._transformation.label = description
         return self
 
     def get_name(self) -> str:
@@ -146,6 +153,10 @@ class DataStream(_Step):
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         """Where the program started."""
         return self._env
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """Settings of the program under the names of PyFlink's `ExecutionConfig`."""
+        return self._env.get_config()
 
     def get_type(self) -> TypeInformation | None:
         """The type of the records, None if it is not known."""

@@ -20,8 +20,11 @@ from tidegate.runtime.explain import explained, loops, picture, text
 from tidegate.runtime.graph.plan import plan_json
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.launch import Launch, run_program, start_program
+from tidegate.runtime.operators.rows import shaper
 from tidegate.runtime.options import JobOptions, client_layers
 from tidegate.runtime.result import JobResult
+from tidegate.runtime.stream.checkpoint_config import CheckpointingMode, refuse_other_modes
+from tidegate.runtime.stream.configuration import Configuration
 from tidegate.runtime.stream.datastream import DataStream, buffer_timeout, instance_of, positive
 from tidegate.runtime.stream.supplies import Supplies
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
@@ -40,14 +43,14 @@ class StreamExecutionEnvironment(Supplies):
         ['A', 'B']
     """
 
-    def __init__(self, configuration: Mapping[str, Any] | None = None) -> None:
-        super().__init__(dict(configuration or {}))
+    def __init__(self, configuration: Mapping[str, Any] | Configuration | None = None) -> None:
+        super().__init__(configuration)
         self._sinks: list[Transformation] = []
         self._time = TimeCharacteristic.ProcessingTime
 
     @classmethod
     def get_execution_environment(
-        cls, configuration: Mapping[str, Any] | None = None
+        cls, configuration: Mapping[str, Any] | Configuration | None = None
     ) -> StreamExecutionEnvironment:
         """An environment; `configuration` holds settings by key, stronger than those from outside."""
         return cls(configuration)
@@ -87,8 +90,19 @@ class StreamExecutionEnvironment(Supplies):
         """How long records wait for others before an exchange, in milliseconds."""
         return self._launch((), None).options.buffer_timeout_ms
 
-    def enable_checkpointing(self, interval: int, *, force: bool = False) -> StreamExecutionEnvironment:
-        """Take a checkpoint this often; `force` does so in iterations, too, whose records on their way are lost."""
+    def enable_checkpointing(
+        self,
+        interval: int,
+        mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE,
+        *,
+        force: bool = False,
+    ) -> StreamExecutionEnvironment:
+        """Take a checkpoint this often; `force` does so in iterations, too, whose records on their way are lost.
+
+        Raises:
+            ConfigError: the mode is not EXACTLY_ONCE, or the interval is none.
+        """
+        refuse_other_modes(mode)
         self._settings["execution.checkpointing.interval"] = positive("checkpoint interval", interval)
         if force:
             self._settings["execution.checkpointing.force"] = True
@@ -99,7 +113,8 @@ class StreamExecutionEnvironment(Supplies):
     ) -> DataStream:
         """A bounded stream of the given records."""
         source = registry.load("tidegate.connectors", "collection.source")
-        made = source(tuple(collection), type_info)
+        shape = shaper(type_info)
+        made = source(tuple(collection if shape is None else map(shape, collection)), type_info)
         stream = self.from_source(made, source_name="collection", type_info=type_info)
         stream._transformation.label = "Collection Source"
         return stream
@@ -167,6 +182,9 @@ class StreamExecutionEnvironment(Supplies):
         stream.set_parallelism(1)
         stream._transformation.label = "Socket Stream"
         return stream
+
+    def close(self) -> None:
+        """Nothing to do: an environment holds nothing that lives on."""
 
     def add_sink(self, step: Transformation) -> None:
         """Make a step part of the program; called by the methods that end a stream."""

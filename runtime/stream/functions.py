@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias
 
 from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor,
@@ -20,7 +20,10 @@ from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import ValueState
+from tidegate.runtime.stream.generics import ACC, IN, IN1, IN2, KEY, OUT, T
 from tidegate.runtime.stream.program_context import ProgramContext
+from tidegate.runtime.stream.tags import OutputTag
+from tidegate.runtime.stream.time_characteristic import TimeDomain
 
 __all__ = [
     "AggregateFunction",
@@ -57,8 +60,16 @@ class RuntimeContext(ProgramContext, Protocol):
         """How many parallel instances there are."""
         ...
 
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """How many parallel instances there could be: one for each key group."""
+        ...
+
     def get_task_name(self) -> str:
         """The name of the operator."""
+        ...
+
+    def get_task_name_with_subtasks(self) -> str:
+        """The name of the operator, and which of its instances this is, from 1."""
         ...
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
@@ -94,35 +105,35 @@ class Function:
         """Called once per subtask at the end, also after an error."""
 
 
-class MapFunction(Function, ABC):
+class MapFunction(Function, ABC, Generic[IN, OUT]):
     """One record in, one record out."""
 
     @abstractmethod
-    def map(self, value: Any) -> Any:
+    def map(self, value: IN) -> OUT:
         """The record that replaces `value`."""
 
 
-class FilterFunction(Function, ABC):
+class FilterFunction(Function, ABC, Generic[IN]):
     """Keeps some records."""
 
     @abstractmethod
-    def filter(self, value: Any) -> bool:
+    def filter(self, value: IN) -> bool:
         """Whether `value` stays."""
 
 
-class FlatMapFunction(Function, ABC):
+class FlatMapFunction(Function, ABC, Generic[IN, OUT]):
     """One record in, any number out."""
 
     @abstractmethod
-    def flat_map(self, value: Any) -> Iterable[Any]:
+    def flat_map(self, value: IN) -> Iterable[OUT]:
         """The records that replace `value`."""
 
 
-class KeySelector(ABC):
+class KeySelector(ABC, Generic[IN, KEY]):
     """Says which key a record belongs to; it has no life cycle, because a key must come from the record alone."""
 
     @abstractmethod
-    def get_key(self, value: Any) -> Any:
+    def get_key(self, value: IN) -> KEY:
         """The key; must depend on `value` alone."""
 
 
@@ -177,8 +188,12 @@ class ProcessContext(RecordTime, Protocol):
 class OnTimerContext(ProcessContext, Protocol):
     """The surroundings of a timer."""
 
+    def time_domain(self) -> TimeDomain:
+        """Which time the timer follows."""
+        ...
 
-class KeyedProcessFunction(Function, ABC):
+
+class KeyedProcessFunction(Function, ABC, Generic[KEY, IN, OUT]):
     """Any computation with state and timers per key.
 
     Example:
@@ -195,32 +210,32 @@ class KeyedProcessFunction(Function, ABC):
     OnTimerContext: TypeAlias = OnTimerContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+    def process_element(self, value: IN, ctx: ProcessContext) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a record; return or yield what goes on, or None."""
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a timer registered for the current key."""
 
 
-class ProcessFunction(Function, ABC):
+class ProcessFunction(Function, ABC, Generic[IN, OUT]):
     """Any computation without a key: it sees timestamps and time, and has side outputs."""
 
     Context: TypeAlias = RecordTime
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: RecordTime) -> Iterable[Any] | None:
+    def process_element(self, value: IN, ctx: RecordTime) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a record; return or yield what goes on, `(tag, value)` to a side output."""
 
 
-class ReduceFunction(Function, ABC):
+class ReduceFunction(Function, ABC, Generic[T]):
     """Combines two records into one of the same kind."""
 
     @abstractmethod
-    def reduce(self, value1: Any, value2: Any) -> Any:
+    def reduce(self, value1: T, value2: T) -> T:
         """What `value1`, all records so far, and `value2`, the next, come to."""
 
 
-class AggregateFunction(Function, ABC):
+class AggregateFunction(Function, ABC, Generic[IN, ACC, OUT]):
     """Combines records into an accumulator and makes a result of it.
 
     Example:
@@ -234,88 +249,92 @@ class AggregateFunction(Function, ABC):
         ...     def get_result(self, accumulator):
         ...         return accumulator[0] / accumulator[1]
         ...
-        ...     def merge(self, acc_1, acc_2):
-        ...         return acc_1[0] + acc_2[0], acc_1[1] + acc_2[1]
+        ...     def merge(self, acc_a, acc_b):
+        ...         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
     """
 
     @abstractmethod
-    def create_accumulator(self) -> Any:
+    def create_accumulator(self) -> ACC:
         """The accumulator of no records."""
 
     @abstractmethod
-    def add(self, value: Any, accumulator: Any) -> Any:
+    def add(self, value: IN, accumulator: ACC) -> ACC:
         """The accumulator with a record more."""
 
     @abstractmethod
-    def get_result(self, accumulator: Any) -> Any:
+    def get_result(self, accumulator: ACC) -> OUT:
         """What the records in an accumulator come to."""
 
     @abstractmethod
-    def merge(self, acc_1: Any, acc_2: Any) -> Any:
+    def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
         """The accumulator of the records of both; called where windows merge."""
 
 
-class CoMapFunction(Function, ABC):
+class CoMapFunction(Function, ABC, Generic[IN1, IN2, OUT]):
     """One record out for each record of either of two streams."""
 
     @abstractmethod
-    def map1(self, value: Any) -> Any:
+    def map1(self, value: IN1) -> OUT:
         """The record that replaces one of the first stream."""
 
     @abstractmethod
-    def map2(self, value: Any) -> Any:
+    def map2(self, value: IN2) -> OUT:
         """The record that replaces one of the second stream."""
 
 
-class CoFlatMapFunction(Function, ABC):
+class CoFlatMapFunction(Function, ABC, Generic[IN1, IN2, OUT]):
     """Any number of records out for each record of either of two streams."""
 
     @abstractmethod
-    def flat_map1(self, value: Any) -> Iterable[Any]:
+    def flat_map1(self, value: IN1) -> Iterable[OUT]:
         """The records that replace one of the first stream."""
 
     @abstractmethod
-    def flat_map2(self, value: Any) -> Iterable[Any]:
+    def flat_map2(self, value: IN2) -> Iterable[OUT]:
         """The records that replace one of the second stream."""
 
 
-class CoProcessFunction(Function, ABC):
+class CoProcessFunction(Function, ABC, Generic[IN1, IN2, OUT]):
     """Any computation over two streams without keys."""
 
     Context: TypeAlias = RecordTime
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: RecordTime) -> Iterable[Any] | None:
+    def process_element1(self, value: IN1, ctx: RecordTime) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a record of the first stream."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: RecordTime) -> Iterable[Any] | None:
+    def process_element2(self, value: IN2, ctx: RecordTime) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a record of the second stream."""
 
 
-class KeyedCoProcessFunction(Function, ABC):
+class KeyedCoProcessFunction(Function, ABC, Generic[KEY, IN1, IN2, OUT]):
     """Any computation with state and timers per key over two streams with the same keys."""
 
     Context: TypeAlias = ProcessContext
     OnTimerContext: TypeAlias = OnTimerContext
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+    def process_element1(
+        self, value: IN1, ctx: ProcessContext
+    ) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a record of the first stream."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+    def process_element2(
+        self, value: IN2, ctx: ProcessContext
+    ) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a record of the second stream."""
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
         """Handle a timer registered for the current key."""
 
 
-class Partitioner(ABC):
+class Partitioner(ABC, Generic[KEY]):
     """Says which subtask gets a record."""
 
     @abstractmethod
-    def partition(self, key: Any, num_partitions: int) -> int:
+    def partition(self, key: KEY, num_partitions: int) -> int:
         """An index from 0, below `num_partitions`."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -10,24 +11,21 @@ from urllib.parse import urlsplit
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
 from tidegate.runtime.given import CachedFile, Given
+from tidegate.runtime.stream.configuration import Configuration
+from tidegate.runtime.stream.configured import Configured
 from tidegate.runtime.stream.datastream import instance_of
-from tidegate.runtime.stream.execution_config import ExecutionConfig, RuntimeExecutionMode
+from tidegate.runtime.stream.execution_config import RuntimeExecutionMode
 
 __all__ = ["Supplies"]
 
 
-class Supplies:
+class Supplies(Configured):
     """The part of the environment that concerns no stream."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._settings = settings
-        self._parameters: dict[str, str] = {}
+    def __init__(self, settings: Mapping[str, Any] | Configuration | None) -> None:
+        super().__init__(settings)
         self._files: dict[str, CachedFile] = {}
         self._clock: Clock | None = None
-
-    def get_config(self) -> ExecutionConfig:
-        """Settings under the names of PyFlink's `ExecutionConfig`."""
-        return ExecutionConfig(self._settings, self._parameters)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> None:
         """Whether the program is a stream or a batch job; the same as the setting `execution.runtime-mode`."""

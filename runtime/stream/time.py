@@ -12,7 +12,7 @@ from typing import Any
 
 from tidegate.errors import ConfigError
 
-__all__ = ["Duration", "Time", "milliseconds"]
+__all__ = ["Duration", "Instant", "Time", "milliseconds"]
 
 
 @dataclass(frozen=True, order=True)
@@ -46,9 +46,43 @@ class Duration:
         """Milliseconds."""
         return Duration(millis)
 
+    @staticmethod
+    def of_nanos(nanos: int) -> Duration:
+        """Nanoseconds; what is no whole millisecond is refused.
+
+        Raises:
+            ConfigError: it is not a multiple of a million.
+        """
+        if nanos % 1_000_000:
+            raise ConfigError(f"a duration of {nanos} ns is refused; expected whole milliseconds")
+        return Duration(nanos // 1_000_000)
+
     def to_milliseconds(self) -> int:
         """Its length."""
         return self.milliseconds
+
+
+@dataclass(frozen=True, order=True)
+class Instant:
+    """A point in time: seconds since the epoch, and nanoseconds.
+
+    Example:
+        >>> Instant.of_epoch_milli(1_500).to_epoch_milli()
+        1500
+    """
+
+    seconds: int
+    nanos: int
+
+    @staticmethod
+    def of_epoch_milli(epoch_milli: int) -> Instant:
+        """Milliseconds since the epoch."""
+        seconds, rest = divmod(epoch_milli, 1_000)
+        return Instant(seconds, rest * 1_000_000)
+
+    def to_epoch_milli(self) -> int:
+        """Milliseconds since the epoch, without the rest."""
+        return self.seconds * 1_000 + self.nanos // 1_000_000
 
 
 class Time:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["TimeCharacteristic"]
+__all__ = ["TimeCharacteristic", "TimeDomain"]
 
 
 class TimeCharacteristic(Enum):
@@ -18,3 +18,10 @@ class TimeCharacteristic(Enum):
     ProcessingTime = 0
     IngestionTime = 1
     EventTime = 2
+
+
+class TimeDomain(Enum):
+    """Which time a timer follows."""
+
+    EVENT_TIME = 0
+    PROCESSING_TIME = 1

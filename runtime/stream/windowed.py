@@ -71,6 +71,14 @@ class _Windowed:
         self._late_tag: OutputTag | None = None
         self._mode = OutputMode.UPDATE
 
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Where the program started."""
+        return self._env
+
+    def get_input_type(self) -> TypeInformation | None:
+        """The type of the records, None if it is not known."""
+        return self._source.transformation.output_type
+
     def trigger(self, trigger: Trigger) -> Self:
         """Fire when `trigger` says so, instead of when the assigner's own does."""
         self._trigger = _given("trigger", trigger, Trigger)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
 
 from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor,
@@ -24,6 +24,7 @@ from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import ValueState
 from tidegate.runtime.stream.functions import Function
+from tidegate.runtime.stream.generics import IN, IN1, IN2, KEY, OUT, W, W_co
 
 __all__ = [
     "AllWindowFunction",
@@ -62,10 +63,10 @@ class KeyedStateStore(Protocol):
         ...
 
 
-class WindowContext(Protocol):
+class WindowContext(Protocol[W_co]):
     """The window at hand, time and state; valid during the call only."""
 
-    def window(self) -> Any:
+    def window(self) -> W_co:
         """The window."""
         ...
 
@@ -86,67 +87,67 @@ class WindowContext(Protocol):
         ...
 
 
-class WindowFunction(Function, ABC):
+class WindowFunction(Function, ABC, Generic[IN, OUT, KEY, W]):
     """Any computation over the records of a window and key."""
 
     @abstractmethod
-    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+    def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
         """The results of a window."""
 
 
-class AllWindowFunction(Function, ABC):
+class AllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
     """Any computation over the records of a window of a stream without keys."""
 
     @abstractmethod
-    def apply(self, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+    def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
         """The results of a window."""
 
 
-class ProcessWindowFunction(Function, ABC):
+class ProcessWindowFunction(Function, ABC, Generic[IN, OUT, KEY, W]):
     """Any computation over the records of a window and key, with time and state."""
 
     Context = WindowContext
 
     @abstractmethod
-    def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any]:
+    def process(self, key: KEY, context: WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:
         """The results of a window; `(tag, value)` goes to a side output."""
 
-    def clear(self, context: WindowContext) -> None:
+    def clear(self, context: WindowContext[W]) -> None:
         """The window ends: forget its state."""
 
 
-class ProcessAllWindowFunction(Function, ABC):
+class ProcessAllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
     """Any computation over the records of a window of a stream without keys, with time and state."""
 
     Context = WindowContext
 
     @abstractmethod
-    def process(self, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any]:
+    def process(self, context: WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:
         """The results of a window; `(tag, value)` goes to a side output."""
 
-    def clear(self, context: WindowContext) -> None:
+    def clear(self, context: WindowContext[W]) -> None:
         """The window ends: forget its state."""
 
 
-class JoinFunction(Function, ABC):
+class JoinFunction(Function, ABC, Generic[IN1, IN2, OUT]):
     """Makes one record of a pair."""
 
     @abstractmethod
-    def join(self, first: Any, second: Any) -> Any:
+    def join(self, first: IN1, second: IN2) -> OUT:
         """The record for two that meet in a window."""
 
 
-class FlatJoinFunction(Function, ABC):
+class FlatJoinFunction(Function, ABC, Generic[IN1, IN2, OUT]):
     """Makes any number of records of a pair."""
 
     @abstractmethod
-    def join(self, first: Any, second: Any) -> Iterable[Any]:
+    def join(self, first: IN1, second: IN2) -> Iterable[OUT]:
         """The records for two that meet in a window."""
 
 
-class CoGroupFunction(Function, ABC):
+class CoGroupFunction(Function, ABC, Generic[IN1, IN2, OUT]):
     """Any computation over the records that two streams have in a window; one of the two may be empty."""
 
     @abstractmethod
-    def co_group(self, first: list[Any], second: list[Any]) -> Iterable[Any]:
+    def co_group(self, first: list[IN1], second: list[IN2]) -> Iterable[OUT]:
         """The results of a window."""

@@ -40,11 +40,15 @@ WIDE_CLASSES: dict[str, str] = {
     "runtime/operators/chain.py:OperatorChain": "all that a subtask asks of its chain: records, both times, answers, cuts",
 }
 LONG_EXPORTS: dict[str, str] = {
+    "tidegate/common/__init__.py": "PyFlink programs import all of these names from `pyflink.common`",
     "tidegate/datastream/__init__.py": "PyFlink programs import all of these names from `pyflink.datastream`",
 }
 
 # Classes whose width is given: they carry the API of the PyFlink class of the same name.
-PYFLINK_CLASSES = frozenset({"DataStream", "StreamExecutionEnvironment", "Types", "_Windowed"})
+PYFLINK_CLASSES = frozenset(
+    {"CheckpointConfig", "Configuration", "DataStream", "ExecutionConfig"}
+    | {"StreamExecutionEnvironment", "Types", "_Windowed"}
+)
 
 FRAMEWORK_DECORATORS = {"rule", "initialize", "invariant", "fixture"}
 

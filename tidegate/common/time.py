@@ -1,5 +1,9 @@
 """Lengths of time, under PyFlink's module name."""
 
-from tidegate.runtime.stream.time import Duration as Duration, Time as Time
+from tidegate.runtime.stream.time import Duration as Duration, Instant as Instant, Time as Time
 
-__all__ = ["Duration", "Time"]
+__all__ = [
+    "Duration",
+    "Instant",
+    "Time",
+]

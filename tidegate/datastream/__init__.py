@@ -47,6 +47,11 @@ from tidegate.runtime.stream.broadcast import (
     BroadcastStream as BroadcastStream,
     KeyedBroadcastProcessFunction as KeyedBroadcastProcessFunction,
 )
+from tidegate.runtime.stream.checkpoint_config import (
+    CheckpointConfig as CheckpointConfig,
+    CheckpointingMode as CheckpointingMode,
+    ExternalizedCheckpointRetention as ExternalizedCheckpointRetention,
+)
 from tidegate.runtime.stream.checkpointed import (
     CheckpointedFunction as CheckpointedFunction,
     OperatorStateStore as OperatorStateStore,
@@ -76,8 +81,19 @@ from tidegate.runtime.stream.functions import (
     RuntimeContext as RuntimeContext,
     TimerService as TimerService,
 )
+from tidegate.runtime.stream.state_backends import (
+    CheckpointStorage as CheckpointStorage,
+    EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend,
+    FileSystemCheckpointStorage as FileSystemCheckpointStorage,
+    HashMapStateBackend as HashMapStateBackend,
+    JobManagerCheckpointStorage as JobManagerCheckpointStorage,
+    StateBackend as StateBackend,
+)
 from tidegate.runtime.stream.tags import OutputTag as OutputTag
-from tidegate.runtime.stream.time_characteristic import TimeCharacteristic as TimeCharacteristic
+from tidegate.runtime.stream.time_characteristic import (
+    TimeCharacteristic as TimeCharacteristic,
+    TimeDomain as TimeDomain,
+)
 from tidegate.runtime.stream.windowed import (
     AllWindowedStream as AllWindowedStream,
     WindowedStream as WindowedStream,
@@ -106,7 +122,10 @@ __all__ = [
     "BroadcastProcessFunction",
     "BroadcastState",
     "BroadcastStream",
+    "CheckpointConfig",
+    "CheckpointStorage",
     "CheckpointedFunction",
+    "CheckpointingMode",
     "CoFlatMapFunction",
     "CoGroupFunction",
     "CoMapFunction",
@@ -115,10 +134,15 @@ __all__ = [
     "CountWindow",
     "DataStream",
     "DataStreamSink",
+    "EmbeddedRocksDBStateBackend",
+    "ExternalizedCheckpointRetention",
+    "FileSystemCheckpointStorage",
     "FilterFunction",
     "FlatJoinFunction",
     "FlatMapFunction",
     "GlobalWindow",
+    "HashMapStateBackend",
+    "JobManagerCheckpointStorage",
     "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
@@ -146,9 +170,11 @@ __all__ = [
     "RuntimeExecutionMode",
     "SinkFunction",
     "SourceFunction",
+    "StateBackend",
     "StateDescriptor",
     "StreamExecutionEnvironment",
     "TimeCharacteristic",
+    "TimeDomain",
     "TimeWindow",
     "TimerService",
     "Trigger",

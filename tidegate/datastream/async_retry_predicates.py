@@ -2,5 +2,6 @@
 
 from tidegate.runtime.stream.async_data_stream import (
     empty_result_predicate as empty_result_predicate,
+    exception_type_predicate as exception_type_predicate,
     has_exception_predicate as has_exception_predicate,
 )

@@ -8,6 +8,7 @@ from tidegate.runtime.stream.async_data_stream import (
     AsyncRetryStrategy as AsyncRetryStrategy,
 )
 from tidegate.runtime.stream.broadcast import (
+    BaseBroadcastProcessFunction as BaseBroadcastProcessFunction,
     BroadcastProcessFunction as BroadcastProcessFunction,
     KeyedBroadcastProcessFunction as KeyedBroadcastProcessFunction,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
+    "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CoFlatMapFunction",
     "CoMapFunction",

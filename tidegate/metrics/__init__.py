@@ -4,7 +4,14 @@ from tidegate.runtime.metrics import (
     Counter as Counter,
     Distribution as Distribution,
     Meter as Meter,
+    Metric as Metric,
     MetricGroup as MetricGroup,
 )
 
-__all__ = ["Counter", "Distribution", "Meter", "MetricGroup"]
+__all__ = [
+    "Counter",
+    "Distribution",
+    "Meter",
+    "Metric",
+    "MetricGroup",
+]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias
 
 from tidegate.runtime.operators.window.triggers import Trigger
 from tidegate.runtime.operators.window.windows import Merger, TimeWindowSerializer, WindowSerializer
 from tidegate.runtime.stream.functions import RuntimeContext
+from tidegate.runtime.stream.generics import T, W
 
 __all__ = ["AssignerTools", "MergingWindowAssigner", "WindowAssigner"]
 
@@ -25,13 +26,13 @@ class AssignerTools(Protocol):
         ...
 
 
-class WindowAssigner(ABC):
+class WindowAssigner(ABC, Generic[T, W]):
     """Names the windows of a record; an assigner is shared by all keys and holds nothing of its own."""
 
     WindowAssignerContext: TypeAlias = AssignerTools
 
     @abstractmethod
-    def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> Collection[Any]:
+    def assign_windows(self, element: T, timestamp: int, context: AssignerTools) -> Collection[W]:
         """The windows of a record; none drops it."""
 
     @abstractmethod
@@ -47,7 +48,7 @@ class WindowAssigner(ABC):
         return TimeWindowSerializer()
 
 
-class MergingWindowAssigner(WindowAssigner):
+class MergingWindowAssigner(WindowAssigner[T, W]):
     """An assigner whose windows become one where they meet."""
 
     MergeCallback: TypeAlias = Merger

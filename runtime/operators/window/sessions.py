@@ -81,11 +81,9 @@ class EventTimeSessionWindows(_EventTimeSessions):
         return EventTimeSessionWindows(milliseconds("the gap of a session", size, least=1))
 
     @staticmethod
-    def with_dynamic_gap(
-        session_window_time_gap_extractor: GapExtractor,
-    ) -> DynamicEventTimeSessionWindows:
+    def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows:
         """Sessions whose records say how long to wait after them."""
-        return DynamicEventTimeSessionWindows.with_dynamic_gap(session_window_time_gap_extractor)
+        return DynamicEventTimeSessionWindows.with_dynamic_gap(extractor)
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From the record's timestamp on."""
@@ -104,11 +102,9 @@ class ProcessingTimeSessionWindows(_ProcessingTimeSessions):
         return ProcessingTimeSessionWindows(milliseconds("the gap of a session", size, least=1))
 
     @staticmethod
-    def with_dynamic_gap(
-        session_window_time_gap_extractor: GapExtractor,
-    ) -> DynamicProcessingTimeSessionWindows:
+    def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows:
         """Sessions whose records say how long to wait after them."""
-        return DynamicProcessingTimeSessionWindows.with_dynamic_gap(session_window_time_gap_extractor)
+        return DynamicProcessingTimeSessionWindows.with_dynamic_gap(extractor)
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From now on."""
@@ -120,37 +116,33 @@ class ProcessingTimeSessionWindows(_ProcessingTimeSessions):
 class DynamicEventTimeSessionWindows(_EventTimeSessions):
     """Sessions by event time whose records say how long to wait after them."""
 
-    extract: Callable[[Any], int]
+    session_window_time_gap_extractor: Callable[[Any], int]
 
     @staticmethod
-    def with_dynamic_gap(
-        session_window_time_gap_extractor: GapExtractor,
-    ) -> DynamicEventTimeSessionWindows:
+    def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows:
         """The assigner."""
-        return DynamicEventTimeSessionWindows(_extractor(session_window_time_gap_extractor))
+        return DynamicEventTimeSessionWindows(_extractor(extractor))
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From the record's timestamp on."""
-        return [TimeWindow(timestamp, timestamp + _gap(self.extract, element))]
+        return [TimeWindow(timestamp, timestamp + _gap(self.session_window_time_gap_extractor, element))]
 
 
 @dataclass(frozen=True)
 class DynamicProcessingTimeSessionWindows(_ProcessingTimeSessions):
     """Sessions by the clock whose records say how long to wait after them."""
 
-    extract: Callable[[Any], int]
+    session_window_time_gap_extractor: Callable[[Any], int]
 
     @staticmethod
-    def with_dynamic_gap(
-        session_window_time_gap_extractor: GapExtractor,
-    ) -> DynamicProcessingTimeSessionWindows:
+    def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows:
         """The assigner."""
-        return DynamicProcessingTimeSessionWindows(_extractor(session_window_time_gap_extractor))
+        return DynamicProcessingTimeSessionWindows(_extractor(extractor))
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerTools) -> list[TimeWindow]:
         """From now on."""
         now = context.get_current_processing_time()
-        return [TimeWindow(now, now + _gap(self.extract, element))]
+        return [TimeWindow(now, now + _gap(self.session_window_time_gap_extractor, element))]
 
 
 def _extractor(given: GapExtractor) -> Callable[[Any], int]:

@@ -5,7 +5,7 @@ A trigger holds no state of its own: it is shared by all windows, and what it re
 
 Example:
     >>> PurgingTrigger.of(CountTrigger.of(100))
-    PurgingTrigger(trigger=CountTrigger(count=100))
+    PurgingTrigger(nested_trigger=CountTrigger(window_size=100))
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Generic, Protocol, TypeAlias
 
 from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
 from tidegate.elements import MAX_WATERMARK
 from tidegate.errors import ConfigError
 from tidegate.runtime.metrics import MetricGroup
+from tidegate.runtime.stream.generics import T, W
 from tidegate.runtime.stream.time import Duration, milliseconds
 
 __all__ = [
@@ -107,21 +108,21 @@ class MergeTools(TriggerTools, Protocol):
         ...
 
 
-class Trigger(ABC):
+class Trigger(ABC, Generic[T, W]):
     """Decides when a window is evaluated; `on_merge` is needed with session windows only."""
 
     TriggerContext: TypeAlias = TriggerTools
     OnMergeContext: TypeAlias = MergeTools
 
     @abstractmethod
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerTools) -> TriggerResult:
         """A record came into the window and is part of its contents already."""
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+    def on_processing_time(self, time: int, window: W, ctx: TriggerTools) -> TriggerResult:
         """A processing-time timer of the window is due."""
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
+    def on_event_time(self, time: int, window: W, ctx: TriggerTools) -> TriggerResult:
         """An event-time timer of the window is due."""
         return TriggerResult.CONTINUE
 
@@ -129,10 +130,10 @@ class Trigger(ABC):
         """Whether its windows may be merged."""
         return False
 
-    def on_merge(self, window: Any, ctx: MergeTools) -> None:  # noqa: B027
+    def on_merge(self, window: W, ctx: MergeTools) -> None:
         """Others were merged into `window`; take their states and set its timers."""
 
-    def clear(self, window: Any, ctx: TriggerTools) -> None:  # noqa: B027
+    def clear(self, window: W, ctx: TriggerTools) -> None:
         """The window ends: forget its timers and states."""
 
 
@@ -307,18 +308,18 @@ class ContinuousProcessingTimeTrigger(_Continuous):
 
 @dataclass(frozen=True)
 class CountTrigger(Trigger):
-    """Fires at every `count`-th record."""
+    """Fires at every `window_size`-th record."""
 
-    count: int
+    window_size: int
 
     @staticmethod
-    def of(count: int) -> CountTrigger:
+    def of(window_size: int) -> CountTrigger:
         """The trigger."""
-        if type(count) is not int or count < 1:
+        if type(window_size) is not int or window_size < 1:
             raise ConfigError(
-                f"a count trigger fires every {count!r} records; expected an integer of at least 1"
+                f"a count trigger fires every {window_size!r} records; expected an integer of at least 1"
             )
-        return CountTrigger(count)
+        return CountTrigger(window_size)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """Counts the record."""
@@ -338,7 +339,7 @@ class CountTrigger(Trigger):
 
     def _reached(self, count: int, ctx: TriggerTools) -> TriggerResult:
         state = ctx.get_partitioned_state(_COUNT)
-        if count >= self.count:
+        if count >= self.window_size:
             state.clear()
             return TriggerResult.FIRE
         state.update(count)
@@ -377,7 +378,7 @@ class DeltaTrigger(Trigger):
 class PurgingTrigger(Trigger):
     """Drops the contents whenever another trigger fires."""
 
-    trigger: Trigger
+    nested_trigger: Trigger
 
     @staticmethod
     def of(nested_trigger: Trigger) -> PurgingTrigger:
@@ -388,27 +389,27 @@ class PurgingTrigger(Trigger):
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """What the other trigger says, with a purge."""
-        return _purging(self.trigger.on_element(element, timestamp, window, ctx))
+        return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
     def on_processing_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """What the other trigger says, with a purge."""
-        return _purging(self.trigger.on_processing_time(time, window, ctx))
+        return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
 
     def on_event_time(self, time: int, window: Any, ctx: TriggerTools) -> TriggerResult:
         """What the other trigger says, with a purge."""
-        return _purging(self.trigger.on_event_time(time, window, ctx))
+        return _purging(self.nested_trigger.on_event_time(time, window, ctx))
 
     def can_merge(self) -> bool:
         """As the other trigger."""
-        return self.trigger.can_merge()
+        return self.nested_trigger.can_merge()
 
     def on_merge(self, window: Any, ctx: MergeTools) -> None:
         """As the other trigger."""
-        self.trigger.on_merge(window, ctx)
+        self.nested_trigger.on_merge(window, ctx)
 
     def clear(self, window: Any, ctx: TriggerTools) -> None:
         """As the other trigger."""
-        self.trigger.clear(window, ctx)
+        self.nested_trigger.clear(window, ctx)
 
 
 @dataclass(frozen=True)

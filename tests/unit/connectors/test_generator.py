@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from tidegate.common import WatermarkStrategy
 from tidegate.connectors.base import RangeSplit
-from tidegate.connectors.generator import GeneratorSource
+from tidegate.connectors.generator import GeneratorSource, NumberSequenceSource
 from tidegate.connectors.spi import ReaderContext
+from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, UserCodeError
 from tidegate.ids import CheckpointId
@@ -88,3 +90,20 @@ def test_a_failing_function_is_named_with_its_record(reader_context: ReaderConte
 def test_numbers_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         GeneratorSource(str, **options)
+
+
+def test_a_number_sequence_has_both_its_ends() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": "inline", "pipeline.progress": "off"}
+    )
+    numbers = env.from_source(NumberSequenceSource(-3, 40), WatermarkStrategy.no_watermarks(), "numbers")
+
+    assert sorted(numbers.execute_and_collect()) == list(range(-3, 41))
+
+
+@pytest.mark.parametrize("ends", [(2, 1), ("1", 2)], ids=["backwards", "no number"])
+def test_a_number_sequence_that_goes_nowhere_is_refused(ends: tuple[Any, Any]) -> None:
+    with pytest.raises(
+        ConfigError, match=r"number sequence is from .*; expected integers, end not before start"
+    ):
+        NumberSequenceSource(*ends)

@@ -99,7 +99,7 @@ def test_a_name_that_will_not_come_is_refused_with_the_reason() -> None:
 
 
 @pytest.mark.usefixtures("pyflink")
-@pytest.mark.parametrize("name", ["pyflink.table", "pyflink.datastream.nonsense"])
+@pytest.mark.parametrize("name", ["pyflink.ml", "pyflink.datastream.nonsense"])
 def test_a_module_that_nobody_knows_is_refused(name: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=r"is not there: .*docs/migration\.md"):
         importlib.import_module(name)

@@ -1,0 +1,66 @@
+"""Gives records the shape of their declared row type, as PyFlink does where records leave a step.
+
+A program may answer a tuple, list or dict where it declared a row, and rows without names where it declared names.
+Everything else stays as it is and meets the codec, which refuses what does not fit.
+
+Example:
+    >>> from tidegate.types import Types
+    >>> to_row = shaper(Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.STRING()]))
+    >>> to_row((7, "ada")).name
+    'ada'
+    >>> shaper(Types.TUPLE([Types.INT()])) is None
+    True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.types import Kind, Row, TypeInformation
+
+__all__ = ["Shaper", "shaper"]
+
+Shaper = Callable[[Any], Any]
+
+
+def shaper(info: TypeInformation | None) -> Shaper | None:
+    """What makes rows of records of a type; None if it has none."""
+    if info is None or all(each.kind is not Kind.ROW for each in info.walk()):
+        return None
+    inner = [shaper(item) for item in info.items]
+    match info.kind:
+        case Kind.ROW:
+            return lambda value: _row(value, info.names, inner)
+        case Kind.TUPLE:
+            return lambda value: tuple(_each(value, inner)) if _fits(value, tuple, inner) else value
+        case Kind.LIST:
+            return lambda value: _each(value, inner * len(value)) if type(value) is list else value
+        case Kind.MAP:
+            return lambda value: _map(value, inner) if type(value) is dict else value
+        case Kind.OPTIONAL:
+            return lambda value: value if value is None else _each([value], inner)[0]
+    return None
+
+
+def _row(value: Any, names: tuple[str, ...], inner: list[Shaper | None]) -> Any:
+    if type(value) is dict and names and value.keys() == set(names):
+        return Row.of(_each([value[name] for name in names], inner), names)
+    if _fits(value, Row, inner) and value.names in ((), names):
+        return Row.of(_each(value, inner), names, value.get_row_kind())
+    if _fits(value, tuple, inner) or _fits(value, list, inner):
+        return Row.of(_each(value, inner), names)
+    return value
+
+
+def _fits(value: Any, cls: type[Any], inner: list[Shaper | None]) -> bool:
+    return type(value) is cls and len(value) == len(inner)
+
+
+def _each(values: Any, inner: list[Shaper | None]) -> list[Any]:
+    return [value if shape is None else shape(value) for value, shape in zip(values, inner, strict=True)]
+
+
+def _map(value: dict[Any, Any], inner: list[Shaper | None]) -> dict[Any, Any]:
+    pairs = (_each(pair, inner) for pair in value.items())
+    return dict(pairs)

@@ -1,0 +1,35 @@
+"""Says why a method that PyFlink has is not there, where a program looks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.runtime.alias import known_reason
+
+__all__ = ["Refusing"]
+
+
+class Refusing:
+    """Base of classes that carry PyFlink's API.
+
+    Example:
+        >>> from tidegate.datastream import StreamExecutionEnvironment
+        >>> StreamExecutionEnvironment.get_execution_environment().add_jars("file:///kafka.jar")
+        Traceback (most recent call last):
+        ...
+        AttributeError: StreamExecutionEnvironment.add_jars is not there: there is no Java behind it; install connectors as extras, such as pip install 'tidegate[kafka]'
+    """
+
+    # Type checkers must not take every name for one that is there.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            said = None
+            if not name.startswith("_"):
+                classes = (cls.__name__ for cls in type(self).__mro__)
+                said = next(filter(None, (known_reason(f"{cls}.{name}") for cls in classes)), None)
+            raise AttributeError(
+                f"{type(self).__name__}.{name} is not there" + (f": {said}" if said else ""),
+                name=name,
+                obj=self,
+            )

@@ -1,0 +1,127 @@
+"""Where state and checkpoints live, under PyFlink's names: each stands for settings.
+
+In PyFlink 2 these classes are left over from `set_state_backend(...)`, which settings have replaced; here both work.
+
+Example:
+    >>> EmbeddedRocksDBStateBackend().settings()
+    {'state.backend.type': 'rocksdb'}
+    >>> FileSystemCheckpointStorage("file:///data/checkpoints").settings()
+    {'state.checkpoints.dir': '/data/checkpoints'}
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+from urllib.parse import urlsplit
+
+from tidegate.errors import ConfigError
+
+__all__ = [
+    "CheckpointStorage",
+    "EmbeddedRocksDBStateBackend",
+    "FileSystemCheckpointStorage",
+    "HashMapStateBackend",
+    "JobManagerCheckpointStorage",
+    "StateBackend",
+]
+
+
+class StateBackend(ABC):
+    """Where working state lives."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The settings it stands for."""
+
+
+class HashMapStateBackend(StateBackend):
+    """In memory."""
+
+    def settings(self) -> dict[str, Any]:
+        """The backend `heap`."""
+        return {"state.backend.type": "heap"}
+
+
+class EmbeddedRocksDBStateBackend(StateBackend):
+    """In a store on disk; every checkpoint is incremental, whatever is said."""
+
+    def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
+        self._incremental = enable_incremental_checkpointing
+
+    def is_incremental_checkpoints_enabled(self) -> bool:
+        """They are, on every backend."""
+        return True
+
+    def settings(self) -> dict[str, Any]:
+        """The backend `rocksdb`."""
+        return {"state.backend.type": "rocksdb"}
+
+
+class CheckpointStorage(ABC):
+    """Where checkpoints are written."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The settings it stands for."""
+
+
+class JobManagerCheckpointStorage(CheckpointStorage):
+    """Flink keeps small checkpoints in memory; here they are files, in `checkpoint_path` if that is given."""
+
+    def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
+        self._path = None if checkpoint_path is None else _local(checkpoint_path)
+        self._max_state_size = max_state_size
+
+    def get_checkpoint_path(self) -> str | None:
+        """What was given."""
+        return self._path
+
+    def get_max_state_size(self) -> int | None:
+        """What was given; nothing limits the size."""
+        return self._max_state_size
+
+    def settings(self) -> dict[str, Any]:
+        """The directory, if there is one."""
+        return {} if self._path is None else {"state.checkpoints.dir": self._path}
+
+
+class FileSystemCheckpointStorage(CheckpointStorage):
+    """Files in a directory; state below a threshold goes into the metadata.
+
+    Raises:
+        ConfigError: the path is not on this machine.
+    """
+
+    def __init__(
+        self, checkpoint_path: str, file_state_size_threshold: int | None = None, write_buffer_size: int = -1
+    ) -> None:
+        self._path = _local(checkpoint_path)
+        self._threshold = file_state_size_threshold
+        self._write_buffer_size = write_buffer_size
+
+    def get_checkpoint_path(self) -> str:
+        """The directory."""
+        return self._path
+
+    def get_min_file_size_threshold(self) -> int | None:
+        """What was given; None leaves it to the setting."""
+        return self._threshold
+
+    def get_write_buffer_size(self) -> int:
+        """What was given; buffers are the file system's."""
+        return self._write_buffer_size
+
+    def settings(self) -> dict[str, Any]:
+        """The directory, and the threshold if there is one."""
+        threshold = {} if self._threshold is None else {"state.backend.fs.memory-threshold": self._threshold}
+        return {"state.checkpoints.dir": self._path, **threshold}
+
+
+def _local(path: str) -> str:
+    url = urlsplit(path)
+    if url.scheme not in ("", "file"):
+        raise ConfigError(
+            f"checkpoint path {path!r} is on {url.scheme}; expected a directory of this machine or file://"
+        )
+    return url.path if url.scheme else path

@@ -1,0 +1,89 @@
+"""PyFlink's way of building file sources and sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate.common import Encoder
+from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream.connectors.file_system import (
+    BucketAssigner,
+    FileSink,
+    FileSource,
+    OutputFileConfig,
+    RollingPolicy,
+    StreamFormat,
+)
+from tidegate.errors import ConfigError
+
+
+def test_lines_go_from_a_source_to_a_sink_that_were_built(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("to be\nor not\n", encoding="utf-8")
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {
+            "execution.target": "inline",
+            "pipeline.progress": "off",
+            "state.checkpoints.dir": str(tmp_path / "state"),
+        }
+    )
+    lines = StreamFormat.text_line_format()
+    source = FileSource.for_record_stream_format(lines, str(tmp_path / "in")).process_static_file_set()
+    sink = (
+        FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+        .with_output_file_config(
+            OutputFileConfig.builder().with_part_prefix("words").with_part_suffix(".txt").build()
+        )
+        .with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=1024))
+        .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+        .with_bucket_check_interval(1000)
+        .disable_compact()
+    )
+    env.from_source(source.build(), source_name="lines").map(str.split).sink_to(sink.build())
+    env.execute("copy")
+
+    files = list((tmp_path / "out").glob("words-*.txt"))
+    written = sorted(line for file in files for line in file.read_text(encoding="utf-8").splitlines())
+    assert written == ["['or', 'not']", "['to', 'be']"]
+
+
+def test_a_file_config_tells_its_names() -> None:
+    names = OutputFileConfig("orders", ".csv")
+
+    assert (names.get_part_prefix(), names.get_part_suffix()) == ("orders", ".csv")
+
+
+def test_without_a_file_config_names_are_the_sinks() -> None:
+    sink = FileSink.for_row_format("out", Encoder()).with_rolling_policy(
+        RollingPolicy.on_checkpoint_rolling_policy()
+    )
+
+    assert sink.build().options.prefix == "part"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: FileSource.for_record_stream_format(StreamFormat.text_line_format(), "a", "b"),
+            r"takes one path; got 2; expected a file or a directory; make a source of each",
+        ),
+        (
+            lambda: FileSource.for_record_stream_format(
+                StreamFormat.text_line_format(), "a"
+            ).monitor_continuously(None),
+            r"monitor_continuously is not available yet: .*leave it out",
+        ),
+        (
+            BucketAssigner.date_time_bucket_assigner,
+            r"date_time_bucket_assigner is not available yet: .*use base_path_bucket_assigner\(\)",
+        ),
+    ],
+    ids=["two paths", "monitoring", "folders by time"],
+)
+def test_what_cannot_be_done_is_refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call()

@@ -1,0 +1,135 @@
+"""How checkpoints are taken: what becomes a setting, what is accepted, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tidegate.common import Duration
+from tidegate.datastream import (
+    CheckpointConfig,
+    CheckpointingMode,
+    ExternalizedCheckpointRetention,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+    StreamExecutionEnvironment,
+)
+from tidegate.errors import ConfigError
+
+
+@pytest.fixture
+def settings() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+def config(settings: dict[str, Any]) -> CheckpointConfig:
+    return CheckpointConfig(settings)
+
+
+def test_what_is_chosen_becomes_a_setting(config: CheckpointConfig, settings: dict[str, Any]) -> None:
+    config.set_checkpoint_interval(500).set_checkpoint_timeout(2_000)
+
+    assert settings == {"execution.checkpointing.interval": 500, "execution.checkpointing.timeout": 2_000}
+    assert (config.get_checkpoint_interval(), config.get_checkpoint_timeout()) == (500, 2_000)
+
+
+def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settings: dict[str, Any]) -> None:
+    config.set_checkpointing_mode(CheckpointingMode.EXACTLY_ONCE).set_min_pause_between_checkpoints(500)
+    config.set_max_concurrent_checkpoints(3).set_tolerable_checkpoint_failure_number(2)
+    config.set_fail_on_checkpointing_errors(False).disable_unaligned_checkpoints()
+    config.enable_unaligned_checkpoints(False).set_force_unaligned_checkpoints(False)
+    config.set_aligned_checkpoint_timeout(Duration.of_millis(0))
+    config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
+
+    assert settings == {}
+    assert config.is_checkpointing_enabled()
+    assert config.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
+    assert (config.get_min_pause_between_checkpoints(), config.get_max_concurrent_checkpoints()) == (0, 1)
+    assert config.get_tolerable_checkpoint_failure_number() > 1_000
+    assert not config.is_fail_on_checkpointing_errors()
+    assert not config.is_unaligned_checkpoints_enabled()
+    assert not config.is_force_unaligned_checkpoints()
+    assert config.get_alignment_timeout() == config.get_aligned_checkpoint_timeout() == Duration.of_millis(0)
+    assert config.is_externalized_checkpoints_enabled()
+    assert config.get_externalized_checkpoint_retention().name == "RETAIN_ON_CANCELLATION"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda it: it.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE),
+            r"checkpointing mode AT_LEAST_ONCE is not available yet; use EXACTLY_ONCE",
+        ),
+        (lambda it: it.enable_unaligned_checkpoints(), r"enable_unaligned_checkpoints is refused, because"),
+        (lambda it: it.set_force_unaligned_checkpoints(), r"set_force_unaligned_checkpoints is refused"),
+        (
+            lambda it: it.set_aligned_checkpoint_timeout(Duration.of_seconds(1)),
+            r"set_aligned_checkpoint_timeout is refused, because unaligned checkpoints are not available yet",
+        ),
+        (
+            lambda it: it.set_fail_on_checkpointing_errors(True),
+            r"a job outlives failed checkpoints; leave it",
+        ),
+        (
+            lambda it: it.set_externalized_checkpoint_retention(
+                ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
+            ),
+            r"cannot be kept as DELETE_ON_CANCELLATION; expected RETAIN_ON_CANCELLATION",
+        ),
+        (lambda it: it.set_checkpoint_interval(0), r"checkpoint interval is 0; expected an integer"),
+        (
+            lambda it: it.set_checkpointing_mode("EXACTLY_ONCE"),
+            r"checkpointing mode takes a CheckpointingMode",
+        ),
+    ],
+    ids=["mode", "unaligned", "forced", "timeout", "failing", "retention", "interval", "no mode"],
+)
+def test_what_is_not_there_is_refused(
+    config: CheckpointConfig, call: Callable[[CheckpointConfig], Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call(config)
+
+
+def test_where_checkpoints_go_can_be_said_in_the_old_way(
+    config: CheckpointConfig, settings: dict[str, Any]
+) -> None:
+    with pytest.warns(
+        DeprecationWarning, match=r"set_checkpoint_storage_dir\(...\) is deprecated; use the setting"
+    ):
+        config.set_checkpoint_storage_dir("file:///data/a")
+    assert settings == {"state.checkpoints.dir": "/data/a"}
+
+    storage = FileSystemCheckpointStorage("/data/b", file_state_size_threshold=1_024)
+    with pytest.warns(DeprecationWarning, match=r"set_checkpoint_storage\(...\) is deprecated"):
+        config.set_checkpoint_storage(storage)
+    assert settings == {"state.checkpoints.dir": "/data/b", "state.backend.fs.memory-threshold": 1_024}
+    assert (storage.get_checkpoint_path(), storage.get_min_file_size_threshold()) == ("/data/b", 1_024)
+    assert storage.get_write_buffer_size() == -1
+
+
+def test_the_storage_of_a_job_manager_is_a_directory_like_any_other() -> None:
+    storage = JobManagerCheckpointStorage("file:///data/a", max_state_size=5)
+
+    assert (storage.get_checkpoint_path(), storage.get_max_state_size()) == ("/data/a", 5)
+    assert storage.settings() == {"state.checkpoints.dir": "/data/a"}
+    assert JobManagerCheckpointStorage().settings() == {}
+
+
+def test_a_storage_on_another_system_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"'hdfs://host/a' is on hdfs; expected a directory of this machine"
+    ):
+        FileSystemCheckpointStorage("hdfs://host/a")
+
+
+def test_an_environment_is_told_the_mode() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+
+    assert env.enable_checkpointing(250, CheckpointingMode.EXACTLY_ONCE).get_checkpoint_interval() == 250
+    with pytest.raises(ConfigError, match="AT_LEAST_ONCE is not available yet"):
+        env.enable_checkpointing(250, CheckpointingMode.AT_LEAST_ONCE)

@@ -1,0 +1,5 @@
+"""Options with a type, under PyFlink's module name."""
+
+from tidegate.runtime.stream.configuration import ConfigOption as ConfigOption, ConfigOptions as ConfigOptions
+
+__all__ = ["ConfigOption", "ConfigOptions"]

@@ -1,0 +1,5 @@
+"""The id of a run, under PyFlink's module name."""
+
+from tidegate.ids import RunId as JobID
+
+__all__ = ["JobID"]

@@ -1,0 +1,8 @@
+"""What happens after a failure, under PyFlink's module name."""
+
+from tidegate.runtime.stream.restart_strategies import (
+    RestartStrategies as RestartStrategies,
+    RestartStrategyConfiguration as RestartStrategyConfiguration,
+)
+
+__all__ = ["RestartStrategies", "RestartStrategyConfiguration"]

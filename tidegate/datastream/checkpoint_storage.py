@@ -1,0 +1,9 @@
+"""Where checkpoints are written, under PyFlink's module name."""
+
+from tidegate.runtime.stream.state_backends import (
+    CheckpointStorage as CheckpointStorage,
+    FileSystemCheckpointStorage as FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage as JobManagerCheckpointStorage,
+)
+
+__all__ = ["CheckpointStorage", "FileSystemCheckpointStorage", "JobManagerCheckpointStorage"]

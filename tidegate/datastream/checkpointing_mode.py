@@ -1,0 +1,5 @@
+"""What holds after a failure, under PyFlink's module name."""
+
+from tidegate.runtime.stream.checkpoint_config import CheckpointingMode as CheckpointingMode
+
+__all__ = ["CheckpointingMode"]

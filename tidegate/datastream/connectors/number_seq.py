@@ -1,0 +1,5 @@
+"""A sequence of numbers, under PyFlink's module name."""
+
+from tidegate.connectors.generator import NumberSequenceSource as NumberSequenceSource
+
+__all__ = ["NumberSequenceSource"]

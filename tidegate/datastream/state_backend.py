@@ -1,0 +1,9 @@
+"""Where working state lives, under PyFlink's module name."""
+
+from tidegate.runtime.stream.state_backends import (
+    EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend,
+    HashMapStateBackend as HashMapStateBackend,
+    StateBackend as StateBackend,
+)
+
+__all__ = ["EmbeddedRocksDBStateBackend", "HashMapStateBackend", "StateBackend"]

@@ -1,0 +1,5 @@
+"""Which time a timer follows, under PyFlink's module name."""
+
+from tidegate.runtime.stream.time_characteristic import TimeDomain as TimeDomain
+
+__all__ = ["TimeDomain"]

@@ -1,0 +1,11 @@
+"""What functions measure, under PyFlink's module name."""
+
+from tidegate.runtime.metrics import (
+    Counter as Counter,
+    Distribution as Distribution,
+    Meter as Meter,
+    Metric as Metric,
+    MetricGroup as MetricGroup,
+)
+
+__all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]
