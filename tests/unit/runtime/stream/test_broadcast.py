@@ -21,10 +21,11 @@ from tidegate.datastream import (
     ValueStateDescriptor,
     state,
 )
-from tidegate.errors import ConfigError, TidegateError
+from tidegate.errors import ConfigError, JobFailedError, TidegateError
 from tidegate.testing.harness import Harness
 from tidegate.types import Types
 
+Env = StreamExecutionEnvironment
 Item: TypeAlias = tuple[str, str, str]
 """Colour, shape, name."""
 Rule: TypeAlias = tuple[str, str, str]
@@ -56,20 +57,6 @@ class Match(KeyedBroadcastProcessFunction):
                 self.items.remove(rule)
 
 
-class Marked(Match):
-    """Tells the source of the items that a subtask knows the rule."""
-
-    def __init__(self, marks: Path) -> None:
-        self.marks = marks
-
-    def open(self, runtime_context: Any) -> None:
-        self.mark = self.marks / str(runtime_context.get_index_of_this_subtask())
-
-    def process_broadcast_element(self, value: Rule, ctx: Any) -> None:
-        super().process_broadcast_element(value, ctx)
-        self.mark.touch()
-
-
 RULE = ("r1", "square", "triangle")
 ITEMS = [
     ("red", "square", "s1"),
@@ -87,52 +74,64 @@ def matched(items: Any, rules: Any) -> Any:
     return items.key_by(colour).connect(rules.broadcast(RULES)).process(Match())
 
 
-class AfterTheRule(SourceFunction):
-    """The items, once every subtask has marked that it knows the rule."""
+class Scripted(SourceFunction):
+    """Emits parts of its records, each once so many marks of a kind have been left by the functions behind it."""
 
-    def __init__(self, marks: Path, subtasks: int) -> None:
+    def __init__(self, marks: Path, *parts: tuple[str, int, list[Any]]) -> None:
         self.marks = marks
-        self.subtasks = subtasks
+        self.parts = parts
         self.running = True
 
     def open(self, runtime_context: Any) -> None:
         self.pause = threading.Event()
 
     def run(self, ctx: Any) -> None:
-        while self.running and len(list(self.marks.iterdir())) < self.subtasks:
-            self.pause.wait(0.005)
-        for item in ITEMS if self.running else ():
-            ctx.collect(item)
+        for kind, count, values in self.parts:
+            while self.running and len(list(self.marks.glob(f"{kind}-*"))) < count:
+                self.pause.wait(0.005)
+            for value in values if self.running else ():
+                ctx.collect(value)
 
     def cancel(self) -> None:
         self.running = False
 
 
+class Marking:
+    """Leaves a mark for each record: `item-...` and, from every subtask, `rule-...`."""
+
+    def __init__(self, marks: Path) -> None:
+        self.marks = marks
+
+    def open(self, runtime_context: Any) -> None:
+        self.subtask = runtime_context.get_index_of_this_subtask()
+
+    def mark(self, kind: str, value: Any) -> None:
+        (self.marks / f"{kind}-{value}-{self.subtask}").touch()
+
+
+class MarkedMatch(Marking, Match):
+    def process_broadcast_element(self, value: Rule, ctx: Any) -> None:
+        super().process_broadcast_element(value, ctx)
+        self.mark("rule", value[0])
+
+    def process_element(self, value: Item, ctx: Any) -> Iterator[str]:
+        yield from super().process_element(value, ctx)
+        self.mark("item", value[2])
+
+
 @pytest.mark.spec("002/AX-43")
-@pytest.mark.parametrize(("target", "parallelism"), [("inline", 2), ("embedded", 2)])
-def test_shapes_of_one_colour_match_by_a_rule(tmp_path: Path, target: str, parallelism: int) -> None:
-    env = StreamExecutionEnvironment.get_execution_environment(
-        {"execution.target": target, "pipeline.progress": "off", "parallelism.default": parallelism}
-    )
-    rules = env.from_collection([RULE]).broadcast(RULES)
-    items = env.add_source(AfterTheRule(tmp_path, parallelism)).set_parallelism(1)
+@pytest.mark.parametrize("early", [[], [("red", "square", "s0")]], ids=["rule first", "item first"])
+def test_shapes_of_one_colour_match_by_a_rule_once_it_is_known(
+    anywhere: Env, tmp_path: Path, early: list[Item]
+) -> None:
+    everywhere = anywhere.get_config().get_parallelism()
+    rules = anywhere.add_source(Scripted(tmp_path, ("item", len(early), [RULE])))
+    items = anywhere.add_source(Scripted(tmp_path, ("", 0, early), ("rule", everywhere, ITEMS)))
+    keyed = items.set_parallelism(1).key_by(colour)
 
-    found = items.key_by(colour).connect(rules).process(Marked(tmp_path)).execute_and_collect()
+    found = keyed.connect(rules.set_parallelism(1).broadcast(RULES)).process(MarkedMatch(tmp_path))
 
-    assert sorted(found) == ["MATCH: s1 - t1", "MATCH: s1 - t2"]
-
-
-@pytest.mark.spec("002/AX-43")
-@pytest.mark.parametrize("parallelism", [1, 3])
-def test_an_item_before_the_rule_is_not_stored(parallelism: int) -> None:
-    with Harness(matched, parallelism=parallelism) as harness:
-        harness.push(("red", "square", "s0"))
-        harness.push(RULE, input=1)
-        harness.push(ITEMS[1])
-        assert harness.take() == []
-        for item in ITEMS:
-            harness.push(item)
-        assert harness.take() == ["MATCH: s1 - t1", "MATCH: s1 - t2"]
+    assert sorted(found.execute_and_collect()) == ["MATCH: s1 - t1", "MATCH: s1 - t2"]
 
 
 @pytest.mark.parametrize("backend", ["heap", "filesystem", "rocksdb"])
@@ -201,6 +200,29 @@ def test_a_function_is_applied_to_the_state_of_every_key(parallelism: int) -> No
         assert sorted(harness.take())[5] == ("w5", 1, [])
 
 
+class MarkedCount(Marking, Count):
+    def open(self, runtime_context: Any) -> None:
+        Marking.open(self, runtime_context)
+        Count.open(self, runtime_context)
+
+    def process_element(self, value: str, ctx: Any) -> None:
+        super().process_element(value, ctx)
+        self.mark("item", value)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield from ()
+
+
+@pytest.mark.spec("002/AX-66")
+def test_a_function_is_applied_once_to_each_of_three_live_keys(anywhere: Env, tmp_path: Path) -> None:
+    words = anywhere.from_collection(["a", "b", "c"]).set_parallelism(1).key_by(str)
+    orders = anywhere.add_source(Scripted(tmp_path, ("item", 3, ["tell"]))).set_parallelism(1)
+
+    told = words.connect(orders.broadcast(RULES)).process(MarkedCount(tmp_path))
+
+    assert sorted(told.execute_and_collect()) == [("a", 1), ("b", 1), ("c", 1)]
+
+
 def test_a_function_is_applied_to_more_keys_than_are_cached() -> None:
     def build(words: Any, orders: Any) -> Any:
         return words.key_by(str).connect(orders.broadcast(RULES)).process(Count())
@@ -264,6 +286,16 @@ class Misuse(KeyedBroadcastProcessFunction):
         self.last.update(value)
 
 
+class Writes(Misuse):
+    """Writes from the wrong side only."""
+
+    def __init__(self) -> None:
+        super().__init__("write")
+
+    def process_broadcast_element(self, value: str, ctx: Any) -> None:
+        assert list(ctx.get_broadcast_state(RULES).keys()) == []
+
+
 @pytest.mark.parametrize(
     ("misuse", "message"),
     [
@@ -284,6 +316,16 @@ def test_misuse_is_refused(misuse: str, message: str) -> None:
         use(harness)
 
 
+@pytest.mark.spec("002/AX-62")
+def test_the_side_with_the_records_cannot_write_broadcast_state(anywhere: Env) -> None:
+    words, orders = anywhere.from_collection(["word"]), anywhere.from_collection(["order"])
+
+    written = words.key_by(str).connect(orders.map(str).filter(bool).broadcast(RULES)).process(Writes())
+
+    with pytest.raises(JobFailedError, match="'ReadOnlyBroadcastState' object has no attribute 'put'"):
+        list(written.execute_and_collect())
+
+
 def test_programs_that_cannot_work_are_refused() -> None:
     env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
     stream = env.from_collection(["a"])
@@ -298,24 +340,34 @@ def test_programs_that_cannot_work_are_refused() -> None:
         stream.connect(stream.broadcast(PRICES)).process(Count())
 
 
-def test_a_model_is_used_by_every_subtask_and_an_update_changes_later_results() -> None:
-    class Infer(BroadcastProcessFunction):
-        def open(self, runtime_context: Any) -> None:
-            self.subtask = runtime_context.get_index_of_this_subtask()
+class Infer(Marking, BroadcastProcessFunction):
+    def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        yield self.subtask, value, value * ctx.get_broadcast_state(PRICES).get("model")
+        self.mark("item", value)
 
-        def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
-            yield self.subtask, value * ctx.get_broadcast_state(PRICES).get("model")
+    def process_broadcast_element(self, value: int, ctx: Any) -> None:
+        ctx.get_broadcast_state(PRICES).put("model", value)
+        self.mark("rule", value)
 
-        def process_broadcast_element(self, value: int, ctx: Any) -> None:
-            ctx.get_broadcast_state(PRICES).put("model", value)
 
-    with Harness(
-        lambda data, models: data.connect(models.broadcast(PRICES)).process(Infer()), parallelism=3
-    ) as harness:
-        for model in (10, 100):
-            harness.push(model, input=1)
-            for value in (1, 2, 3):
-                harness.push(value)
-            results = harness.take()
-            assert {subtask for subtask, _ in results} == {0, 1, 2}
-            assert sorted(result for _, result in results) == [model, 2 * model, 3 * model]
+@pytest.mark.spec("004/AX-018")
+def test_a_model_is_used_by_every_subtask_and_an_update_changes_later_results(
+    anywhere: Env, tmp_path: Path
+) -> None:
+    everywhere = anywhere.get_config().get_parallelism()
+    first, second = list(range(1, 7)), list(range(7, 13))
+    models = Scripted(tmp_path, ("", 0, [10]), ("item", len(first), [100]))
+    data = Scripted(tmp_path, ("rule-10", everywhere, first), ("rule-100", everywhere, second))
+    model = anywhere.add_source(models).set_parallelism(1).broadcast(PRICES)
+
+    inferred = (
+        anywhere.add_source(data).set_parallelism(1).rebalance().connect(model).process(Infer(tmp_path))
+    )
+
+    results = list(inferred.execute_and_collect())
+    assert sorted((value, result) for _, value, result in results) == [
+        *((value, 10 * value) for value in first),
+        *((value, 100 * value) for value in second),
+    ]
+    for values in (first, second):
+        assert {subtask for subtask, value, _ in results if value in values} == set(range(everywhere))

@@ -1,4 +1,4 @@
-"""The programs everybody writes first, printed by both executors of this machine."""
+"""The programs everybody writes first, printed by every executor of this machine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import pytest
 from tidegate.datastream import StreamExecutionEnvironment
 
 
-@pytest.fixture(params=["inline", "embedded"])
+@pytest.fixture(
+    params=[("inline", 2), ("embedded", 2), ("embedded", 3)], ids=["inline", "embedded-2", "embedded-3"]
+)
 def env(request: pytest.FixtureRequest, tmp_path: Path) -> StreamExecutionEnvironment:
     """An environment whose programs print in a directory of their own."""
+    target, parallelism = request.param
     settings = {
-        "execution.target": request.param,
+        "execution.target": target,
         "pipeline.progress": "off",
-        "parallelism.default": 2,
+        "parallelism.default": parallelism,
         "state.checkpoints.dir": str(tmp_path),
     }
     return StreamExecutionEnvironment.get_execution_environment(settings)

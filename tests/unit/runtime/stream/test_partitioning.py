@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tidegate.datastream import DataStream, MapFunction, Partitioner, StreamExecutionEnvironment
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, JobFailedError
 
 
 class Where(MapFunction):
@@ -103,6 +104,22 @@ def test_rebalance_deals_8_records_of_one_sender_to_4_receivers_2_each(
     assert [sum(to == receiver for _, to in pairs) for receiver in range(4)] == [2, 2, 2, 2]
 
 
+@pytest.mark.spec("000/EX-09")
+def test_behind_rebalance_every_flat_map_feeds_all_three_maps(anywhere: StreamExecutionEnvironment) -> None:
+    numbers = anywhere.from_collection([(number,) for number in range(24)]).set_parallelism(1)
+    flat = (
+        numbers.rebalance().flat_map(lambda value: [value]).set_parallelism(2).map(Where()).set_parallelism(2)
+    )
+    mapped = flat.rebalance().map(Where()).set_parallelism(3)
+
+    found = list(mapped.execute_and_collect())
+
+    assert {(sender, receiver) for _, sender, receiver in found} == {
+        (s, r) for s in range(2) for r in range(3)
+    }
+    assert sorted(number for number, *_ in found) == list(range(24))
+
+
 @pytest.mark.spec("004/AX-005")
 def test_broadcast_gives_every_receiver_every_record_once(anywhere: StreamExecutionEnvironment) -> None:
     (pairs,) = ways(anywhere, DataStream.broadcast, 1, 3, count=10).values()
@@ -168,3 +185,29 @@ def test_equal_keys_of_different_types_meet_in_one_subtask(anywhere: StreamExecu
     arrived = anywhere.from_collection(keys).key_by(lambda value: value[0]).map(Where())
 
     assert all(len(where) == 1 for where in grouped(arrived.execute_and_collect()).values())
+
+
+class Plain:
+    """Is told apart by identity alone."""
+
+
+@pytest.mark.spec("002/AX-57")
+@pytest.mark.parametrize(
+    ("selector", "what"),
+    [
+        (lambda value: [value], "list .* cannot be a key: it is a collection; use a tuple"),
+        (
+            lambda value: array.array("i", [value]),
+            "array .* cannot be a key: it is a collection; use a tuple",
+        ),
+        (lambda value: Plain(), "Plain .* cannot be a key: it is told apart by identity alone; use a frozen"),
+    ],
+    ids=["list", "array", "object"],
+)
+def test_an_array_or_an_object_without_its_own_hash_is_no_key(
+    anywhere: StreamExecutionEnvironment, selector: Any, what: str
+) -> None:
+    keyed = anywhere.from_collection([1, 2]).key_by(selector)
+
+    with pytest.raises(JobFailedError, match=what):
+        list(keyed.reduce(lambda one, other: one).execute_and_collect())

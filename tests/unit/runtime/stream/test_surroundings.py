@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tidegate.datastream import FilterFunction, MapFunction, StreamExecutionEnvironment
+from tidegate.datastream import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessFunction,
+    StreamExecutionEnvironment,
+)
 from tidegate.errors import ConfigError
 from tidegate.runtime.accumulators import DoubleCounter, Histogram, IntCounter, LongCounter
 from tidegate.runtime.metrics import Counter, MetricGroup
@@ -43,12 +51,36 @@ class Above(FilterFunction):
         return self.limit is not None and value > self.limit
 
 
-class Parameter(MapFunction):
+class Told:
+    """Each kind of function appends what it finds in the job's parameters."""
+
     def open(self, runtime_context: Any) -> None:
         self.mine = runtime_context.get_job_parameter("myKey", None)
 
-    def map(self, value: Any) -> Any:
-        return self.mine
+
+class ToldMap(Told, MapFunction):
+    def map(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (*value, self.mine)
+
+
+class ToldFlatMap(Told, FlatMapFunction):
+    def flat_map(self, value: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        yield (*value, self.mine)
+
+
+class ToldFilter(Told, FilterFunction):
+    def filter(self, value: tuple[Any, ...]) -> bool:
+        return bool(value[-1] == self.mine)
+
+
+class ToldProcess(Told, ProcessFunction):
+    def process_element(self, value: tuple[Any, ...], ctx: Any) -> Iterator[tuple[Any, ...]]:
+        yield (*value, self.mine)
+
+
+class ToldKeyed(Told, KeyedProcessFunction):
+    def process_element(self, value: tuple[Any, ...], ctx: Any) -> Iterator[tuple[Any, ...]]:
+        yield (*value, self.mine)
 
 
 class Counting(MapFunction):
@@ -77,9 +109,10 @@ class Clashing(MapFunction):
 class Reading(MapFunction):
     def open(self, runtime_context: Any) -> None:
         self.path = runtime_context.get_distributed_cache().get_file("hdfsFile")
+        self.subtask = runtime_context.get_index_of_this_subtask()
 
     def map(self, value: Any) -> Any:
-        return Path(self.path).read_text(), os.access(self.path, os.X_OK), self.path
+        return Path(self.path).read_text(), os.access(self.path, os.X_OK), self.path, self.subtask
 
 
 class BadGauge(MapFunction):
@@ -98,13 +131,13 @@ class Importing(MapFunction):
 
 
 @pytest.mark.spec("002/AX-51")
-def test_a_filter_gets_its_limit_by_constructor_or_by_parameter(env: StreamExecutionEnvironment) -> None:
-    numbers = env.from_collection([1, 2, 3])
+def test_a_filter_gets_its_limit_by_constructor_or_by_parameter(anywhere: StreamExecutionEnvironment) -> None:
+    numbers = anywhere.from_collection([1, 2, 3])
 
     by_constructor = list(numbers.filter(Above(2)).execute_and_collect())
-    env.get_config().set_global_job_parameters({"limit": "2"})
+    anywhere.get_config().set_global_job_parameters({"limit": "2"})
     by_parameter = list(numbers.filter(Above()).execute_and_collect())
-    env.get_config().set_global_job_parameters({})
+    anywhere.get_config().set_global_job_parameters({})
     without = sorted(numbers.filter(Above()).execute_and_collect())
 
     assert (by_constructor, by_parameter, without) == ([3], [3], [1, 2, 3])
@@ -112,37 +145,40 @@ def test_a_filter_gets_its_limit_by_constructor_or_by_parameter(env: StreamExecu
 
 @pytest.mark.spec("002/AX-52")
 @pytest.mark.parametrize(("given", "found"), [({"myKey": "myValue"}, "myValue"), ({}, None)])
-def test_a_global_parameter_is_readable_in_every_function(
-    env: StreamExecutionEnvironment, given: dict[str, str], found: str | None
+def test_a_global_parameter_is_readable_in_every_kind_of_function(
+    anywhere: StreamExecutionEnvironment, given: dict[str, str], found: str | None
 ) -> None:
-    env.get_config().set_global_job_parameters(ParameterTool.from_map(given))
+    anywhere.get_config().set_global_job_parameters(ParameterTool.from_map(given))
 
-    stream = env.from_collection([1, 2, 3]).map(Parameter()).rebalance().map(lambda value: value)
+    stream = anywhere.from_collection([(1,), (2,), (3,)]).map(ToldMap()).flat_map(ToldFlatMap())
+    stream = stream.filter(ToldFilter()).rebalance().process(ToldProcess())
+    told = stream.key_by(lambda value: value[0]).process(ToldKeyed())
 
-    assert list(stream.execute_and_collect()) == [found] * 3
+    assert sorted(told.execute_and_collect()) == [(n, *[found] * 4) for n in (1, 2, 3)]
 
 
 @pytest.mark.spec("002/AX-53")
 @pytest.mark.parametrize("executable", [False, True])
 def test_a_registered_file_is_on_every_worker(
-    env: StreamExecutionEnvironment, tmp_path: Path, executable: bool
+    anywhere: StreamExecutionEnvironment, tmp_path: Path, executable: bool
 ) -> None:
     (tmp_path / "words").write_text("text")
-    env.register_cached_file(f"file://{tmp_path}/words", "hdfsFile", executable)
+    anywhere.register_cached_file(f"file://{tmp_path}/words", "hdfsFile", executable)
 
-    read = list(env.from_collection(range(4)).map(Reading()).execute_and_collect())
+    read = list(anywhere.from_collection(range(12)).map(Reading()).execute_and_collect())
 
-    assert {(text, runs) for text, runs, _ in read} == {("text", executable)}
-    assert str(tmp_path / "words") not in {path for _, _, path in read}
+    assert {(text, runs) for text, runs, _, _ in read} == {("text", executable)}
+    assert str(tmp_path / "words") not in {path for _, _, path, _ in read}
+    assert {subtask for *_, subtask in read} == set(range(anywhere.get_config().get_parallelism()))
 
 
 @pytest.mark.spec("002/AX-54")
-def test_accumulators_of_one_name_are_one(env: StreamExecutionEnvironment) -> None:
-    env.from_collection([("b", 3)]).map(Counting()).print()
-    one = env.execute()
-    env.from_collection(range(4)).map(Counting()).print()
-    env.from_collection(range(10, 15)).map(Counting()).print()
-    two = env.execute()
+def test_accumulators_of_one_name_are_one(anywhere: StreamExecutionEnvironment) -> None:
+    anywhere.from_collection([("b", 3)]).map(Counting()).print()
+    one = anywhere.execute()
+    anywhere.from_collection(range(4)).map(Counting()).print()
+    anywhere.from_collection(range(10, 15)).map(Counting()).print()
+    two = anywhere.execute()
 
     assert one.get_accumulator_result("numEles") == 1
     assert two.get_accumulator_result("numEles") == 9
