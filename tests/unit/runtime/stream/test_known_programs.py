@@ -19,6 +19,7 @@ from tidegate.datastream import (
     AggregateFunction,
     DataStream,
     KeyedProcessFunction,
+    MapFunction,
     SinkFunction,
     SourceFunction,
     StreamExecutionEnvironment,
