@@ -8,15 +8,18 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "tests" / "spec" / "examples.toml"
 RECORD = ROOT / ".cache" / "spec.json"
+EXECUTORS = ("inline", "embedded", "spark")
 
 Results = dict[str, dict[str, bool]]
 
@@ -59,13 +62,24 @@ def report(sentences: dict[str, str], results: Results) -> None:
     for cited, sentence in sentences.items():
         tests = results.get(cited, {})
         state = "-" if not tests else "passed" if all(tests.values()) else "FAILED"
-        print(f"{cited:12} {state:7} {len(tests):3}  {sentence}")
+        print(f"{cited:12} {state:7} {len(tests):3}  {executors(tests):16}  {sentence}")
         counts = totals[cited[:3]]
         counts[0] += state == "passed"
         counts[1] += 1
     for group, (passed, of) in sorted(totals.items()):
         print(f"{group}: {passed} of {of}")
     print(f"in all: {sum(passed for passed, _ in totals.values())} of {len(sentences)} have passing tests\n")
+
+
+def executors(tests: Iterable[str]) -> str:
+    """The executors that the parameters of the tests name; none for what runs on no executor, such as a plan."""
+    named = {
+        executor
+        for test in tests
+        for executor in EXECUTORS
+        if executor in re.split(r"[^a-z]+", test.partition("[")[2])
+    }
+    return " ".join(executor for executor in EXECUTORS if executor in named)
 
 
 def show(cited: str, sentences: dict[str, str]) -> int:

@@ -113,6 +113,4 @@ def _check(step: str, field: Field) -> None:
 
 
 def _missing(record: Any, field: Field) -> RecordError:
-    return RecordError(
-        f"record {record!r} has no field {field!r} to aggregate; name one that every record has"
-    )
+    return RecordError(f"record {record!r} has no field {field!r}; name one that every record has")

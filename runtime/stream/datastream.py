@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -42,6 +41,7 @@ from tidegate.runtime.stream.functions import (
     as_callable,
 )
 from tidegate.runtime.stream.joined import CoGroupedStreams, JoinedStreams
+from tidegate.runtime.stream.key_selectors import selector
 from tidegate.runtime.stream.legacy import (
     AssignerWithPeriodicWatermarks,
     AssignerWithPunctuatedWatermarks,
@@ -175,9 +175,8 @@ class DataStream(_Step):
         return self._then("flat_map", func, output_type or result_type(as_callable(func), element=True))
 
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream:
-        """Group records by key; all records of a key meet in one subtask, in order."""
-        selector: Callable[[Any], Any] = as_callable(_checked("key_by", key_selector))
-        return KeyedStream(self._env, self._transformation, Hash(selector, key_type))
+        """Group records by key, given by a function or as a field; all records of a key meet in one subtask, in order."""
+        return KeyedStream(self._env, self._transformation, Hash(selector("key_by", key_selector), key_type))
 
     def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
         """Handle each record with its time and side outputs."""
@@ -294,7 +293,7 @@ class DataStream(_Step):
     def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
         """Let `partitioner(key, number of subtasks)` say which subtask gets a record."""
         told = as_callable(_checked("partition_custom", partitioner))
-        return self._dealt(Custom(told, as_callable(_checked("partition_custom", key_selector))))
+        return self._dealt(Custom(told, selector("partition_custom", key_selector)))
 
     def split(self, output_selector: Any) -> SplitStream:
         """Deprecated: name outputs for each record; use side outputs."""

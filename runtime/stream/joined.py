@@ -24,7 +24,8 @@ from tidegate.errors import ConfigError
 from tidegate.runtime.operators.window.assigner import WindowAssigner
 from tidegate.runtime.operators.window.evictors import Evictor
 from tidegate.runtime.operators.window.triggers import Trigger
-from tidegate.runtime.stream.functions import Function, RuntimeContext, as_callable
+from tidegate.runtime.stream.functions import Function, RuntimeContext
+from tidegate.runtime.stream.key_selectors import selector
 from tidegate.runtime.stream.time import Duration
 from tidegate.runtime.stream.windowed import WindowedStream
 from tidegate.runtime.stream.windows import (
@@ -55,7 +56,7 @@ class _TwoStreams:
 
     def where(self, key_selector: Any, key_type: TypeInformation | None = None) -> Self:
         """Read the key of a record of the first stream."""
-        self._selectors = [_selector("where", key_selector)]
+        self._selectors = [selector("where", key_selector)]
         self._key_type = key_type
         return self
 
@@ -63,7 +64,7 @@ class _TwoStreams:
         """Read the key of a record of the second stream."""
         if len(self._selectors) != 1:
             raise ConfigError(f"{self._step}: call where(...) once, then equal_to(...)")
-        self._selectors.append(_selector("equal_to", key_selector))
+        self._selectors.append(selector("equal_to", key_selector))
         return self
 
     def _windowed(self, assigner: WindowAssigner) -> WindowedStream:
@@ -197,13 +198,6 @@ def _parted(inputs: Iterable[Sided]) -> tuple[list[Any], list[Any]]:
     for side, value in inputs:
         sides[side].append(value)
     return sides
-
-
-def _selector(step: str, given: Any) -> Callable[[Any], Any]:
-    selector = as_callable(given)
-    if not callable(selector):
-        raise ConfigError(f"{step} takes a function that reads a key; got {type(given).__name__}")
-    return selector
 
 
 def _callable(step: str, given: Any, method: str) -> Any:

@@ -72,6 +72,21 @@ def test_ids_with_passing_tests_are_counted(project: Path) -> None:
     assert "002: 2 of 66" in output
 
 
+def test_the_executors_of_the_passing_tests_are_named(project: Path) -> None:
+    record = {
+        f"tests/x.py::test[{parameters}]": {"ids": ["003/EX-01"], "passed": True}
+        for parameters in ("embedded-2-heap", "heap-inline", "inlined")
+    }
+    (project / ".cache").mkdir()
+    (project / ".cache" / "spec.json").write_text(json.dumps(record), encoding="utf-8")
+
+    _, output = coverage(project, "--last")
+
+    (line,) = [line for line in output.splitlines() if line.startswith("003/EX-01")]
+    assert line.split()[:5] == ["003/EX-01", "passed", "3", "inline", "embedded"]
+    assert "spark" not in line
+
+
 def test_one_failing_test_fails_its_id_and_the_command(project: Path) -> None:
     (project / "tests" / "test_failing.py").write_text(FAILING, encoding="utf-8")
 

@@ -62,8 +62,25 @@ BREAKS: dict[Condition, Break] = {
 }
 
 
-@pytest.mark.spec("004/AX-035")
-@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.__name__)
+@pytest.mark.parametrize(
+    "condition",
+    [
+        pytest.param(condition, id=condition.__name__, marks=mark)
+        for condition, mark in zip(
+            CONDITIONS,
+            [
+                pytest.mark.spec("000/CHAIN-03"),
+                pytest.mark.spec("000/CHAIN-04"),
+                pytest.mark.spec("000/CHAIN-05"),
+                pytest.mark.spec("000/CHAIN-06"),
+                pytest.mark.spec("000/CHAIN-07"),
+                pytest.mark.spec("000/CHAIN-08"),
+                pytest.mark.spec("000/CHAIN-09"),
+            ],
+            strict=True,
+        )
+    ],
+)
 def test_breaking_one_condition_alone_prevents_the_chain(step: Step, condition: Condition) -> None:
     whole = build_stream_graph([step("sink", step("map", step("source")))], parallelism=2)
     edge = whole.edges[0]
@@ -118,6 +135,7 @@ def test_a_side_output_stays_with_its_step_and_ends_its_chain_where_that_does(st
     assert names(graph) == ["source-1", "process-1 late-1", "sink-1", "map-1 sink-2"]
 
 
+@pytest.mark.spec("000/SHARE-07")
 def test_a_step_inherits_the_slot_sharing_group_all_its_inputs_have(step: Step) -> None:
     left = step("source", slot_sharing_group="one")
     right = step("source", slot_sharing_group="two")

@@ -81,6 +81,7 @@ def test_a_shuffle_is_only_a_property_of_the_edge(env: StreamExecutionEnvironmen
     assert shipped(env) == {1: [], 2: [(1, "REBALANCE")], 4: [(2, "SHUFFLE")], 5: [(4, "FORWARD")]}
 
 
+@pytest.mark.spec("000/PLAN-03", "000/PLAN-05")
 def test_keys_of_a_node_stand_in_order_and_sources_have_no_predecessors(
     env: StreamExecutionEnvironment,
 ) -> None:

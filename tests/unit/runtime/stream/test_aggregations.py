@@ -156,7 +156,7 @@ def test_a_field_is_found_in_every_kind_of_record_and_the_first_record_stays_who
     ],
 )
 def test_a_field_that_a_record_lacks_is_named(record: Any, field: int | str) -> None:
-    with pytest.raises(RecordError, match=f"has no field {field!r} to aggregate; name one"):
+    with pytest.raises(RecordError, match=f"has no field {field!r}; name one"):
         Aggregation("max", field)(record, record)
 
 

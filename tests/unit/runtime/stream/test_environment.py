@@ -136,7 +136,11 @@ def test_fresh_and_a_checkpoint_to_go_back_to_exclude_each_other(place: Path) ->
 
 MISUSES: list[tuple[str, Callable[[StreamExecutionEnvironment], object], str]] = [
     ("map", lambda env: env.from_collection([1]).map(7), "map takes a function; got int"),
-    ("key_by", lambda env: env.from_collection([1]).key_by("k"), "key_by takes a function; got str"),
+    (
+        "key_by",
+        lambda env: env.from_collection([1]).key_by(1.5),
+        "key_by takes a function that reads a key, or the position or name of a field; got float",
+    ),
     (
         "process",
         lambda env: env.from_collection([1]).key_by(abs).process(abs),  # type: ignore[arg-type] # the mistake

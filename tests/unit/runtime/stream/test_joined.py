@@ -99,7 +99,10 @@ def test_a_flat_join_answers_any_number_and_settings_of_windows_apply(anywhere: 
     [
         (lambda a, b: a.join(5), "join takes a DataStream; got int"),
         (lambda a, b: a.co_group(5), "co_group takes a DataStream; got int"),
-        (lambda a, b: a.join(b).where(5), "where takes a function that reads a key; got int"),
+        (
+            lambda a, b: a.join(b).where(5.0),
+            "where takes a function that reads a key, or the position .*; got float",
+        ),
         (lambda a, b: a.join(b).equal_to(first), "join: call where"),
         (
             lambda a, b: a.co_group(b).where(first).window(FIVE_SECONDS),

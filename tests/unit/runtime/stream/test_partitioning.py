@@ -64,7 +64,7 @@ def all_ways(
     return arrived
 
 
-@pytest.mark.spec("004/AX-004")
+@pytest.mark.spec("004/AX-004", "004/PRT-003")
 def test_rescale_gives_each_of_two_senders_three_receivers_of_its_own(
     anywhere: StreamExecutionEnvironment,
 ) -> None:
@@ -127,12 +127,14 @@ def test_broadcast_gives_every_receiver_every_record_once(anywhere: StreamExecut
     assert sorted(pairs) == [(number, to) for number in range(10) for to in range(3)]
 
 
+@pytest.mark.spec("004/PRT-001")
 def test_global_gives_the_first_receiver_everything(anywhere: StreamExecutionEnvironment) -> None:
     arrived = ways(anywhere, DataStream.global_, 2, 3)
 
     assert {to for pairs in arrived.values() for _, to in pairs} == {0}
 
 
+@pytest.mark.spec("004/PRT-008")
 @pytest.mark.parametrize("partitioner", [Modulo(), lambda key, count: key % count], ids=["class", "function"])
 def test_a_custom_partitioner_is_told_the_key_and_the_number_of_receivers(
     anywhere: StreamExecutionEnvironment, partitioner: Any
@@ -148,6 +150,7 @@ def test_forward_between_unequal_parallelism_is_refused(anywhere: StreamExecutio
         ways(anywhere, DataStream.forward, 2, 3)
 
 
+@pytest.mark.spec("004/PRT-002")
 def test_forward_keeps_records_in_their_subtask(anywhere: StreamExecutionEnvironment) -> None:
     arrived = ways(anywhere, DataStream.forward, 2, 2)
 
