@@ -8,7 +8,7 @@ appear exactly once, a *committer*. Descriptions are frozen, picklable and do no
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -35,6 +35,7 @@ __all__ = [
     "SplitEnumerator",
     "SupportsBranch",
     "SupportsCommit",
+    "SupportsPausing",
     "SupportsRanges",
     "SupportsSettled",
 ]
@@ -215,6 +216,22 @@ class SupportsSettled(Protocol):
 
     def settled(self, checkpoint: CheckpointId) -> None:
         """All output up to this checkpoint is visible. Must not block; losing the call is no harm."""
+        ...
+
+
+@runtime_checkable
+class SupportsPausing(Protocol):
+    """A reader that tells its splits apart: each has a watermark of its own, and none is read too far ahead.
+
+    Every batch it answers has an origin. Called by the subtask's thread alone.
+    """
+
+    def at_hand(self) -> Collection[SplitId]:
+        """The splits that are not read to their end. Must not block."""
+        ...
+
+    def pause(self, splits: Collection[SplitId]) -> None:
+        """Do not poll these splits until called again, but all others. Must not block."""
         ...
 
 

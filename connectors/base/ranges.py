@@ -6,7 +6,7 @@ Reading resumes exactly: the position of a record is its number.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import ceil
 from typing import Any
 
@@ -89,6 +89,7 @@ class RangeReader(SourceReader[RangeSplit]):
         self._pace = pace
         self._splits: deque[RangeSplit] = deque()
         self._complete = False
+        self._paused: Collection[SplitId] = ()
 
     def add_splits(self, splits: Sequence[RangeSplit]) -> None:
         """Take splits, to be read after those at hand."""
@@ -103,12 +104,21 @@ class RangeReader(SourceReader[RangeSplit]):
         for _ in range(len(self._splits)):
             split = self._splits.popleft()
             allowed = limit if self._pace is None else self._pace.allow(split.id, limit)
-            if allowed:
+            if allowed and split.id not in self._paused:
                 return self._take(split, split.head(allowed))
             self._splits.append(split)
-        if self._pace is not None and self._splits:
-            return NotYet(self._pace.next_ms([split.id for split in self._splits]))
-        return Finished() if self._complete else NotYet()
+        waiting = [split.id for split in self._splits if split.id not in self._paused]
+        if self._pace is not None and waiting:
+            return NotYet(self._pace.next_ms(waiting))
+        return Finished() if self._complete and not self._splits else NotYet()
+
+    def at_hand(self) -> list[SplitId]:
+        """The splits that are not read to their end."""
+        return [split.id for split in self._splits]
+
+    def pause(self, splits: Collection[SplitId]) -> None:
+        """Leave these out."""
+        self._paused = splits
 
     def snapshot(self, checkpoint: CheckpointId) -> list[RangeSplit]:
         """The splits at hand; they are immutable, so the snapshot stays as it is."""

@@ -27,6 +27,7 @@ from tidegate.runtime.schedule.restart import FixedDelay
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task import messages
+from tidegate.runtime.task.drift import Drift
 from tidegate.twophase import ledger
 
 __all__ = ["Attempt", "CancelRequested", "How", "StopRequested"]
@@ -85,6 +86,14 @@ class Attempt:
         self._enumerators = Enumerators(start.graph, start.manifest, self._assign)
         self._enumerated: dict[CheckpointId, dict[OperatorUid, bytes]] = {}
         self._undrained = {s for v in start.graph.vertices.values() if v.is_source for s in v.subtasks}
+        self._drift = Drift(
+            {
+                subtask: vertex.head.watermarks.aligned
+                for vertex in start.graph.vertices.values()
+                if vertex.head.watermarks is not None and vertex.head.watermarks.aligned is not None
+                for subtask in vertex.subtasks
+            }
+        )
         self._commits: Counter[CheckpointId] = Counter()
         self._later: list[tuple[float, cp.CommitWork]] = []
         self._renew_at = 0.0
@@ -174,6 +183,9 @@ class Attempt:
                 self._perform(self._coordinator.on(answered))
             case messages.SplitsWanted():
                 self._enumerators.request(message.uid, message.reader)
+            case messages.TimeReached():
+                for each in self._drift.on(message):
+                    self._post(each.subtask, messages.ReadUntil(each.limit))
             case messages.Drained():
                 self._undrained.discard(message.subtask)
                 if not self._undrained:

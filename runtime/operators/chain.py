@@ -26,6 +26,7 @@ from tidegate.runtime.operators.openers import open_operator
 from tidegate.runtime.operators.operator import Call, Deferring, Operator
 from tidegate.runtime.operators.rows import shaper
 from tidegate.runtime.operators.sink import SinkOperator
+from tidegate.runtime.operators.stamp import Stamp
 from tidegate.runtime.stream.functions import Function
 
 __all__ = ["OperatorChain", "Outlet", "PendingReports"]
@@ -78,6 +79,11 @@ class OperatorChain:
             operator.open()
         for sink in self._sinks:
             sink.open()
+
+    def stamp(self, uid: OperatorUid) -> Stamp | None:
+        """The step's own event time, if it makes some."""
+        operator = self._operators.get(uid)
+        return operator if isinstance(operator, Stamp) else None
 
     @property
     def stores(self) -> dict[OperatorUid, KeyedStore]:
@@ -147,7 +153,7 @@ class OperatorChain:
                 values, times = operator.processing_time(now_ms)
             if values:
                 self._run(uid, None, Batch(values, times))
-        self._announce()
+        self.announce()
 
     def advance_idleness(self, idle: bool) -> None:
         """Whether all inputs are idle has changed."""
@@ -156,6 +162,16 @@ class OperatorChain:
             self._deferring[head].idle(idle)
         else:
             self._pass_idleness(head, idle)
+
+    def announce(self) -> None:
+        """Pass on what operators have to say about event time themselves."""
+        for uid, operator in self._operators.items():
+            idle = operator.own_idleness()
+            if idle is not None:
+                self._pass_idleness(uid, idle)
+            watermark = operator.own_watermark()
+            if watermark is not None:
+                self._pass_on(uid, watermark)
 
     def next_timer(self) -> int | None:
         """When the next processing-time timer is due."""
@@ -264,16 +280,6 @@ class OperatorChain:
             elif self._vertex.nodes[child].kind != "stamp":
                 self._pass_idleness(child, idle)
 
-    def _announce(self) -> None:
-        """Pass on what operators have to say about event time themselves."""
-        for uid, operator in self._operators.items():
-            idle = operator.own_idleness()
-            if idle is not None:
-                self._pass_idleness(uid, idle)
-            watermark = operator.own_watermark()
-            if watermark is not None:
-                self._pass_on(uid, watermark)
-
     def _run(self, uid: OperatorUid, side: int | None, batch: Batch) -> None:
         loop = self._loop(uid, side, batch.timestamps is not None)
         columns: list[Any] = [batch.values, batch.timestamps, batch.keys]
@@ -289,7 +295,7 @@ class OperatorChain:
                 if values:
                     self._takers[output](Batch(values, times))
             more = any(cut.moved for cut in loop.cuts)
-            self._announce()
+            self.announce()
 
     def _loop(self, uid: OperatorUid, side: int | None, timed: bool) -> Compiled:
         """The loop that starts with a step, called for input `side`, or behind it."""

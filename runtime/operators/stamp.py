@@ -1,14 +1,17 @@
-"""Timestamps and watermarks made from records, in the middle of a chain."""
+"""Timestamps and watermarks made from records, in the middle of a chain or right behind a reader."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tidegate.clock import Clock
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
+from tidegate.ids import SplitId
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator
-from tidegate.runtime.stream.watermarks import WatermarkStrategy
+from tidegate.runtime.stream.watermarks import Assign, WatermarkGenerator, WatermarkStrategy
 
 __all__ = ["Stamp", "open_stamp"]
 
@@ -24,30 +27,76 @@ def open_stamp(strategy: WatermarkStrategy, env: ChainEnvironment) -> Operator:
     return Stamp(strategy, env.clock)
 
 
+@dataclass(slots=True)
+class _Time:
+    """How far time is in one split, or in a stream that knows of none."""
+
+    assign: Assign
+    generator: WatermarkGenerator
+    active_at: int
+    mark: int = MIN_WATERMARK
+    idle: bool = False
+
+    def ask(self) -> None:
+        mark = self.generator.watermark()
+        if mark is not None and mark > self.mark:
+            self.mark = mark
+
+
 class Stamp(Operator):
     """Gives each record its time and event time its progress, as a `WatermarkStrategy` says.
 
-    Watermarks from before are replaced by its own; only the end of the input passes.
+    Watermarks from before are replaced by its own; only the end of the input passes. Where a reader tells its splits
+    apart, each has a generator, and time is that of the slowest split that is not idle.
     """
 
     def __init__(self, strategy: WatermarkStrategy, clock: Clock) -> None:
-        self._assign, self._generator = strategy.start(clock)
+        self._strategy = strategy
         self._clock = clock
+        self._follow(self._begin())
+        self._times: dict[SplitId | None, _Time] = {None: self._current}
+        self._held: frozenset[SplitId] = frozenset()
         self._emitted = MIN_WATERMARK
         self._ended = False
         self._seen = False
-        self._active_at = clock.now_ms()
-        self._idle_after = strategy.idle_after_ms
-        self._idle = False
         self._told_idle = False
-        self._period_ms = _PERIOD_MS if self._generator.asked == "clock" else None
+        asked = self._current.generator.asked
+        self._by_clock = asked == "clock"
         self._asked_at = clock.now_ms()
         self.moved = False
         """Whether the record just seen ends the batch."""
-        punctuated = self._generator.asked == "record"
         super().__init__(
-            (Call("stamp", self._stamp_and_ask, cut=self),) if punctuated else (Call("stamp", self._stamp),)
+            (Call("stamp", self._stamp_and_ask, cut=self),)
+            if asked == "record"
+            else (Call("stamp", self._stamp),)
         )
+
+    @property
+    def time(self) -> int | None:
+        """How far time is over all splits, None while all are idle."""
+        return min((time.mark for time in self._times.values() if not time.idle), default=None)
+
+    def read(self, split: SplitId, at_hand: Collection[SplitId]) -> None:
+        """The records that follow are of `split`; all that is `at_hand` is waited for."""
+        wanted = {split, *at_hand}
+        if self._times.keys() != wanted:
+            self._times = {each: self._times.get(each) or self._begin() for each in wanted}
+        self._follow(self._times[split])
+
+    def forget(self, split: SplitId) -> None:
+        """A split is read to its end and holds the others back no more, unless it was the last one."""
+        if len(self._times) > 1:
+            del self._times[split]
+
+    def ahead_of(self, limit: int) -> frozenset[SplitId]:
+        """The splits in which time is beyond `limit`."""
+        return frozenset(split for split, time in self._times.items() if split and time.mark > limit)
+
+    def hold(self, splits: frozenset[SplitId]) -> None:
+        """These are not read for now, which does not make them idle."""
+        for split in (self._held - splits) & self._times.keys():
+            self._times[split].active_at = self._clock.now_ms()
+        self._held = splits
 
     def forwarded(self, watermark: int) -> int | None:
         """Nothing but the end."""
@@ -55,9 +104,11 @@ class Stamp(Operator):
         return watermark if self._ended else None
 
     def own_watermark(self) -> int | None:
-        """The generator's watermark if it moved."""
+        """The watermark over all splits if it moved."""
         self.moved = False
-        watermark = self._generator.watermark()
+        for each in self._times.values() if self._by_clock else (self._current,):
+            each.ask()
+        watermark = self.time
         if self._ended or watermark is None or watermark <= self._emitted:
             return None
         self._emitted = watermark
@@ -65,38 +116,54 @@ class Stamp(Operator):
 
     def own_idleness(self) -> bool | None:
         """Whether no record came for the time that the strategy gives."""
-        if self._idle_after is None:
+        if self._strategy.idle_after_ms is None:
             return None
         if self._seen:
-            self._seen, self._idle, self._active_at = False, False, self._clock.now_ms()
-        if self._idle == self._told_idle:
+            self._seen, self._current.idle = False, False
+            self._current.active_at = self._clock.now_ms()
+        idle = all(time.idle for time in self._times.values())
+        if idle == self._told_idle:
             return None
-        self._told_idle = self._idle
-        return self._idle
+        self._told_idle = idle
+        return idle
 
     def processing_time(self, now_ms: int) -> Emitted:
         """Notice idleness, and let a generator that follows the clock be asked."""
         self._asked_at = now_ms
-        if self._idle_after is not None and now_ms >= self._active_at + self._idle_after:
-            self._idle = True
+        patience = self._strategy.idle_after_ms
+        if patience is not None:
+            for time in self._awaited():
+                time.idle = now_ms >= time.active_at + patience
         return NOTHING
 
     def next_processing_time(self) -> int | None:
-        """When it may be idle, or the generator is asked again."""
+        """When a split may be idle, or the generator is asked again."""
         if self._ended:
             return None
-        idle_at = None if self._idle_after is None or self._idle else self._active_at + self._idle_after
-        ask_at = None if self._period_ms is None else self._asked_at + self._period_ms
-        return min((time for time in (idle_at, ask_at) if time is not None), default=None)
+        patience = self._strategy.idle_after_ms
+        times = [] if patience is None else [time.active_at + patience for time in self._awaited()]
+        if self._by_clock:
+            times.append(self._asked_at + _PERIOD_MS)
+        return min(times, default=None)
+
+    def _awaited(self) -> list[_Time]:
+        return [time for split, time in self._times.items() if not time.idle and split not in self._held]
+
+    def _begin(self) -> _Time:
+        return _Time(*self._strategy.start(self._clock), self._clock.now_ms())
+
+    def _follow(self, time: _Time) -> None:
+        self._current, self._assign, self._on_event = time, time.assign, time.generator.on_event
 
     def _stamp(self, value: Any, timestamp: int | None) -> int:
         assigned = self._assign(value, timestamp)
-        self._generator.on_event(value, assigned)
+        self._on_event(value, assigned)
         self._seen = True
         return assigned
 
     def _stamp_and_ask(self, value: Any, timestamp: int | None) -> int:
         assigned = self._stamp(value, timestamp)
-        watermark = self._generator.watermark()
-        self.moved = watermark is not None and watermark > self._emitted
+        self._current.ask()
+        time = self.time
+        self.moved = time is not None and time > self._emitted
         return assigned

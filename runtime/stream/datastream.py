@@ -199,6 +199,10 @@ class DataStream(_Step):
             deprecated(type(watermark_strategy).__name__, "WatermarkStrategy")
             watermark_strategy = strategy_of(watermark_strategy)
         strategy = instance_of("assign_timestamps_and_watermarks", watermark_strategy, WatermarkStrategy)
+        if strategy.aligned is not None:
+            raise ConfigError(
+                "watermark alignment pauses readers, so it belongs to a source; give the strategy to from_source(...)"
+            )
         step = Transformation(
             "stamp", "timestamps", strategy, (self._input,), self._transformation.output_type
         )

@@ -8,14 +8,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import Any, ClassVar, Literal
 
 from tidegate.clock import Clock
 from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError, RecordError
 from tidegate.runtime.stream.time import Duration
 
-__all__ = ["TimestampAssigner", "WatermarkGenerator", "WatermarkStrategy", "ingestion_time"]
+__all__ = [
+    "Aligned",
+    "Assign",
+    "TimestampAssigner",
+    "WatermarkGenerator",
+    "WatermarkStrategy",
+    "ingestion_time",
+]
 
 
 class TimestampAssigner(ABC):
@@ -52,6 +59,15 @@ Assign = Callable[[Any, int | None], int]
 
 
 @dataclass(frozen=True)
+class Aligned:
+    """How far a source may be ahead of the slowest of its group, and how often it says where it is."""
+
+    group: str
+    drift_ms: int
+    update_ms: int = 1_000
+
+
+@dataclass(frozen=True)
 class WatermarkStrategy:
     """How records get timestamps and a stream gets watermarks.
 
@@ -67,6 +83,7 @@ class WatermarkStrategy:
     make_generator: Callable[[], WatermarkGenerator]
     timestamp_assigner: Assigner | None = None
     idle_after_ms: int | None = None
+    aligned: Aligned | None = None
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
@@ -106,12 +123,16 @@ class WatermarkStrategy:
         watermark_group: str,
         max_allowed_watermark_drift: Duration,
         update_interval: Duration | None = None,
-    ) -> NoReturn:
-        """Refused: sources are not slowed down for each other's event time."""
-        raise ConfigError(
-            "watermark alignment is not supported: nothing here pauses the reader of a split for another one's event "
-            "time; leave it out, a slow source delays watermarks but loses nothing"
-        )
+    ) -> WatermarkStrategy:
+        """Let no split be read further than the drift, and a batch, ahead of the slowest of all sources of a group."""
+        drift = max_allowed_watermark_drift.to_milliseconds()
+        update = Duration.of_seconds(1) if update_interval is None else update_interval
+        if drift < 0 or update.to_milliseconds() <= 0:
+            raise ConfigError(
+                f"watermark alignment of group {watermark_group!r} has a drift of {drift} ms and an update interval of "
+                f"{update.to_milliseconds()} ms; expected a drift of 0 or more and an interval of more than none"
+            )
+        return replace(self, aligned=Aligned(watermark_group, drift, update.to_milliseconds()))
 
     def start(self, clock: Clock) -> tuple[Assign, WatermarkGenerator]:
         """What one subtask works with: how timestamps are read, and a generator of its own."""

@@ -21,8 +21,10 @@ __all__ = [
     "FromSubtask",
     "NoMoreSplits",
     "Progress",
+    "ReadUntil",
     "Settled",
     "SplitsWanted",
+    "TimeReached",
     "ToSubtask",
     "Trigger",
 ]
@@ -63,7 +65,14 @@ class Settled:
     checkpoint: CheckpointId
 
 
-ToSubtask = AssignSplits | NoMoreSplits | Trigger | Commit | Settled
+@dataclass(frozen=True, slots=True)
+class ReadUntil:
+    """Read nothing that is further in event time than this, for the sake of slower sources."""
+
+    limit: int
+
+
+ToSubtask = AssignSplits | NoMoreSplits | Trigger | Commit | Settled | ReadUntil
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,14 @@ class SplitsWanted:
 
     uid: OperatorUid
     reader: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeReached:
+    """How far time is in an aligned source; None if it holds nobody back for now, or ever."""
+
+    subtask: Subtask
+    time: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +142,4 @@ class Progress:
     measured: Measured
 
 
-FromSubtask = SplitsWanted | Acked | Declined | Answered | Drained | Failed | Progress
+FromSubtask = SplitsWanted | TimeReached | Acked | Declined | Answered | Drained | Failed | Progress

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import Executor
 from typing import Any
 
 import msgspec
 
-from tidegate.connectors.spi import Finished, NotYet, ReaderContext, Source, SourceReader, SupportsSettled
+from tidegate.connectors.spi import (
+    Finished,
+    NotYet,
+    ReaderContext,
+    Source,
+    SourceReader,
+    SupportsPausing,
+    SupportsSettled,
+)
 from tidegate.elements import MAX_WATERMARK, Barrier, Batch, EndOfInput, Idle, Watermark
-from tidegate.ids import CheckpointId
+from tidegate.ids import CheckpointId, SplitId
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.operators.stamp import Stamp
 from tidegate.runtime.operators.surroundings import Surroundings
 from tidegate.runtime.task.exchange import Gate
 from tidegate.runtime.task.messages import (
     AssignSplits,
     Drained,
     NoMoreSplits,
+    ReadUntil,
     Settled,
     SplitsWanted,
+    TimeReached,
     ToSubtask,
     Trigger,
 )
+from tidegate.runtime.task.pacing import Pacing
 from tidegate.runtime.task.runner import Report, SubtaskRunner
 
 __all__ = ["SourceRunner"]
 
-_SMALLEST, _LARGEST = 16, 16_384
+_SMALLEST, _LARGEST, _ALIGNED = 16, 16_384, 256
 _SHORT_S, _LONG_S = 0.005, 0.02
 
 
@@ -48,6 +61,8 @@ class SourceRunner(SubtaskRunner):
         super().__init__(vertex, env, gates, report, background)
         self._source: Source[Any] = vertex.head.payload
         self._reader: SourceReader[Any] | None = None
+        self._stamp: Stamp | None = None
+        self._pacing: Pacing | None = None
         self._limit = 256
         self._asked = False
         self._ending = False
@@ -63,11 +78,22 @@ class SourceRunner(SubtaskRunner):
             uid, env.subtask, env.parallelism, env.clock, env.wake, Surroundings(uid, env)
         )
         self._reader = self._source.open_reader(context)
+        self._stamp = self._chain.stamp(uid)
+        aligned = self._vertex.head.watermarks.aligned if self._stamp is not None else None
+        if self._stamp is not None and aligned is not None:
+            self._pacing = Pacing(
+                self._stamp,
+                self._reader,
+                env.clock,
+                aligned.update_ms,
+                lambda time: self._report(TimeReached(self.subtask, time)),
+            )
 
     def wake_at(self) -> int | None:
         """When the reader has something again, or a timer is due."""
         reading = self._wake_at if self._open and self._chain.ready() else None
-        times = [time for time in (super().wake_at(), reading) if time is not None]
+        telling = self._pacing.wake_at() if self._pacing is not None and not self._ending else None
+        times = [time for time in (super().wake_at(), reading, telling) if time is not None]
         return min(times, default=None)
 
     def close(self) -> None:
@@ -81,6 +107,8 @@ class SourceRunner(SubtaskRunner):
     def _work(self) -> bool:
         if self._ending:
             return self._end_input()
+        if self._pacing is not None and not self._pacing.may_read():
+            return False
         if self._wake_at is not None and self._env.clock.now_ms() < self._wake_at:
             return False
         self._wake_at = None
@@ -104,19 +132,33 @@ class SourceRunner(SubtaskRunner):
                     self._report(SplitsWanted(self._vertex.head.uid, self.subtask.index))
             case Finished():
                 self._ending = True
+                if self._pacing is not None:
+                    self._pacing.end()
                 self._chain.advance_watermark(MAX_WATERMARK)
                 return True
         return False
 
     def _process(self, batch: Batch) -> None:
         start = self._env.clock.monotonic()
-        self._chain.process(batch)
+        if self._stamp is not None and batch.origin is not None and isinstance(self._opened, SupportsPausing):
+            self._process_split(self._stamp, batch, batch.origin.split, self._opened.at_hand())
+        else:
+            self._chain.process(batch)
         took = self._env.clock.monotonic() - start
         self.records += len(batch)
         if took > _LONG_S:
             self._limit = max(_SMALLEST, self._limit // 2)
         elif took < _SHORT_S and len(batch) == self._limit:
-            self._limit = min(_LARGEST, self._limit * 2)
+            self._limit = min(_LARGEST if self._pacing is None else _ALIGNED, self._limit * 2)
+
+    def _process_split(
+        self, stamp: Stamp, batch: Batch, split: SplitId, at_hand: Collection[SplitId]
+    ) -> None:
+        stamp.read(split, at_hand)
+        self._chain.process(batch)
+        if split not in at_hand:
+            stamp.forget(split)
+            self._chain.announce()
 
     def _end_input(self) -> bool:
         if not self._drained and self._chain.empty():
@@ -133,6 +175,9 @@ class SourceRunner(SubtaskRunner):
                     msgspec.msgpack.decode(split, type=self._source.split_type) for split in message.splits
                 ]
                 self._opened.add_splits(splits)
+            case ReadUntil():
+                if self._pacing is not None:
+                    self._pacing.allow(message.limit)
             case NoMoreSplits():
                 self._opened.no_more_splits()
             case Trigger():

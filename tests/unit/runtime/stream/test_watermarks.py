@@ -165,11 +165,6 @@ def test_an_idle_time_of_nothing_is_refused() -> None:
         WatermarkStrategy.no_watermarks().with_idleness(Duration.of_millis(0))
 
 
-def test_watermark_alignment_is_refused_with_the_reason() -> None:
-    with pytest.raises(ConfigError, match="watermark alignment is not supported: nothing here pauses"):
-        WatermarkStrategy.no_watermarks().with_watermark_alignment("group", Duration.of_seconds(1))
-
-
 def test_ingestion_time_follows_a_clock_that_may_go_back() -> None:
     clock = ManualClock(now_ms=1_000)
     operator = stamp(ingestion_time(), clock)

@@ -1,0 +1,56 @@
+"""How far sources may be ahead of each other in event time: pure, driven by what they report.
+
+A member that has not reported yet holds the others of its group back, one that is idle or at its end does not.
+
+Example:
+    >>> drift = Drift({"a[0]": Aligned("all", 100), "b[0]": Aligned("all", 100)})
+    >>> drift.on(TimeReached("a[0]", 5_000))
+    []
+    >>> drift.on(TimeReached("b[0]", 10))
+    [Allow(subtask='a[0]', limit=110), Allow(subtask='b[0]', limit=110)]
+    >>> drift.on(TimeReached("b[0]", None))
+    [Allow(subtask='a[0]', limit=5100), Allow(subtask='b[0]', limit=5100)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
+from tidegate.ids import Subtask
+from tidegate.runtime.stream.watermarks import Aligned
+from tidegate.runtime.task.messages import TimeReached
+
+__all__ = ["Allow", "Drift"]
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Let a source read what is not further than `limit`."""
+
+    subtask: Subtask
+    limit: int
+
+
+class Drift:
+    """The groups of aligned sources of a job."""
+
+    def __init__(self, members: Mapping[Subtask, Aligned]) -> None:
+        self._members = members
+        self._times: dict[Subtask, int | None] = dict.fromkeys(members, MIN_WATERMARK)
+        self._allowed: dict[Subtask, int] = {}
+
+    def on(self, event: TimeReached) -> list[Allow]:
+        """Take a report, say for whom the limit moved."""
+        self._times[event.subtask] = event.time
+        group = self._members[event.subtask].group
+        mates = [subtask for subtask, aligned in self._members.items() if aligned.group == group]
+        counted = [time for mate in mates if (time := self._times[mate]) is not None]
+        slowest = min(counted, default=MAX_WATERMARK)
+        if slowest == MIN_WATERMARK:
+            return []
+        limits = {mate: min(MAX_WATERMARK, slowest + self._members[mate].drift_ms) for mate in mates}
+        moved = {mate: limit for mate, limit in limits.items() if self._allowed.get(mate) != limit}
+        self._allowed |= moved
+        return [Allow(mate, limit) for mate, limit in moved.items()]

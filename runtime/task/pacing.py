@@ -1,0 +1,68 @@
+"""One source subtask's side of watermark alignment: it says where it is, and pauses what is too far ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.clock import Clock
+from tidegate.connectors.spi import SourceReader, SupportsPausing
+from tidegate.elements import MIN_WATERMARK
+from tidegate.ids import SplitId
+from tidegate.runtime.operators.stamp import Stamp
+
+__all__ = ["Pacing"]
+
+
+class Pacing:
+    """Asked before each poll. Before the first limit is known, no split is read beyond its first batch."""
+
+    def __init__(
+        self,
+        stamp: Stamp,
+        reader: SourceReader[Any],
+        clock: Clock,
+        update_ms: int,
+        report: Callable[[int | None], None],
+    ) -> None:
+        self._stamp = stamp
+        self._reader = reader
+        self._clock = clock
+        self._update_ms = update_ms
+        self._report = report
+        self._limit = MIN_WATERMARK
+        self._told: int | None = MIN_WATERMARK
+        self._tell_at = 0
+        self._paused: frozenset[SplitId] = frozenset()
+
+    def allow(self, limit: int) -> None:
+        """The group has moved."""
+        self._limit = limit
+
+    def may_read(self) -> bool:
+        """Whether anything may be read; pauses the splits that may not."""
+        self.tell()
+        time = self._stamp.time
+        if not isinstance(self._reader, SupportsPausing):
+            return time is None or time <= self._limit
+        paused = self._stamp.ahead_of(self._limit)
+        if paused != self._paused:
+            self._paused = paused
+            self._reader.pause(paused)
+            self._stamp.hold(paused)
+        return not paused or not paused.issuperset(self._reader.at_hand())
+
+    def tell(self) -> None:
+        """Report where time is, if that is new and the last report is old enough."""
+        time, now_ms = self._stamp.time, self._clock.now_ms()
+        if time != self._told and now_ms >= self._tell_at:
+            self._told, self._tell_at = time, now_ms + self._update_ms
+            self._report(time)
+
+    def end(self) -> None:
+        """Nothing will be read any more."""
+        self._report(None)
+
+    def wake_at(self) -> int | None:
+        """When there is something to report."""
+        return self._tell_at if self._stamp.time != self._told else None
