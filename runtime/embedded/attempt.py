@@ -192,13 +192,6 @@ class Attempt:
                     self._perform(self._coordinator.on(cp.Finish("finish")))
             case messages.Progress():
                 self._status.progress(message.worker, message.read, message.measured)
-            case StopRequested() if (
-                self._graph.batch and self._coordinator.confirmed == self._start.checkpoint
-            ):
-                raise JobCancelledError(
-                    f"batch job {self._startup.program.name!r} was stopped before its end; it has no checkpoint to go "
-                    "on from, so the next start begins anew"
-                )
             case StopRequested():
                 self._stop()
             case CancelRequested():
@@ -222,6 +215,11 @@ class Attempt:
 
     def _stop(self) -> None:
         program = self._startup.program
+        if self._graph.batch and self._coordinator.confirmed == self._start.checkpoint:
+            raise JobCancelledError(
+                f"batch job {program.name!r} was stopped before its end; it has no checkpoint to go on from, so the "
+                "next start begins anew"
+            )
         if self._graph.iterative and not program.options.forced:
             raise JobCancelledError(
                 f"job {program.name!r} has iterations, so no checkpoint can hold where it is; it was cancelled instead "
