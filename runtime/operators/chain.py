@@ -112,10 +112,10 @@ class OperatorChain:
         head = self._vertex.head
         operator = self._operators[head.uid]
         assert operator.store is not None
-        with operator.store.last_of_key():
+        blamed = blame(head, self._env.subtask, "a timer at the end of its key")
+        with operator.store.last_of_key(), blamed:
             for fire in (operator.event_time, operator.processing_time):
-                with blame(head, self._env.subtask, "a timer at the end of its key"):
-                    values, times = fire(MAX_WATERMARK)
+                values, times = fire(MAX_WATERMARK)
                 if values:
                     self._run(head.uid, None, Batch(values, times))
         operator.event_time(MIN_WATERMARK)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -31,9 +30,8 @@ Sortable: TypeAlias = tuple[bytes, int, int, bytes]
 
 _OVERHEAD: Final = 200
 """Bytes that Python needs for one record in memory besides key and value."""
-_BLOCK: Final = 256
-"""Records that are read back at once; as many are in memory for each run."""
 _MOST_RUNS: Final = 64
+"""Runs that are merged at once; a block of each is in memory then, all blocks together as much as was sorted."""
 
 _BY_KEY_AND_TIME: Final = itemgetter(0, 1)
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -41,7 +39,8 @@ _DECODER: Final = msgspec.msgpack.Decoder(list[Sortable])
 
 
 class Sorter:
-    """Takes records in any order, gives them sorted; holds about `memory_bytes` of them in memory."""
+    """Takes records in any order, gives them sorted; holds about `memory_bytes` of them in memory, twice that while runs
+    are merged."""
 
     def __init__(self, directory: Path, memory_bytes: int) -> None:
         self._directory = directory
@@ -60,7 +59,7 @@ class Sorter:
             UnavailableError: the disk did not take what does not fit.
         """
         self._buffer.append(record)
-        self._buffered += len(record[0]) + len(record[3]) + _OVERHEAD
+        self._buffered += _size(record)
         if self._buffered >= self._memory_bytes:
             self._spill()
 
@@ -97,10 +96,24 @@ class Sorter:
 
     def _write(self, file: SpillFile, records: Iterable[Sortable]) -> tuple[int, int]:
         start, rest = file.size, iter(records)
-        while block := list(islice(rest, _BLOCK)):
+        while block := self._block(rest):
             self.spilled += len(block)
             file.append(_ENCODER.encode(block))
         return start, file.size
+
+    def _block(self, records: Iterator[Sortable]) -> list[Sortable]:
+        """The next few records, at least one."""
+        block, size = [], 0
+        for record in records:
+            block.append(record)
+            size += _size(record)
+            if size * _MOST_RUNS >= self._memory_bytes:
+                break
+        return block
+
+
+def _size(record: Sortable) -> int:
+    return len(record[0]) + len(record[3]) + _OVERHEAD
 
 
 def _read(file: SpillFile, run: tuple[int, int]) -> Iterator[Sortable]:

@@ -106,3 +106,19 @@ def test_settings_reach_the_program(
 ) -> None:
     assert main(["run", *before, str(job(SETTINGS)), *behind]) == 0
     assert capsys.readouterr().out == f"{expected}\n"
+
+
+def test_a_program_runs_as_a_batch_job_if_the_command_line_says_so(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = job(
+        "from tidegate.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "stream = env.from_collection([1, 2, 3]).key_by(lambda n: 0).sum(0)\n"
+        "print(list(stream.execute_and_collect()))\n"
+    )
+    given = ["-D", "execution.target=inline", "-D", "parallelism.default=1", "-D", "pipeline.progress=off"]
+
+    assert main(["run", *given, "-D", "execution.runtime-mode=BATCH", str(path)]) == 0
+    assert main(["run", *given, str(path)]) == 0
+    assert capsys.readouterr().out == "[6]\n[1, 3, 6]\n"

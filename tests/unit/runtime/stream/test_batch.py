@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tidegate.common import Duration, WatermarkStrategy
+from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import (
     AsyncDataStream,
     AsyncFunction,
@@ -427,6 +429,36 @@ def test_more_subtasks_than_slots_run_in_turn() -> None:
     counts = read.key_by(lambda pair: pair[0]).sum(1).slot_sharing_group("counting")
 
     assert sorted(counts.execute_and_collect()) == [(n, 100) for n in range(11)]
+
+
+class Hoarding(KeyedProcessFunction):
+    """Keeps every record of a key, which over all keys would be everything."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.kept = runtime_context.get_list_state(ListStateDescriptor("kept"))
+
+    def process_element(self, value: tuple[int, bytes], ctx: Any) -> Iterator[int]:
+        self.kept.add(value)
+        if len(self.kept.get()) == 4:
+            yield value[0]
+
+
+def test_memory_follows_the_sort_buffer_and_not_the_input() -> None:
+    count_, size = 16_000, 1_500
+    env = inline("BATCH", 1)
+    env._settings["execution.sorted-inputs.memory"] = "1 mb"
+    # Small splits make small batches at the source, whose size is not the subject.
+    source = GeneratorSource(lambda number: (number * 7919 % 4_000, bytes(size)), count_, splits=100)
+    whole = env.from_source(source).key_by(lambda pair: pair[0]).process(Hoarding())
+    tracemalloc.start()
+    try:
+        assert sorted(whole.rebalance().map(lambda key: key).execute_and_collect()) == list(range(4_000))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert count_ * size == 24_000_000
+    assert peak < 8_000_000
 
 
 def joined(one: tuple[int, str], two: tuple[int, str]) -> tuple[int, str]:
