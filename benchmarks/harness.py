@@ -36,12 +36,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Bar:
-    """What a case must reach against a baseline: at most so many times its time, or so many milliseconds more."""
+    """What a case must reach against a baseline: at most so many times its time or so many milliseconds more, or at
+    least such a part of its speed."""
 
     case: str
     baseline: str
     limit: float
-    unit: Literal["times", "ms more"] = "times"
+    unit: Literal["times", "ms more", "of its speed"] = "times"
 
 
 @dataclass
@@ -68,10 +69,12 @@ class Measured:
 
 @dataclass
 class Verdict:
-    """A bar with what was measured."""
+    """A bar with what was measured: the median of the rounds, between the lowest and the highest of them."""
 
     bar: Bar
     value: float
+    lowest: float
+    highest: float
     passed: bool
 
 
@@ -103,7 +106,8 @@ class Report:
             bar = verdict.bar
             word = "pass" if verdict.passed else "MISS"
             lines.append(
-                f"  {word}: {bar.case} against {bar.baseline}: {verdict.value:.2f} {bar.unit}, bar {bar.limit:g}"
+                f"  {word}: {bar.case} against {bar.baseline}: {verdict.value:.2f} {bar.unit} "
+                f"({verdict.lowest:.2f} to {verdict.highest:.2f}), bar {bar.limit:g}"
             )
         return "\n".join(lines)
 
@@ -174,6 +178,14 @@ def _judge(bar: Bar, measured: dict[str, Measured], clock: str) -> Verdict:
         (getattr(ours, clock), getattr(theirs, clock))
         for ours, theirs in zip(measured[bar.case].rounds, measured[bar.baseline].rounds, strict=True)
     ]
-    times = bar.unit == "times"
-    value = statistics.median(ours / theirs if times else (ours - theirs) * 1e3 for ours, theirs in pairs)
-    return Verdict(bar, value, value <= bar.limit)
+    found = [_BY_UNIT[bar.unit](ours, theirs) for ours, theirs in pairs]
+    value = statistics.median(found)
+    passed = value >= bar.limit if bar.unit == "of its speed" else value <= bar.limit
+    return Verdict(bar, value, min(found), max(found), passed)
+
+
+_BY_UNIT: dict[str, Callable[[float, float], float]] = {
+    "times": lambda ours, theirs: ours / theirs,
+    "ms more": lambda ours, theirs: (ours - theirs) * 1e3,
+    "of its speed": lambda ours, theirs: theirs / ours,
+}

@@ -23,9 +23,9 @@ import msgspec
 
 from tidegate.types import record_fields
 
-__all__ = ["is_immutable", "isolate"]
+__all__ = ["ATOMS", "is_immutable", "isolate"]
 
-_ATOMS: Final = frozenset(
+ATOMS: Final = frozenset(
     {
         int,
         str,
@@ -43,12 +43,13 @@ _ATOMS: Final = frozenset(
         datetime.timedelta,
     }
 )
+"""Types without parts that could change."""
 
 
 def isolate(value: Any) -> Any:
     """The value itself if nobody can change it, otherwise a copy that shares nothing changeable with it."""
     kind = type(value)
-    if kind in _ATOMS or is_immutable(value):
+    if kind in ATOMS or is_immutable(value):
         return value
     if kind is list and all(map(is_immutable, value)):
         return value.copy()
@@ -60,10 +61,10 @@ def isolate(value: Any) -> Any:
 def is_immutable(value: Any) -> bool:
     """Whether nothing inside the value can change: atoms, enum members, and tuples and frozen records of them."""
     kind: Any = type(value)
-    if kind in _ATOMS:
+    if kind in ATOMS:
         return True
     if kind is tuple or kind is frozenset:
-        return all(map(is_immutable, value))
+        return ATOMS.issuperset(map(type, value)) or all(map(is_immutable, value))
     names = _frozen_fields(kind)
     return names is not None and all(is_immutable(getattr(value, name)) for name in names)
 

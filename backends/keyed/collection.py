@@ -17,7 +17,7 @@ from tidegate.errors import RecordError
 from tidegate.isolation import isolate
 from tidegate.serde import Codec
 
-__all__ = ["ATOMS", "Collection", "Raw", "Shelf", "Values"]
+__all__ = ["ATOMS", "Collection", "Live", "Raw", "Shelf", "Values"]
 
 ATOMS: Final = frozenset({bool, bytes, float, int, str})
 """Types whose values can stay in a row over a barrier."""
@@ -30,6 +30,15 @@ class Raw:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+
+
+class Live:
+    """A value in a row that can change in place until the next barrier."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class Collection(ABC):

@@ -3,7 +3,8 @@
 A key has one more row for each namespace it uses, such as a window, with the same slots.
 
 A record costs one look-up (`KeyedStore.bind`); reading and updating a state after that touches one slot of the bound
-row. A slot holds None (nothing stored), a `Raw` (stored, not decoded yet), the live value or a `Collection`.
+row. A slot holds None (nothing stored), a `Raw` (stored, not decoded yet), a `Live` value, which can change in place, a
+`Collection`, or else a value that nobody can change.
 
 What a function does to a value it read counts, as if it had called `update`: reading a mutable value marks the row
 changed, and the row is logged if its bytes differ at the barrier. At the barrier live mutable values are replaced by
@@ -12,18 +13,19 @@ their bytes, so a reference kept from an earlier epoch changes nothing, on every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from tidegate.backends.keyed.collection import ATOMS, Collection, Raw, Values
+from tidegate.backends.keyed.collection import ATOMS, Collection, Live, Raw, Values
 from tidegate.backends.spi import Address, Entry
 from tidegate.errors import ConfigError
 from tidegate.isolation import is_immutable, isolate
 from tidegate.serde import Codec
 
-__all__ = ["Cursor", "Row", "RowCodec", "ValueState"]
+__all__ = ["Binding", "Cursor", "Row", "RowCodec", "ValueState"]
 
 T = TypeVar("T")
 
@@ -81,6 +83,14 @@ class Cursor:
         self.changed[row] = None
 
 
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """How a loop binds the key of a record without a call, if its row is there: `cursor.row = rows[key]`."""
+
+    cursor: Cursor
+    rows: Mapping[Any, Row]
+
+
 class RowCodec:
     """Rows as bytes: a msgpack array of the encoded slots without the trailing empty ones.
 
@@ -135,10 +145,11 @@ class RowCodec:
                 parts.append(None)
             elif type(value) is Raw:
                 parts.append(value.data)
+            elif type(value) is Live:
+                parts.append(part := self._encode(slot, row, value.value, entries))
+                row.values[slot] = Raw(part) if part is not None else None
             else:
-                parts.append(part := self._encode(slot, row, value, entries))
-                if type(value) not in ATOMS and not isinstance(value, Collection):
-                    row.values[slot] = Raw(part) if part is not None else None
+                parts.append(self._encode(slot, row, value, entries))
         return pack_slots(parts)
 
     def _encode(self, slot: int, row: Row, value: Any, entries: list[Entry]) -> bytes | None:
@@ -153,20 +164,22 @@ class RowCodec:
 class ValueState(Generic[T]):
     """One value for the key at hand; made by `KeyedStore.state`, used by user functions."""
 
-    __slots__ = ("_cursor", "_default", "_slot", "_usual", "_values")
+    __slots__ = ("_cursor", "_default", "_shown", "_slot", "_usual", "_values")
 
     def __init__(self, values: Values, default: Any, slot: int, cursor: Cursor) -> None:
         self._values = values
         self._default = default
         self._slot = slot
         self._cursor = cursor
-        # The last immutable type seen to survive the codec: the one comparison most values pass by.
+        # The last type without parts that the codec is known to give back, and the last one found in a slot that
+        # needs nothing done to it: the one comparison that most values pass by, on their way in and out.
         self._usual: type | None = None
+        self._shown: type | None = None
 
     def value(self) -> T:
         """The value of the key, the descriptor's default if there is none."""
         value: Any = self._cursor.row.values[self._slot]
-        return value if type(value) is self._usual else self._read(value)  # type: ignore[return-value] # what the codec gave
+        return value if type(value) is self._shown else self._read(value)  # type: ignore[return-value] # what the codec gave
 
     def update(self, value: T | None) -> None:
         """Store a value; None clears. A mutable value is copied: later changes to the argument do not count.
@@ -190,25 +203,32 @@ class ValueState(Generic[T]):
 
     def _read(self, stored: Any) -> Any:
         row = self._cursor.row
-        if stored is None and (self._default is None or is_immutable(self._default)):
-            return self._default
         if stored is None:
-            value = isolate(self._default)
+            if self._default is None or is_immutable(self._default):
+                return self._default
+            held: Any = Live(isolate(self._default))
         elif type(stored) is Raw:
             value = self._values.decode(stored.data)
+            held = value if is_immutable(value) else Live(value)
         else:
-            value = stored
-        row.values[self._slot] = value
-        if type(value) in ATOMS:
-            self._usual = type(value)
-        elif not row.changed and not is_immutable(value):
+            held = stored
+        row.values[self._slot] = held
+        if type(held) is not Live:
+            self._shown = type(held)
+            return held
+        if not row.changed:
             self._cursor.mark(row)
-        return value
+        return held.value
 
     def _accept(self, value: Any, row: Row) -> Any:
-        if value is None or value is row.values[self._slot]:
-            return value
-        value = self._values.accept(value, row.key)
+        if value is None:
+            return None
+        held = row.values[self._slot]
+        if type(held) is Live and held.value is value:
+            return held
+        accepted = self._values.accept(value, row.key)
+        if accepted is not value:
+            return Live(accepted)
         if type(value) in ATOMS:
             self._usual = type(value)
         return value

@@ -25,7 +25,7 @@ from tidegate.backends.keyed.collection import Shelf
 from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
 from tidegate.backends.keyed.kinds import open_state
 from tidegate.backends.keyed.restore import restore
-from tidegate.backends.keyed.row import UNBOUND, Cursor, Row, RowCodec, ValueState, unpack_slots
+from tidegate.backends.keyed.row import UNBOUND, Binding, Cursor, Row, RowCodec, ValueState, unpack_slots
 from tidegate.backends.keyed.snapshot import History, PendingSnapshot
 from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.backends.spi import Address, Backend, BackendContext, Entry, KeyedHandle
@@ -137,6 +137,11 @@ class KeyedStore:
         except KeyError:
             self.prefetch((key,))
             self._cursor.row = self._rows[key]
+
+    @property
+    def binding(self) -> Binding:
+        """Binds as `bind` does, within a batch whose keys were prefetched."""
+        return Binding(self._cursor, self._rows)
 
     def unbind(self) -> None:
         """Point the handles at no key: what uses them now is refused."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.ids import OperatorUid
+from tidegate.isolation import ATOMS, isolate
 from tidegate.runtime.operators.operator import Call
 from tidegate.runtime.operators.rows import Shaper
 from tidegate.runtime.stream.tags import OutputTag
-from tidegate.serde import isolate
 
 __all__ = ["Compiled", "Stage", "compile_stages"]
 
@@ -61,8 +61,9 @@ class Compiled:
 
 @dataclass(slots=True)
 class _Loop:
-    """Source under construction; `timed` holds the outputs that get a time with each value."""
+    """Source under construction; `before` runs once a batch, `timed` holds the outputs that get a time with each value."""
 
+    before: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     owners: dict[int, OperatorUid] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
@@ -80,34 +81,35 @@ class _Loop:
 
 def compile_stages(name: str, head: Stage, *, timed: bool) -> Compiled:
     """Compile the loop that feeds each record to `head` and all that follows; `timed` if records have timestamps."""
-    body = _Loop()
+    loop = _Loop()
+    filename = f"<tidegate chain {name}{' timed' * timed}>"
+    outputs = tuple(sorted({output for stage in head.walk() for output in stage.outputs}))
+    if head.call is None and not head.children and not head.isolated and len(outputs) == 1:
+        loop.lines = [f"    return ((values, {'timestamps' if timed else None}),)"]
+        return _compile(filename, loop, outputs)
     keyed = head.call is not None and head.call.bind is not None
     columns = ["values"] + ["timestamps"] * timed + ["keys"] * keyed
     variables = ["v"] + ["t"] * timed + ["k"] * keyed
     source = columns[0] if len(columns) == 1 else f"zip({', '.join(columns)})"
-    outputs = tuple(sorted({output for stage in head.walk() for output in stage.outputs}))
-    first = 1 + 2 * len(outputs) + 1
-    body.lines = [""] * first
-    _emit(body, head, "v", 2, "t" if timed else None)
+    loop.before = [f"    out{output} = []; times{output} = []" for output in outputs]
+    loop.add(1, f"for {', '.join(variables)} in {source}:")
+    _emit(loop, head, "v", 2, "t" if timed else None)
     cuts = {stage.number: stage.call.cut for stage in head.walk() if stage.call and stage.call.cut}
     for number, cut in cuts.items():
-        body.add(2, f"if {body.name(f'cut{number}', cut)}.moved: break")
-    body.lines[0] = "def run(values, timestamps, keys):"
-    for place, output in enumerate(outputs):
-        body.lines[1 + 2 * place] = f"    out{output} = []; put{output} = out{output}.append"
-        body.lines[2 + 2 * place] = f"    times{output} = []; stamp{output} = times{output}.append"
-    body.lines[first - 1] = f"    for {', '.join(variables)} in {source}:"
-    pairs = [f"(out{output}, {f'times{output}' if output in body.timed else None})," for output in outputs]
-    body.add(1, f"return ({' '.join(pairs)})")
-    return _compile(f"<tidegate chain {name}{' timed' * timed}>", body, outputs, tuple(cuts.values()))
+        loop.add(2, f"if {loop.name(f'cut{number}', cut)}.moved: break")
+    pairs = [f"(out{output}, {f'times{output}' if output in loop.timed else None})," for output in outputs]
+    loop.add(1, f"return ({' '.join(pairs)})")
+    return _compile(filename, loop, outputs, tuple(cuts.values()))
 
 
-def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[Any, ...]) -> Compiled:
-    source = "\n".join(loop.lines) + "\n"
-    scope: dict[str, Any] = {**loop.names, "isolate": isolate, "OutputTag": OutputTag}
+def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[Any, ...] = ()) -> Compiled:
+    head = ["def run(values, timestamps, keys):", *loop.before]
+    source = "\n".join([*head, *loop.lines]) + "\n"
+    scope: dict[str, Any] = {**loop.names, "ATOMS": ATOMS, "isolate": isolate, "OutputTag": OutputTag}
     exec(compile(source, filename, "exec"), scope)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    return Compiled(scope["run"], outputs, source, filename, loop.owners, cuts)
+    owners = {len(head) + line: owner for line, owner in loop.owners.items()}
+    return Compiled(scope["run"], outputs, source, filename, owners, cuts)
 
 
 def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:
@@ -126,7 +128,8 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
         for line in call.shortcut.lines:
             loop.add(depth, line, stage.uid)
     if call.bind is not None:
-        loop.add(depth, f"{loop.name(f'bind{stage.number}', call.bind)}(k)")
+        cursor = loop.name(f"cursor{stage.number}", call.bind.cursor)
+        loop.add(depth, f"{cursor}.row = {loop.name(f'rows{stage.number}', call.bind.rows)}[k]")
     match call.shape:
         case "map":
             loop.add(depth, f"{result} = {function}({value})", stage.uid)
@@ -155,7 +158,10 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
 def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, time: str | None) -> None:
     number, result = stage.number, f"v{stage.number}"
     context = loop.name(f"ctx{number}", call.context)
-    loop.add(depth, f"{context}.stamp = {time}")
+    if time is None:
+        loop.before.append(f"    {context}.stamp = None")
+    else:
+        loop.add(depth, f"{context}.stamp = {time}")
     loop.add(depth, f"results = f{number}({value}, {context})", stage.uid)
     loop.add(depth, f"for {result} in results if results is not None else ():", stage.uid)
     _sort_out(loop, stage, depth, time)
@@ -178,10 +184,11 @@ def _deliver(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None
     if stage.shape is not None:
         loop.add(depth, f"{value} = {loop.name(f'shape{stage.number}', stage.shape)}({value})")
     for output in stage.outputs:
-        loop.add(depth, f"put{output}(isolate({value}))" if stage.isolated else f"put{output}({value})")
+        kept = f"{value} if type({value}) in ATOMS else isolate({value})" if stage.isolated else value
+        loop.add(depth, f"out{output}.append({kept})")
         if time is not None:
             loop.timed.add(output)
-            loop.add(depth, f"stamp{output}({time})")
+            loop.add(depth, f"times{output}.append({time})")
     for child in stage.children:
         _emit(loop, child, value, depth, time)
     if not stage.outputs and not stage.children:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from tidegate.backends.keyed.row import Binding
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import Element
 from tidegate.runtime.operators.environment import OperatorList
@@ -41,7 +42,7 @@ class Shortcut:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the loop; `context.stamp` is set before each `process`, `bind` is called with the key.
+    """One call of the loop; `context.stamp` is set before each `process`, and `bind` makes the key the one at hand.
 
     The loop pauses behind a record that makes `cut.moved` true. `shortcut` comes first where records have times.
     """
@@ -49,7 +50,7 @@ class Call:
     shape: Shape
     function: Callable[..., Any]
     context: Any = None
-    bind: Callable[[Any], None] | None = None
+    bind: Binding | None = None
     cut: Any = None
     shortcut: Shortcut | None = None
 

@@ -24,15 +24,8 @@ def open_reduce(payload: Any, context: OperatorContext) -> Operator:
     if context.env.batch:
         return _Final(as_callable(payload), store)
     state = store.value_state(ValueStateDescriptor("reduced"))
-    combine, value, update = as_callable(payload), state.value, state.update
-
-    def reduce_one(record: Any) -> Any:
-        before = value()
-        after = record if before is None else combine(before, record)
-        update(after)
-        return after
-
-    return Operator((Call("map", reduce_one, bind=store.bind),), store)
+    call = Call("map", state.reducer(as_callable(payload)), bind=store.binding)
+    return Operator((call,), store, gives_away=True)
 
 
 class _Final(Operator):

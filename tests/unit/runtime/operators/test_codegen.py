@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from tidegate.backends.keyed.row import Binding, Cursor
 from tidegate.ids import OperatorUid
 from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
 from tidegate.runtime.operators.operator import Call, Shape
@@ -24,15 +25,14 @@ def stage(
     return Stage(OperatorUid(f"{shape}-{number}"), number, call, children, outputs, **fields)
 
 
-class Keyed:
-    """Stands for the state of a keyed function: remembers what it was bound to."""
+class Keyed(Cursor):
+    """Stands for the state of a keyed function, with the key itself as its row."""
+
+    __slots__ = ("stamp",)
 
     def __init__(self) -> None:
-        self.bound: list[Any] = []
+        super().__init__()
         self.stamp: int | None = None
-
-    def bind(self, key: Any) -> None:
-        self.bound.append(key)
 
 
 FUNCTIONS: dict[Shape, Any] = {
@@ -110,15 +110,15 @@ def test_a_keyed_function_is_bound_to_the_key_and_sees_the_time(timed: bool) -> 
     keyed = Keyed()
 
     def process(value: int, ctx: Any) -> list[Any] | None:
-        return [(value, ctx.stamp)] if value != 2 else None
+        return [(value, ctx.row, ctx.stamp)] if value != 2 else None
 
-    call = Call("process", process, keyed, keyed.bind)
+    rows: dict[Any, Any] = {"a": "row of a", "b": "row of b"}
+    call = Call("process", process, keyed, Binding(keyed, rows))
     loop = compile_stages("keyed", stage("process", 0, does=call, outputs=(0,)), timed=timed)
 
     ((results, _),) = loop.run([1, 2, 3], [10, 20, 30], ["a", "b", "a"])
 
-    assert keyed.bound == ["a", "b", "a"]
-    assert results == [(1, 10 if timed else None), (3, 30 if timed else None)]
+    assert results == [(1, "row of a", 10 if timed else None), (3, "row of a", 30 if timed else None)]
 
 
 @pytest.mark.parametrize("isolated", [True, False])
@@ -147,7 +147,7 @@ def test_a_traceback_shows_the_generated_line_and_the_users_line() -> None:
         loop.run([1, 0], None, None)
 
     text = "".join(traceback.format_exception(caught.value))
-    assert '"<tidegate chain t[0]>", line 5, in run\n    v0 = f0(v)' in text
+    assert '"<tidegate chain t[0]>", line 4, in run\n    v0 = f0(v)' in text
     assert "return 10 // value" in text
 
 
