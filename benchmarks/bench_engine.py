@@ -21,13 +21,12 @@ from tidegate.datastream import (
 )
 
 COUNT = 1_000_000
-KEYED = 300_000
+KEYED = 500_000
 KEYS = 1_000
 LATER_MS = 100
 
 NUMBERS = list(range(COUNT))
 FEW = NUMBERS[:KEYED]
-PAIRS = [(number % KEYS, number) for number in FEW]
 
 
 def times_three(number: int) -> int:
@@ -48,6 +47,10 @@ def plus_one(number: int) -> int:
 
 def key_of(number: int) -> int:
     return number % KEYS
+
+
+def to_pair(number: int) -> tuple[int, int]:
+    return number % KEYS, number
 
 
 def first_of(pair: tuple[int, int]) -> int:
@@ -168,12 +171,13 @@ def loop_timers() -> None:
 
 
 def running_sum(env: StreamExecutionEnvironment) -> DataStream:
-    return env.from_collection(PAIRS).key_by(first_of).sum(1)
+    return env.from_collection(FEW).map(to_pair).key_by(first_of).sum(1)
 
 
 def loop_sum() -> None:
     sums: dict[int, tuple[int, int]] = {}
-    for pair in PAIRS:
+    for number in FEW:
+        pair = to_pair(number)
         key = first_of(pair)
         before = sums.get(key)
         sums[key] = pair if before is None else (before[0], before[1] + pair[1])

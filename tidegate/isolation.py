@@ -64,7 +64,10 @@ def is_immutable(value: Any) -> bool:
     if kind in ATOMS:
         return True
     if kind is tuple or kind is frozenset:
-        return ATOMS.issuperset(map(type, value)) or all(map(is_immutable, value))
+        for part in value:  # noqa: SIM110  # a plain loop: most tuples are short, and a generator costs more than they do
+            if type(part) not in ATOMS and not is_immutable(part):
+                return False
+        return True
     names = _frozen_fields(kind)
     return names is not None and all(is_immutable(getattr(value, name)) for name in names)
 

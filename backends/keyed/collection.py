@@ -14,7 +14,7 @@ from typing import Any, Final
 from tidegate.backends.keyed.address import after, entry_address, entry_prefix, subkey_of
 from tidegate.backends.spi import Address, Entry, Materialisation
 from tidegate.errors import RecordError
-from tidegate.isolation import isolate
+from tidegate.isolation import is_immutable, isolate
 from tidegate.serde import Codec
 
 __all__ = ["ATOMS", "Collection", "Live", "Raw", "Shelf", "Values"]
@@ -105,11 +105,12 @@ class Values:
             RecordError: the codec would not give the same value back; told at the first value of a type, not at
                 the barrier.
         """
-        if type(value) not in self._checked:
+        kind = type(value)
+        if kind not in self._checked:
             try:
                 self._codec.encode(value)
             except RecordError as error:
                 error.add_note(f"while updating state {self._name!r} of key {key!r}")
                 raise
-            self._checked.add(type(value))
-        return value if type(value) in ATOMS else isolate(value)
+            self._checked.add(kind)
+        return value if kind in ATOMS or is_immutable(value) else isolate(value)

@@ -17,10 +17,10 @@ OUT = TypeVar("OUT")
 class ReducingState(Generic[T]):
     """What all values added to the key at hand come to; made by `KeyedStore.state`."""
 
-    __slots__ = ("_reduce", "_value")
+    __slots__ = ("_take_in", "_value")
 
     def __init__(self, descriptor: ReducingStateDescriptor, value: ValueState[Any]) -> None:
-        self._reduce = descriptor.get_reduce_function()
+        self._take_in = value.reducer(descriptor.get_reduce_function())
         self._value = value
 
     def get(self) -> T | None:
@@ -30,8 +30,7 @@ class ReducingState(Generic[T]):
 
     def add(self, value: T) -> None:
         """Take in a value; raises what the function raises, and as `ValueState.update` does."""
-        before = self._value.value()
-        self._value.update(value if before is None else self._reduce(before, value))
+        self._take_in(value)
 
     def clear(self) -> None:
         """Forget everything added to the key."""

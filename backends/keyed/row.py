@@ -194,6 +194,26 @@ class ValueState(Generic[T]):
         if not row.changed:
             self._cursor.mark(row)
 
+    def reducer(self, combine: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+        """A function that takes in one value of the key and gives what all of them come to, for the caller to keep.
+
+        The function raises what `combine` raises, and as `update` does.
+        """
+        cursor, slot = self._cursor, self._slot
+
+        def take_in(value: Any) -> Any:
+            row = cursor.row
+            before = row.values[slot]
+            if type(before) is not self._shown:
+                before = self._read(before)
+            after = value if before is None else combine(before, value)
+            held = row.values[slot] = after if type(after) is self._usual else self._accept(after, row)
+            if not row.changed:
+                cursor.mark(row)
+            return after if held is after else isolate(after)
+
+        return take_in
+
     def clear(self) -> None:
         """Forget the value of the key."""
         row = self._cursor.row

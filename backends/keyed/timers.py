@@ -21,15 +21,17 @@ _BIAS: Final = 2**63
 
 
 class StoredTimers(TimerQueue):
-    """All timers of one time service of a subtask, by time, then by address."""
+    """All timers of one time service of a subtask, by time; addresses are made only of what reaches a barrier."""
 
     def __init__(self, state: int, group_of_key: Callable[[bytes], int], restored: Iterable[Address]) -> None:
         self._state = state
         self._group_of_key = group_of_key
-        self._live = {at: _timer_at(at) for at in restored}
-        self._heap = [(timer.time, at) for at, timer in self._live.items()]
-        heapq.heapify(self._heap)
-        self._changes: dict[Address, bytes | None] = {}
+        self._times: list[int] = []
+        """A heap of every time that has timers, and of some that had."""
+        self._at: dict[int, dict[Timer, None]] = {}
+        self._changes: dict[Timer, bytes | None] = {}
+        for timer in map(_timer_at, restored):
+            (self._at.get(timer.time) or self._open(timer))[timer] = None
         self.closed = False
         """Whether new timers are ignored."""
 
@@ -37,59 +39,78 @@ class StoredTimers(TimerQueue):
         """Remember a timer, unless the queue is closed.
 
         Raises:
-            RecordError: its time does not fit into 64 bits.
+            RecordError: its time is no integer of 64 bits.
         """
-        at = self._address(timer)
-        if self.closed or at in self._live:
+        if self.closed:
             return
-        self._live[at] = timer
-        heapq.heappush(self._heap, (timer.time, at))
-        self._record(at, b"")
+        alike = self._at.get(timer.time)
+        if alike is None or type(timer.time) is not int:
+            alike = self._open(timer)
+        elif timer in alike:
+            return
+        alike[timer] = None
+        self._record(timer, b"")
 
     def delete(self, timer: Timer) -> None:
-        """Forget a timer; raises as `register` does."""
-        at = self._address(timer)
-        if self._live.pop(at, None) is not None:
-            self._record(at, None)
+        """Forget a timer."""
+        alike = self._at.get(timer.time)
+        if alike is not None and timer in alike:
+            self._remove(timer, alike)
 
     def due(self, until: int) -> Iterator[Timer]:
         """Remove and return the timers with time <= until, also those registered meanwhile."""
-        while self._heap and self._heap[0][0] <= until:
-            _, at = heapq.heappop(self._heap)
-            timer = self._live.pop(at, None)
-            if timer is not None:
-                self._record(at, None)
-                yield timer
+        while self._times and self._times[0] <= until:
+            time = self._times[0]
+            alike = self._at.get(time)
+            if alike is None:
+                heapq.heappop(self._times)
+                continue
+            for timer in list(alike):
+                if timer in alike:
+                    self._remove(timer, alike)
+                    yield timer
+                if self._times and self._times[0] < time:
+                    break
 
     def next_time(self) -> int | None:
         """The earliest time anything is due."""
-        while self._heap and self._heap[0][1] not in self._live:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        while self._times and self._times[0] not in self._at:
+            heapq.heappop(self._times)
+        return self._times[0] if self._times else None
 
     def pending(self) -> list[Timer]:
         """All timers, in no order."""
-        return list(self._live.values())
+        return [timer for alike in self._at.values() for timer in alike]
 
     def take_changes(self) -> list[Entry]:
         """The entries written since the last call."""
-        changes = list(self._changes.items())
+        changes = [(self._address(timer), value) for timer, value in self._changes.items()]
         self._changes.clear()
         return changes
 
-    def _record(self, at: Address, value: bytes | None) -> None:
-        # A change that undoes one of the same epoch leaves what is stored as it was.
-        if at in self._changes:
-            del self._changes[at]
-        else:
-            self._changes[at] = value
-
-    def _address(self, timer: Timer) -> Address:
-        key = key_bytes(timer.key)
-        if not -_BIAS <= timer.time < _BIAS:
+    def _open(self, timer: Timer) -> dict[Timer, None]:
+        if not isinstance(timer.time, int) or not -_BIAS <= timer.time < _BIAS:
             raise RecordError(
                 f"timer of key {timer.key!r}: got time {timer.time}; expected 64 bits of milliseconds"
             )
+        heapq.heappush(self._times, timer.time)
+        return self._at.setdefault(timer.time, {})
+
+    def _remove(self, timer: Timer, alike: dict[Timer, None]) -> None:
+        del alike[timer]
+        if not alike:
+            del self._at[timer.time]
+        self._record(timer, None)
+
+    def _record(self, timer: Timer, value: bytes | None) -> None:
+        # A change that undoes one of the same epoch leaves what is stored as it was.
+        if timer in self._changes:
+            del self._changes[timer]
+        else:
+            self._changes[timer] = value
+
+    def _address(self, timer: Timer) -> Address:
+        key = key_bytes(timer.key)
         moment = (timer.time + _BIAS).to_bytes(8, "big")
         return address(self._group_of_key(key), self._state, moment + key, timer.namespace)
 

@@ -314,7 +314,9 @@ class OperatorChain:
 
     def _build(self, uid: OperatorUid, *, stateful: bool) -> Stage:
         operator = self._operators.get(uid)
-        stateful = stateful or (operator is not None and operator.store is not None)
+        stateful = stateful or (
+            operator is not None and operator.store is not None and not operator.gives_away
+        )
         nodes = self._vertex.nodes
         followers = [child for child in self._vertex.follows[uid] if nodes[child].kind != "sink"]
         stages = {child: self._build(child, stateful=stateful) for child in followers}

@@ -154,10 +154,11 @@ class KeyedContext(RecordContext):
         super().__init__(now_ms)
         self.domain = TimeDomain.EVENT_TIME
         self._store = store
+        self._cursor = store.binding.cursor
 
     def get_current_key(self) -> Any:
         """The canonical key."""
-        return self._store.current_key
+        return self._cursor.row.key
 
     def time_domain(self) -> TimeDomain:
         """Which time the timer at hand follows."""
@@ -165,19 +166,16 @@ class KeyedContext(RecordContext):
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Call `on_timer` when the clock reaches `timestamp`."""
-        self._store.processing_timers.register(self._timer(timestamp))
+        self._store.processing_timers.register(Timer(timestamp, self._cursor.row.key))
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Call `on_timer` when the watermark reaches `timestamp`."""
-        self._store.event_timers.register(self._timer(timestamp))
+        self._store.event_timers.register(Timer(timestamp, self._cursor.row.key))
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Forget a processing-time timer of the current key."""
-        self._store.processing_timers.delete(self._timer(timestamp))
+        self._store.processing_timers.delete(Timer(timestamp, self._cursor.row.key))
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Forget an event-time timer of the current key."""
-        self._store.event_timers.delete(self._timer(timestamp))
-
-    def _timer(self, timestamp: int) -> Timer:
-        return Timer(timestamp, self._store.current_key)
+        self._store.event_timers.delete(Timer(timestamp, self._cursor.row.key))

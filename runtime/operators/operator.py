@@ -56,11 +56,17 @@ class Call:
 
 
 class Operator:
-    """One step in one subtask. `calls` has one entry per input; `store` is its keyed state, if it has any."""
+    """One step in one subtask. `calls` has one entry per input; `store` is its keyed state, if it has any.
 
-    def __init__(self, calls: tuple[Call, ...], store: KeyedStore | None = None) -> None:
+    `gives_away` says that what it emits is not part of its state, or cannot change.
+    """
+
+    def __init__(
+        self, calls: tuple[Call, ...], store: KeyedStore | None = None, *, gives_away: bool = False
+    ) -> None:
         self.calls = calls
         self.store = store
+        self.gives_away = gives_away
 
     def event_time(self, watermark: int) -> Emitted:
         """What it emits because event time is now `watermark`."""

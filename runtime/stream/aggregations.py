@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -39,16 +41,31 @@ class Aggregation:
         """The combination of two records."""
         old, new = field_of(before, self.field), field_of(record, self.field)
         match self.how:
-            case "sum":
-                return with_field(before, self.field, old + new)
-            case "min":
-                return with_field(before, self.field, min(old, new))
-            case "max":
-                return with_field(before, self.field, max(old, new))
             case "min_by":
                 return record if new < old else before
             case "max_by":
                 return record if new > old else before
+            case how:
+                return with_field(before, self.field, _OF_TWO[how](old, new))
+
+    @property
+    def combination(self) -> Callable[[Any, Any], Any]:
+        """The same as a call, made ready for many: tuples with the field at a place go a short way."""
+        place, combine = self.field, _OF_TWO.get(self.how)
+        if combine is None or not isinstance(place, int) or place < 0:
+            return self
+
+        def combination(before: Any, record: Any) -> Any:
+            if (
+                type(before) is tuple
+                and type(record) is tuple
+                and place < len(before)
+                and place < len(record)
+            ):
+                return (*before[:place], combine(before[place], record[place]), *before[place + 1 :])
+            return self(before, record)
+
+        return combination
 
 
 @dataclass(frozen=True)
@@ -105,6 +122,9 @@ def with_field(record: Any, field: Field, value: Any) -> Any:
         case int() | float() | str():
             return value
     return dataclasses.replace(record, **{str(field): value})
+
+
+_OF_TWO: Final[dict[str, Callable[[Any, Any], Any]]] = {"sum": operator.add, "min": min, "max": max}
 
 
 def _check(step: str, field: Field) -> None:

@@ -20,6 +20,7 @@ from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import ValueState
+from tidegate.runtime.stream.aggregations import Aggregation
 from tidegate.runtime.stream.generics import ACC, IN, IN1, IN2, KEY, OUT, T
 from tidegate.runtime.stream.program_context import ProgramContext
 from tidegate.runtime.stream.tags import OutputTag
@@ -347,6 +348,7 @@ _METHODS: tuple[tuple[type[Any], str], ...] = (
     (ProcessFunction, "process_element"),
     (ReduceFunction, "reduce"),
     (Partitioner, "partition"),
+    (Aggregation, "combination"),
 )
 
 
