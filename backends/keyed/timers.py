@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from tidegate.backends.keyed.address import address, split
 from tidegate.backends.spi import Address, Entry, Timer, TimerQueue
@@ -21,7 +21,10 @@ _BIAS: Final = 2**63
 
 
 class StoredTimers(TimerQueue):
-    """All timers of one time service of a subtask, by time; addresses are made only of what reaches a barrier."""
+    """All timers of one time service of a subtask, by time, then by address.
+
+    Addresses are made late: of what reaches a barrier, and where several timers have the same time.
+    """
 
     def __init__(self, state: int, group_of_key: Callable[[bytes], int], restored: Iterable[Address]) -> None:
         self._state = state
@@ -65,7 +68,7 @@ class StoredTimers(TimerQueue):
             if alike is None:
                 heapq.heappop(self._times)
                 continue
-            for timer in list(alike):
+            for timer in sorted(alike, key=self._address) if len(alike) > 1 else list(alike):
                 if timer in alike:
                     self._remove(timer, alike)
                     yield timer
@@ -89,12 +92,13 @@ class StoredTimers(TimerQueue):
         return changes
 
     def _open(self, timer: Timer) -> dict[Timer, None]:
-        if not isinstance(timer.time, int) or not -_BIAS <= timer.time < _BIAS:
+        time: Any = timer.time  # what a user function gave
+        if not isinstance(time, int) or not -_BIAS <= time < _BIAS:
             raise RecordError(
-                f"timer of key {timer.key!r}: got time {timer.time}; expected 64 bits of milliseconds"
+                f"timer of key {timer.key!r}: got time {time}; expected 64 bits of milliseconds"
             )
-        heapq.heappush(self._times, timer.time)
-        return self._at.setdefault(timer.time, {})
+        heapq.heappush(self._times, time)
+        return self._at.setdefault(time, {})
 
     def _remove(self, timer: Timer, alike: dict[Timer, None]) -> None:
         del alike[timer]

@@ -94,10 +94,10 @@ class _Folded(Kept):
     def adding(self) -> tuple[tuple[str, ...], dict[str, Any]]:
         lines = (
             f"held = combine(pane.values[{self.slot}], v)",
-            f"if type(held) is pane.kind: pane.values[{self.slot}] = held",
+            f"if type(held) is pane.kind and (type(held) in ATOMS or is_immutable(held)): pane.values[{self.slot}] = held",
             "else: replace(k, held)",
         )
-        return lines, {"combine": self._folding.combine}
+        return lines, {"combine": self._folding.combine, "is_immutable": is_immutable}
 
 
 class _Buffered(Kept):

@@ -71,6 +71,31 @@ def test_a_timer_that_came_and_went_within_an_epoch_is_not_logged(
     assert len(read_segment(StorageFiles(storage.blobs, "run"), chunk).entries) == 1
 
 
-def test_a_time_beyond_64_bits_is_refused(open_store: Open) -> None:
-    with pytest.raises(RecordError, match="timer of key 'a': got time 9223372036854775808; expected 64 bits"):
-        open_store().event_timers.register(Timer(2**63, "a"))
+@pytest.mark.parametrize("time", [2**63, -(2**63) - 1, 5.0], ids=["late", "early", "fraction"])
+def test_a_time_that_is_no_integer_of_64_bits_is_refused(open_store: Open, time: int) -> None:
+    timers = open_store().event_timers
+    timers.register(Timer(5, "b"))
+    with pytest.raises(RecordError, match=rf"timer of key 'a': got time {time}; expected 64 bits"):
+        timers.register(Timer(time, "a"))
+
+
+def test_timers_of_one_time_fire_in_the_same_order_after_a_restore(open_store: Open) -> None:
+    store = open_store()
+    for key in ("c", "a", 7, "b"):
+        store.event_timers.register(Timer(5, key))
+    again = open_store(store.snapshot(CheckpointId(1), None).finish())
+    assert list(again.event_timers.due(5)) == list(store.event_timers.due(5))
+
+
+def test_a_timer_registered_for_an_earlier_time_fires_before_the_rest(open_store: Open) -> None:
+    timers = open_store().event_timers
+    for key in "abc":
+        timers.register(Timer(5, key))
+    fired = []
+    for timer in timers.due(9):
+        fired.append(timer.time)
+        if len(fired) == 1:
+            timers.register(Timer(1, "a"))
+        timers.next_time()
+    assert fired == [5, 1, 5, 5]
+    assert timers.next_time() is None

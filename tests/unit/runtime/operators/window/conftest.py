@@ -50,6 +50,7 @@ class Bench:
     def put_all(self, records: list[tuple[Any, int | None, Any]]) -> Results:
         """What the generated loop makes of a batch of values, times and keys; what is late comes last, with its tag."""
         values, times, keys = (list(column) for column in zip(*records, strict=True))
+        self.store.prefetch(keys)
         run = self._timed.run if times[0] is not None else self._untimed.run
         (emitted, at), (late, late_at) = run(values, times, keys)
         self.store.end_batch()
