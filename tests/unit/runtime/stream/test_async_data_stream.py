@@ -107,15 +107,15 @@ class Stamps(ProcessFunction):
 
 @pytest.mark.spec("000/EX-24")
 @pytest.mark.parametrize("mode", [AsyncDataStream.ordered_wait, AsyncDataStream.unordered_wait])
-def test_each_record_is_replaced_by_what_was_found(env: StreamExecutionEnvironment, mode: Any) -> None:
-    found = mode(env.from_collection(["a", "b"]), Lookup(), Duration.of_millis(1000), 100)
+def test_each_record_is_replaced_by_what_was_found(anywhere: StreamExecutionEnvironment, mode: Any) -> None:
+    found = mode(anywhere.from_collection(["a", "b"]), Lookup(), Duration.of_millis(1000), 100)
 
     assert sorted(found.execute_and_collect()) == [("a", "A"), ("b", "B")]
 
 
 @pytest.mark.spec("000/EX-25")
-def test_in_order_early_answers_are_held(env: StreamExecutionEnvironment) -> None:
-    numbers = env.set_parallelism(1).from_collection([1, 2, 3, 4])
+def test_in_order_early_answers_are_held(anywhere: StreamExecutionEnvironment) -> None:
+    numbers = anywhere.set_parallelism(1).from_collection([1, 2, 3, 4])
 
     assert list(AsyncDataStream.ordered_wait(numbers, Backwards(), LONG).execute_and_collect()) == [
         1,

@@ -39,12 +39,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_command_line: None
 
 
 @pytest.mark.spec("004/AX-003")
+@pytest.mark.parametrize("target", ["inline", "embedded"])
 @pytest.mark.parametrize("client", ["environment variable", "command line"])
 def test_operator_beats_environment_beats_client_beats_system(
-    place: Path, monkeypatch: pytest.MonkeyPatch, client: str
+    place: Path, monkeypatch: pytest.MonkeyPatch, client: str, target: str
 ) -> None:
     def used(*, in_environment: int | None = None, on_operator: int | None = None) -> set[int]:
-        env = environment()
+        env = environment(**{"execution.target": target})
         if in_environment is not None:
             env.set_parallelism(in_environment)
         step = env.from_collection(range(20)).map(Parallelism())

@@ -27,14 +27,15 @@ from tidegate.datastream import (
     state,
 )
 from tidegate.datastream.window import (
-    CountEvictor,
     PurgingTrigger,
     Trigger,
     TriggerResult,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
 )
 from tidegate.keys import key_bytes, key_group
 from tidegate.runtime.client import JobStatus
+from tidegate.testing.harness import Harness
 
 Env = StreamExecutionEnvironment
 
@@ -122,15 +123,6 @@ def test_a_record_is_in_one_tumbling_or_in_two_sliding_windows(
     listed = windows.apply(lambda key, window, pairs: [(window.start // 1_000, [at for _, at in pairs])])
 
     assert sorted(listed.execute_and_collect()) == expected
-
-
-@pytest.mark.spec("002/AX-22")
-def test_an_evictor_by_count_leaves_the_last_three_of_five(anywhere: Env) -> None:
-    windows = purchases(anywhere, 1, 2, 3, 4, 5).window(TumblingEventTimeWindows.of(seconds(5)))
-
-    listed = windows.evictor(CountEvictor.of(3)).apply(lambda key, window, pairs: [[n for _, n in pairs]])
-
-    assert list(listed.execute_and_collect()) == [[3, 4, 5]]
 
 
 class Always(Trigger):
@@ -303,3 +295,47 @@ def test_a_local_submission_ends_in_a_client_with_id_and_status(anywhere: Env, t
     assert (result.get_job_id(), result.name, result.records) == (client.get_job_id(), "local", 1)
     assert client.get_job_status().result() is JobStatus.FINISHED
     assert out.read_text() == "2\n"
+
+
+def clock(hour: int, minute: int) -> int:
+    """Milliseconds from midnight."""
+    return (hour * 60 + minute) * 60_000
+
+
+@pytest.mark.spec("004/AX-013")
+def test_clicks_that_arrive_in_reverse_are_windowed_by_when_they_happened(anywhere: Env) -> None:
+    clicks = anywhere.from_collection([("B", clock(11, 3)), ("A", clock(11, 2))]).set_parallelism(1)
+    times = WatermarkStrategy.for_bounded_out_of_orderness(minutes(1)).with_timestamp_assigner(
+        lambda click, _: click[1]
+    )
+    stamped = clicks.assign_timestamps_and_watermarks(times).set_parallelism(1)
+
+    windows = stamped.window_all(TumblingEventTimeWindows.of(minutes(1)))
+
+    listed = windows.apply(lambda key, window, clicks: [(window.start, [user for user, _ in clicks])])
+    assert in_order(listed) == [(clock(11, 2), ["A"]), (clock(11, 3), ["B"])]
+
+
+def test_a_payment_without_signal_belongs_to_when_it_was_made(anywhere: Env) -> None:
+    anywhere.set_stream_time_characteristic(TimeCharacteristic.EventTime)
+    times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda paid, _: paid)
+    made = (
+        anywhere.from_collection([clock(11, 50)]).set_parallelism(1).assign_timestamps_and_watermarks(times)
+    )
+
+    listed = made.window_all(TumblingEventTimeWindows.of(minutes(5))).apply(
+        lambda key, window, paid: [(window.start, window.end, list(paid))]
+    )
+
+    assert in_order(listed) == [(clock(11, 50), clock(11, 55), [clock(11, 50)])]
+
+
+def test_by_the_clock_a_payment_without_signal_belongs_to_when_it_arrives() -> None:
+    def build(payments: DataStream) -> DataStream:
+        windows = payments.window_all(TumblingProcessingTimeWindows.of(minutes(5)))
+        return windows.apply(lambda key, window, paid: [(window.start, list(paid))])
+
+    with Harness(build, now_ms=clock(12, 5)) as harness:
+        harness.push(clock(11, 50))
+        harness.advance(300_000)
+        assert harness.take() == [(clock(12, 5), [clock(11, 50)])]

@@ -9,9 +9,15 @@ import pytest
 
 from tidegate.common import Types
 from tidegate.datastream import (
+    BroadcastProcessFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
+    MapStateDescriptor,
     OutputTag,
+    ProcessAllWindowFunction,
     ProcessFunction,
+    ProcessWindowFunction,
     StreamExecutionEnvironment,
 )
 from tidegate.errors import ConfigError
@@ -74,6 +80,94 @@ def test_a_side_output_behind_a_key_also_takes_what_timers_emit(
     both = fired.union(fired.get_side_output(tag))
 
     assert sorted(both.execute_and_collect()) == [("main", 5), ("main", 7), ("side", 5), ("side", 7)]
+
+
+class Aside:
+    """Emits a value in the stream and to the side."""
+
+    def both(self, value: Any) -> Iterator[Any]:
+        yield "main", value
+        yield SIDE, f"side {value}"
+
+
+class Plain(Aside, ProcessFunction):
+    def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        yield from self.both(value)
+
+
+class Keyed(Aside, KeyedProcessFunction):
+    def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        yield from self.both(value)
+
+
+class Co(Aside, CoProcessFunction):
+    def process_element1(self, value: int, ctx: Any) -> Iterator[Any]:
+        yield from self.both(value)
+
+    def process_element2(self, value: int, ctx: Any) -> Iterator[Any]:
+        yield from ()
+
+
+class KeyedCo(Aside, KeyedCoProcessFunction):
+    def process_element1(self, value: int, ctx: Any) -> Iterator[Any]:
+        yield from ()
+
+    def process_element2(self, value: int, ctx: Any) -> Iterator[Any]:
+        yield from self.both(value)
+
+
+class Window(Aside, ProcessWindowFunction):
+    def process(self, key: int, context: Any, elements: Any) -> Iterator[Any]:
+        for value in elements:
+            yield from self.both(value)
+
+
+class AllWindow(Aside, ProcessAllWindowFunction):
+    def process(self, context: Any, elements: Any) -> Iterator[Any]:
+        for value in elements:
+            yield from self.both(value)
+
+
+class Rules(Aside, BroadcastProcessFunction):
+    def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        yield from ()
+
+    def process_broadcast_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        if ctx.get_broadcast_state(SEEN).is_empty():
+            yield from self.both(value)
+
+
+SEEN = MapStateDescriptor("seen")
+
+
+def same(value: int) -> int:
+    return value
+
+
+@pytest.mark.spec("002/SO-02", "002/SO-05")
+@pytest.mark.parametrize(
+    "apply",
+    [
+        pytest.param(lambda s: s.process(Plain()), id="process"),
+        pytest.param(lambda s: s.key_by(same).process(Keyed()), id="keyed process"),
+        pytest.param(lambda s: s.connect(s).process(Co()), id="co-process"),
+        pytest.param(lambda s: s.connect(s).key_by(same, same).process(KeyedCo()), id="keyed co-process"),
+        pytest.param(lambda s: s.key_by(same).count_window(1).process(Window()), id="window"),
+        pytest.param(lambda s: s.count_window_all(2).process(AllWindow()), id="window of all"),
+        pytest.param(
+            lambda s: s.connect(s.broadcast(SEEN)).process(Rules()).set_parallelism(1), id="broadcast"
+        ),
+    ],
+)
+def test_every_kind_of_process_function_has_side_outputs(
+    anywhere: StreamExecutionEnvironment, apply: Any
+) -> None:
+    stream = apply(anywhere.from_collection([1, 2]))
+
+    both = stream.union(stream.get_side_output(SIDE).map(lambda text: ("side", text)))
+
+    expected = [("main", 1), ("main", 2), ("side", "side 1"), ("side", "side 2")]
+    assert sorted(both.execute_and_collect(), key=str) == expected
 
 
 @pytest.mark.parametrize(

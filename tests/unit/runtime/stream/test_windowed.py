@@ -24,6 +24,7 @@ from tidegate.datastream.window import (
     DeltaTrigger,
     EventTimeSessionWindows,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
@@ -370,9 +371,22 @@ def windows() -> Any:
 
 
 @pytest.mark.spec("002/AX-56")
-def test_fold_over_sessions_is_refused(windows: Any) -> None:
-    with pytest.raises(ConfigError, match="fold cannot be used with session windows, because they merge"):
-        windows.fold("", lambda text, number: text + str(number))
+@pytest.mark.parametrize(
+    "sessions",
+    [
+        EventTimeSessionWindows.with_gap(millis(1)),
+        EventTimeSessionWindows.with_dynamic_gap(lambda number: number),
+        ProcessingTimeSessionWindows.with_gap(millis(1)),
+        ProcessingTimeSessionWindows.with_dynamic_gap(lambda number: number),
+    ],
+    ids=["event time", "event time, dynamic", "processing time", "processing time, dynamic"],
+)
+def test_fold_over_sessions_is_refused(anywhere: Env, sessions: Any) -> None:
+    numbers = anywhere.from_collection([1])
+
+    for windows in (numbers.key_by(lambda number: number).window(sessions), numbers.window_all(sessions)):
+        with pytest.raises(ConfigError, match="fold cannot be used with session windows, because they merge"):
+            windows.fold("", lambda text, number: text + str(number))
 
 
 @pytest.mark.parametrize(
