@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tidegate.common import Duration
-from tidegate.datastream import OutputTag, ProcessFunction, StreamExecutionEnvironment
+from tidegate.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from tidegate.datastream.window import TumblingProcessingTimeWindows
 from tidegate.errors import ConfigError
 
@@ -99,20 +100,25 @@ def test_keys_of_a_node_stand_in_order_and_sources_have_no_predecessors(
     assert [node["pact"] for node in (source, sink)] == ["Data Source", "Data Sink"]
 
 
+@pytest.mark.spec("000/PLAN-06", "004/PRT-009")
 @pytest.mark.parametrize(
-    ("method", "strategy"),
+    ("deal", "strategy"),
     [
-        ("rebalance", "REBALANCE"),
-        ("rescale", "RESCALE"),
-        ("broadcast", "BROADCAST"),
-        ("global_", "GLOBAL"),
-        ("forward", "FORWARD"),
+        (DataStream.global_, "GLOBAL"),
+        (DataStream.forward, "FORWARD"),
+        (DataStream.shuffle, "SHUFFLE"),
+        (DataStream.rebalance, "REBALANCE"),
+        (DataStream.rescale, "RESCALE"),
+        (DataStream.broadcast, "BROADCAST"),
+        (lambda stream: stream.key_by(abs), "HASH"),
+        (lambda stream: stream.partition_custom(max, abs), "CUSTOM"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_each_way_to_deal_has_its_name_and_a_number(
-    env: StreamExecutionEnvironment, method: str, strategy: str
+def test_each_of_the_eight_ways_to_deal_has_its_name_and_a_number(
+    env: StreamExecutionEnvironment, deal: Callable[[DataStream], DataStream], strategy: str
 ) -> None:
-    getattr(env.from_collection([1]), method)().map(str).print()
+    deal(env.from_collection([1])).map(str).print()
 
     assert shipped(env) == {1: [], 3: [(1, strategy)], 4: [(3, "FORWARD")]}
 
