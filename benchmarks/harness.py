@@ -128,6 +128,7 @@ def compare(
     rounds: int = 31,
     seconds: float = 0.01,
     clock: Literal["wall_s", "cpu_s"] = "wall_s",
+    meter: Callable[[Callable[[], object], int], Round] | None = None,
 ) -> Report:
     """Measure the cases in turns and judge them by the bars.
 
@@ -138,17 +139,19 @@ def compare(
         rounds: how often each case has its turn.
         seconds: how long a turn lasts at least, by repeating quick calls.
         clock: what the bars go by; `cpu_s` for work of this process alone on a machine that others use too.
+        meter: what a number of calls costs each, if `measure` does not see all of it.
     """
-    calls = {case.name: _calls(case, seconds) for case in cases}
+    meter = meter or measure
+    calls = {case.name: max(1, round(seconds / max(meter(case.run, 1).wall_s, 1e-9))) for case in cases}
     measured = {
         case.name: Measured(case.name, case.arguments, case.work, calls[case.name], []) for case in cases
     }
-    meter = CoreMeter()
+    cores = CoreMeter()
     for number in range(rounds):
         for case in cases if number % 2 else reversed(cases):
-            measured[case.name].rounds.append(measure(case.run, calls[case.name]))
+            measured[case.name].rounds.append(meter(case.run, calls[case.name]))
     verdicts = [_judge(bar, measured, clock) for bar in bars]
-    return Report(name, clock, machine_facts(), meter.free_cores(), list(measured.values()), verdicts)
+    return Report(name, clock, machine_facts(), cores.free_cores(), list(measured.values()), verdicts)
 
 
 def measure(run: Callable[[], object], calls: int = 1) -> Round:
@@ -159,18 +162,14 @@ def measure(run: Callable[[], object], calls: int = 1) -> Round:
     return Round((time.perf_counter() - wall) / calls, (cpu_seconds() - cpu) / calls)
 
 
-def main(build: Callable[[int], Report]) -> None:
+def main(build: Callable[[int], Report], rounds: int = 31) -> None:
     """The command line of one benchmark: measure, print, save, and fail if a bar is missed."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=31)
-    report = build(max(parser.parse_args().rounds, 5))
+    parser.add_argument("--rounds", type=int, default=rounds)
+    report = build(max(parser.parse_args().rounds, min(rounds, 5)))
     print(report.table())
     print(f"  saved to {report.save()}")
     sys.exit(0 if report.passed else 1)
-
-
-def _calls(case: Case, seconds: float) -> int:
-    return max(1, round(seconds / max(measure(case.run).wall_s, 1e-9)))
 
 
 def _judge(bar: Bar, measured: dict[str, Measured], clock: str) -> Verdict:
