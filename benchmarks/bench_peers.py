@@ -30,7 +30,8 @@ AT_LEAST = {"Bytewax": 2.0, "PyFlink, process mode": 5.0, "PyFlink, thread mode"
 SMALL = dict.fromkeys(JOBS, PERIOD)
 LARGE = {"chain": 50 * PERIOD, "sum": 20 * PERIOD, "tumbling": 15 * PERIOD, "session": 10 * PERIOD}
 SMALL_FLINK = {**SMALL, "session": PERIOD // 5}
-LARGE_FLINK = {"chain": 10 * PERIOD, "sum": 6 * PERIOD, "tumbling": 4 * PERIOD, "session": 2 * PERIOD // 5}
+LARGE_FLINK = {"chain": 10 * PERIOD, "sum": 6 * PERIOD, "tumbling": 4 * PERIOD, "session": 3 * PERIOD // 5}
+LARGE_THREAD = {"chain": 20 * PERIOD, "sum": 8 * PERIOD, "tumbling": 6 * PERIOD, "session": 3 * PERIOD}
 
 
 class System:
@@ -69,9 +70,7 @@ class System:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()  # the end of its input ends it
 
     def digest(self, job: str, records: int) -> str:
         return str(self._ask("digest", job, records))
@@ -100,8 +99,11 @@ class System:
     def _ask(self, what: str, job: str, records: int) -> Any:
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(f"{what} {job} {records}\n")
-        answer = self._process.stdout.readline()
+        try:
+            self._process.stdin.write(f"{what} {job} {records}\n")
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
         if not answer:
             raise RuntimeError(f"{self.name} ended with {self._process.wait()} during {what} {job} {records}")
         return json.loads(answer)
@@ -123,7 +125,6 @@ def build(rounds: int) -> Report:
 def start() -> list[System]:
     here = Path(sys.executable)
     bytewax, pyflink = interpreter(BYTEWAX), interpreter(PYFLINK)
-    flink_sizes = SMALL_FLINK, LARGE_FLINK
     flink = "benchmarks.peers.pyflink_streams"
     return [
         System(HAND, here, ["benchmarks.peers.hand"]),
@@ -133,10 +134,10 @@ def start() -> list[System]:
             "PyFlink, process mode",
             pyflink,
             [flink, "process"],
-            flink_sizes,
+            (SMALL_FLINK, LARGE_FLINK),
             {"_python_worker_execution_mode": "process"},
         ),
-        System("PyFlink, thread mode", pyflink, [flink, "thread"], flink_sizes),
+        System("PyFlink, thread mode", pyflink, [flink, "thread"], (SMALL, LARGE_THREAD)),
     ]
 
 

@@ -85,3 +85,39 @@ def test_a_batch_job_prints_each_word_once(
     )
     assert printed["('pond', 2)"] == 1
     assert sum(printed.values()) == len(printed) == 12
+
+
+def test_visits_are_told_once_and_late_clicks_apart(tmp_path: Path) -> None:
+    assert run("sessions_with_late_data.py", tmp_path).splitlines() == [
+        "ada came at minute  9 and looked at pot, tea",
+        "ada came at minute 95 and looked at pot",
+        "ada looked at jam, told too late",
+        "bob came at minute 14 and looked at jam",
+        "bob came at minute 90 and looked at tea",
+    ]
+
+
+def test_orders_and_payments_find_each_other_or_a_timer_says_so(tmp_path: Path) -> None:
+    assert run("orders_meet_payments.py", tmp_path).splitlines() == [
+        "order 1: 320 of 320 cents are paid",
+        "order 2: 450 of 450 cents are paid",
+        "order 3: not paid within an hour",
+        "order 4: 70 of 80 cents are paid",
+        "order 5: paid, but never ordered",
+    ]
+
+
+def test_payments_are_checked_whether_their_limit_comes_before_or_after_them(tmp_path: Path) -> None:
+    assert run("rules_by_broadcast.py", tmp_path).splitlines() == [
+        "ann: 700 EUR is above 500",
+        "bob: 400 GBP is above 300",
+    ]
+
+
+def test_every_order_gets_its_price_from_a_service_that_is_often_busy(tmp_path: Path) -> None:
+    cents = {"tea": 320, "jam": 450, "pot": 1_900}
+    things = [("tea", "jam", "pot")[number % 3] for number in range(1, 10)]
+
+    assert run("lookup_with_retry.py", tmp_path).splitlines() == [
+        f"order {number}: {thing} for {cents[thing]} cents" for number, thing in enumerate(things, start=1)
+    ]

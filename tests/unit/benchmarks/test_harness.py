@@ -67,3 +67,18 @@ def test_the_chart_is_a_picture_with_one_bar_per_case(report: Any, tmp_path: Pat
     assert len(list(picture.iter(f"{space}rect"))) == 2
     assert texts[0] == "sums (ms per call)"
     assert {"sum", "longer <sum>"} < set(texts)
+
+
+def test_a_meter_of_its_own_says_what_a_case_costs(harness: Any) -> None:
+    def meter(run: Any, calls: int) -> Any:
+        return harness.Round(float(run()), float(run()) / calls)
+
+    cases = [harness.Case("slow", lambda: 6), harness.Case("fast", lambda: 2)]
+    bars = [
+        harness.Bar("fast", "slow", 2.5, "of its speed"),
+        harness.Bar("fast", "slow", 3.5, "of its speed"),
+    ]
+    found = harness.compare("told", cases, bars, rounds=5, seconds=0, clock="cpu_s", meter=meter)
+
+    assert [round(verdict.value, 6) for verdict in found.verdicts] == [3.0, 3.0]
+    assert [verdict.passed for verdict in found.verdicts] == [True, False]
