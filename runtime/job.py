@@ -27,13 +27,12 @@ from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism,
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph
 from tidegate.runtime.graph.transformations import Transformation
-from tidegate.runtime.options import JobOptions
+from tidegate.runtime.options import INTERVAL_MS, JobOptions
 from tidegate.twophase import ledger
 from tidegate.twophase.spi import CommitAnswer, Committable
 
 __all__ = ["Program", "StartPoint", "Startup"]
 
-_INTERVAL_MS: Final = 10_000
 _NEVER_MS: Final = 2**62
 
 
@@ -61,7 +60,7 @@ class Program:
     def interval_ms(self, graph: JobGraph) -> int:
         """The time between two checkpoints; as good as never where iterations forbid them."""
         never = graph.iterative and not self.options.forced
-        return self.options.interval_ms or (_NEVER_MS if never else _INTERVAL_MS)
+        return self.options.interval_ms or (_NEVER_MS if never else INTERVAL_MS)
 
     def stream_graph(self, manifest: Manifest | None) -> StreamGraph:
         """What the user wrote with everything resolved."""

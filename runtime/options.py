@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from tidegate import faults
 from tidegate.errors import ConfigError
@@ -13,7 +13,10 @@ from tidegate.options import Layer, as_mapping, from_environ, from_toml, option
 from tidegate.runtime.given import Given
 from tidegate.runtime.graph.mode import RuntimeMode
 
-__all__ = ["JobOptions", "Progress", "client_layers", "default_root", "set_command_line"]
+__all__ = ["INTERVAL_MS", "JobOptions", "Progress", "client_layers", "default_root", "set_command_line"]
+
+INTERVAL_MS: Final = 10_000
+"""Between two checkpoints, unless the program says otherwise."""
 
 Progress = Literal["auto", "plain", "json", "off"]
 

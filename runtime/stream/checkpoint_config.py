@@ -18,7 +18,7 @@ from typing import Any
 
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
-from tidegate.runtime.options import JobOptions
+from tidegate.runtime.options import INTERVAL_MS, JobOptions
 from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.stream.datastream import instance_of, positive
 from tidegate.runtime.stream.legacy import deprecated
@@ -68,7 +68,7 @@ class CheckpointConfig(Refusing):
 
     def get_checkpoint_interval(self) -> int:
         """Milliseconds between two checkpoints."""
-        return self._options().interval_ms
+        return self._options().interval_ms or INTERVAL_MS
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
         """Take a checkpoint every so many milliseconds."""
