@@ -15,6 +15,7 @@ Example:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -30,7 +31,7 @@ from tidegate.runtime.operators.window.assigners import (
 from tidegate.runtime.operators.window.evictors import CountEvictor, Evictor
 from tidegate.runtime.operators.window.folding import Aggregating, Folding, FromInitial, Reducing
 from tidegate.runtime.operators.window.output import OutputMode
-from tidegate.runtime.operators.window.triggers import CountTrigger, PurgingTrigger, Trigger
+from tidegate.runtime.operators.window.triggers import CountTrigger, NeverTrigger, PurgingTrigger, Trigger
 from tidegate.runtime.operators.window.windowing import Windowing
 from tidegate.runtime.stream.aggregations import Aggregation
 from tidegate.runtime.stream.functions import AggregateFunction, as_callable
@@ -204,6 +205,13 @@ class _Windowed:
         from tidegate.runtime.stream.datastream import DataStream
 
         trigger = self._trigger or self._assigner.get_default_trigger(self._env)
+        if isinstance(trigger, NeverTrigger):
+            warnings.warn(
+                "a global window without a trigger never fires; its records are kept and nothing comes out; call "
+                "trigger(...), for example with CountTrigger.of(100)",
+                UserWarning,
+                stacklevel=3,
+            )
         windowing = Windowing(
             self._assigner,
             trigger,

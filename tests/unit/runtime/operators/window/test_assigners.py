@@ -63,7 +63,6 @@ def utc(*moment: int) -> int:
     return int(datetime(*moment[:6], tzinfo=UTC).timestamp() * 1_000)  # type: ignore[arg-type,misc] # integers
 
 
-@pytest.mark.spec("002/AX-25")
 def test_daily_windows_with_an_offset_change_at_local_midnight() -> None:
     local_days = TumblingEventTimeWindows.of(Duration.of_days(1), hours(-8))
     last, following = utc(2020, 1, 1, 15, 59, 59) + 999, utc(2020, 1, 1, 16)
@@ -72,7 +71,6 @@ def test_daily_windows_with_an_offset_change_at_local_midnight() -> None:
     assert windows(local_days, following) == [TimeWindow(utc(2020, 1, 1, 16), utc(2020, 1, 2, 16))]
 
 
-@pytest.mark.spec("002/AX-26")
 def test_a_record_is_in_size_by_slide_windows() -> None:
     by_seconds = SlidingEventTimeWindows.of(seconds(10), seconds(5))
     assert windows(by_seconds, 12_000) == [TimeWindow(10_000, 20_000), TimeWindow(5_000, 15_000)]

@@ -20,7 +20,6 @@ def values(*given: int) -> list[TimestampedValue]:
     return [TimestampedValue(value, 0) for value in given]
 
 
-@pytest.mark.spec("002/AX-23")
 def test_a_delta_evictor_keeps_what_is_near_the_last_record() -> None:
     evictor = DeltaEvictor.of(5, lambda record, last: abs(record - last))
 
@@ -28,7 +27,6 @@ def test_a_delta_evictor_keeps_what_is_near_the_last_record() -> None:
     assert kept(evictor, values(5, 10)) == values(10)
 
 
-@pytest.mark.spec("002/AX-24")
 def test_a_time_evictor_keeps_what_is_no_older_than_its_interval() -> None:
     elements = [TimestampedValue(None, time) for time in (100, 500, 1_000, 1_500)]
 

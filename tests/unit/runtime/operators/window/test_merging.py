@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, strategies as st
 
 from tidegate.common import Duration
@@ -16,7 +15,6 @@ def session(start: int) -> TimeWindow:
     return TimeWindow(start, start + 10)
 
 
-@pytest.mark.spec("000/EX-21")
 def test_three_windows_become_one_that_keeps_the_contents_where_the_first_had_them() -> None:
     a, b, c = session(0), session(12), session(24)
     windows = MergingWindows({a: a, b: b, c: c}, SESSIONS)

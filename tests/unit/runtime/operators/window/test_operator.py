@@ -65,7 +65,6 @@ def test_results_carry_the_last_moment_of_their_window(bench: Open) -> None:
     assert one.watermark(MAX_WATERMARK) == [(4, 9_999)]
 
 
-@pytest.mark.spec("001/EX-02")
 @pytest.mark.parametrize(("lateness", "gone"), [(0, 4_999), (1_000, 5_999)], ids=["none", "a second"])
 def test_a_window_ending_at_5000_is_gone_at_its_end_plus_lateness(
     bench: Open, lateness: int, gone: int
@@ -92,7 +91,6 @@ def test_what_comes_too_late_is_dropped_and_counted_or_goes_to_its_side_output(b
     assert telling.stored() == (0, 0)
 
 
-@pytest.mark.spec("000/EX-19")
 def test_sliding_windows_of_processing_time_fire_and_are_released_one_after_another(bench: Open) -> None:
     function = Described()
     one = bench(
@@ -113,7 +111,6 @@ def test_sliding_windows_of_processing_time_fire_and_are_released_one_after_anot
     assert one.stored() == (0, 0)
 
 
-@pytest.mark.spec("000/EX-17")
 def test_purchases_are_summed_over_sessions_of_processing_time(bench: Open) -> None:
     one = bench(summed(ProcessingTimeSessionWindows.with_gap(Duration.of_seconds(30))))
     one.put(1, key="ada")
@@ -128,7 +125,6 @@ def test_purchases_are_summed_over_sessions_of_processing_time(bench: Open) -> N
     assert one.stored() == (0, 0)
 
 
-@pytest.mark.spec("000/EX-13")
 @pytest.mark.parametrize("assigner", [TumblingProcessingTimeWindows, TumblingEventTimeWindows])
 def test_purchases_are_summed_per_minute(bench: Open, assigner: Any) -> None:
     one = bench(summed(assigner.of(MINUTE)))
@@ -142,7 +138,6 @@ def test_purchases_are_summed_per_minute(bench: Open, assigner: Any) -> None:
     assert results[2:] == [(7, 119_999)]
 
 
-@pytest.mark.spec("002/AX-15")
 def test_fire_keeps_the_contents_purge_drops_them_and_the_state_of_the_trigger_stays(bench: Open) -> None:
     keeping = bench(windowing(GlobalWindows(), trigger=CountTrigger.of(2)))
     assert [keeping.put(n) for n in (1, 2, 3, 4)] == [
@@ -164,7 +159,6 @@ def test_fire_keeps_the_contents_purge_drops_them_and_the_state_of_the_trigger_s
     assert [silent.put(n) for n in (1, 2, 3, 4)] == [[], [], [], [([3, 4], MAX_WATERMARK)]]
 
 
-@pytest.mark.spec("004/AX-011")
 def test_a_window_with_a_sum_stores_one_value_and_with_an_evictor_all_records(bench: Open) -> None:
     def content(one: Any) -> Any:
         for number in range(1, 6):
@@ -196,7 +190,6 @@ def test_a_session_that_bridges_two_takes_their_contents_timers_and_counts(bench
     assert counting.put(3, at=8) == [([1, 2, 3], 24)]
 
 
-@pytest.mark.spec("000/EX-21")
 def test_which_window_keeps_the_contents_of_merged_ones_survives_a_failure(bench: Open) -> None:
     one = bench(windowing(EventTimeSessionWindows.with_gap(Duration.of_millis(10))))
     for name, at in (("a", 0), ("b", 12), ("c", 24)):
