@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
 from tidegate.errors import ConfigError
-from tidegate.runtime.operators.window.windows import WindowSerializer
+from tidegate.runtime.operators.window.windows import TimeWindowSerializer, WindowSerializer
 
 __all__ = ["WindowCodec"]
 
 
 class WindowCodec:
-    """Encodes and decodes windows; the last one it saw is remembered, because records come in order of time."""
+    """Encodes and decodes windows; the last one it saw is remembered, because a step asks for it several times."""
 
     def __init__(self, serializer: WindowSerializer) -> None:
         self._serializer = serializer
+        short = type(serializer) is TimeWindowSerializer
+        self._encode: Callable[[Any], bytes] = TimeWindowSerializer.encode if short else self._written
+        self._decode: Callable[[bytes], Any] = TimeWindowSerializer.decode if short else self._read
         self._window: Any = None
         self._bytes = b""
 
@@ -25,14 +29,12 @@ class WindowCodec:
         Raises:
             ConfigError: the assigner's serializer does not fit its windows.
         """
-        if self._window == window:
+        if self._window is window:
             return self._bytes
-        stream = BytesIO()
         try:
-            self._serializer.serialize(window, stream)
+            data = self._encode(window)
         except Exception as error:
             raise self._misfit(window, f"{type(error).__name__}: {error}") from error
-        data = stream.getvalue()
         if not data:
             raise self._misfit(window, "no bytes")
         self._window, self._bytes = window, data
@@ -40,7 +42,15 @@ class WindowCodec:
 
     def decode(self, data: bytes) -> Any:
         """The window of bytes that `encode` answered."""
-        return self._window if data == self._bytes else self._serializer.deserialize(BytesIO(data))
+        return self._window if data == self._bytes else self._decode(data)
+
+    def _written(self, window: Any) -> bytes:
+        stream = BytesIO()
+        self._serializer.serialize(window, stream)
+        return stream.getvalue()
+
+    def _read(self, data: bytes) -> Any:
+        return self._serializer.deserialize(BytesIO(data))
 
     def _misfit(self, window: Any, got: str) -> ConfigError:
         return ConfigError(

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor
 from tidegate.backends.spi import Timer
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
@@ -32,6 +34,9 @@ from tidegate.serde import isolate
 __all__ = ["WindowOperator"]
 
 _HOMES: Final = ValueStateDescriptor("window:merged")
+"""Windows of a key and where each keeps its contents, by name; as bytes, which a row holds without copying."""
+_pack: Final = msgspec.msgpack.Encoder().encode
+_unpack: Final = msgspec.msgpack.Decoder(tuple[tuple[bytes, bytes], ...]).decode
 
 
 class WindowOperator(Operator):
@@ -118,7 +123,7 @@ class WindowOperator(Operator):
 
     def _keep_open(self, key: Any, window: Any, home: Any, values: list[Any]) -> None:
         """Remember a window that did nothing but wait; of a key with several sessions, one could reach the next."""
-        alone = self._merging is None or len(self._homes.value()) == 1
+        alone = self._merging is None or len(_unpack(self._homes.value())) == 1
         if alone and self._kept.is_steady(values[self._kept.slot]):
             self._panes[key] = Pane.of(window, home, values, self._kept.slot, self._gap)
 
@@ -136,11 +141,14 @@ class WindowOperator(Operator):
         scope, window = self._scope, TimeWindow(pane.window.start, pane.last)
         names = self._codec.encode(window), self._codec.encode(pane.home)
         self._store.bind(key)
-        self._homes.update((names,))
+        self._homes.update(_pack((names,)))
         # The records came before time reached the end of the window, whatever time it is now.
         scope.watermark, now = MIN_WATERMARK, scope.watermark
-        self._merge_triggers(key, Added(window, pane.home, (pane.window,)))
+        scope.move(key, pane.window, self._codec.encode(pane.window))
+        self._windowing.trigger.clear(pane.window, scope)
+        self._delete_end(self._end_of(pane.window))
         scope.move(key, window, names[0])
+        self._windowing.trigger.on_merge(window, scope)
         self._register_end(self._end_of(window))
         scope.watermark = now
         pane.window = window
@@ -157,7 +165,9 @@ class WindowOperator(Operator):
         self._store.bind(timer.key)
         pane = self._panes.get(timer.key)
         if pane is not None and pane.grew:
+            # The timer was of the end that the session had before.
             self._lengthen(timer.key, pane)
+            return
         if pane is not None and pane.window.max_timestamp() <= timer.time:
             del self._panes[timer.key]
         window = home = self._codec.decode(timer.namespace)
@@ -238,12 +248,14 @@ class WindowOperator(Operator):
 
     def _windows(self, merging: MergingWindowAssigner) -> MergingWindows:
         decode = self._codec.decode
-        stored = self._homes.value() or ()
-        return MergingWindows({decode(window): decode(home) for window, home in stored}, merging)
+        stored = self._homes.value()
+        names = _unpack(stored) if stored is not None else ()
+        return MergingWindows({decode(window): decode(home) for window, home in names}, merging)
 
     def _store_homes(self, windows: MergingWindows) -> None:
         encode = self._codec.encode
-        homes = tuple((encode(window), encode(home)) for window, home in windows.homes.items()) or None
+        names = [(encode(window), encode(home)) for window, home in windows.homes.items()]
+        homes = _pack(names) if names else None
         if homes != self._homes.value():
             self._homes.update(homes)
 

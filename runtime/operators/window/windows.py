@@ -132,11 +132,21 @@ class TimeWindowSerializer(WindowSerializer):
 
     def serialize(self, element: TimeWindow, stream: BytesIO) -> None:
         """Append the bytes of a window."""
-        stream.write(_TWO_LONGS.pack(element.start, element.end))
+        stream.write(self.encode(element))
 
     def deserialize(self, stream: BytesIO) -> TimeWindow:
         """Read a window back."""
-        return TimeWindow(*_TWO_LONGS.unpack(stream.read(16)))
+        return self.decode(stream.read(16))
+
+    @staticmethod
+    def encode(window: TimeWindow) -> bytes:
+        """The bytes of a window, without a stream."""
+        return _TWO_LONGS.pack(window.start, window.end)
+
+    @staticmethod
+    def decode(data: bytes) -> TimeWindow:
+        """The window of bytes."""
+        return TimeWindow(*_TWO_LONGS.unpack(data))
 
 
 class CountWindowSerializer(WindowSerializer):
