@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,10 +11,11 @@ import pytest
 
 from tidegate.connectors.base import ListEnumerator, RangeReader, RangeSplit
 from tidegate.connectors.collection import CollectionSource
+from tidegate.connectors.generator import GeneratorSource
 from tidegate.connectors.spi import EnumeratorContext, Poll, ReaderContext, Source
 from tidegate.elements import Batch, Origin
-from tidegate.ids import CheckpointId
-from tidegate.testing.source import RangedSourceSuite, SourceTarget
+from tidegate.ids import CheckpointId, SplitId
+from tidegate.testing.source import PausingSourceSuite, RangedSourceSuite, SourceTarget
 
 
 class Broken(RangedSourceSuite):
@@ -107,6 +108,20 @@ class OverlapsItsParts(CollectionSource):
 
 class TestOverlapsItsParts(Broken):
     source = OverlapsItsParts
+
+
+class TestIgnoresPauses(PausingSourceSuite):
+    @pytest.fixture
+    def target(self) -> SourceTarget:
+        class Restless(GeneratorSource[int]):
+            def open_reader(self, context: ReaderContext) -> RangeReader:
+                class Reader(RangeReader):
+                    def pause(self, splits: Collection[SplitId]) -> None:
+                        return None
+
+                return Reader(list)
+
+        return SourceTarget(Restless(abs, count=9, splits=2), expected=range(9))
 
 
 class TestIsNotEvenRanged(RangedSourceSuite):

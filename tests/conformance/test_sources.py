@@ -10,11 +10,11 @@ import pytest
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.files import TextFileSource
 from tidegate.connectors.generator import GeneratorSource
-from tidegate.testing.source import RangedSourceSuite, SourceSuite, SourceTarget
+from tidegate.testing.source import PausingSourceSuite, RangedSourceSuite, SourceSuite, SourceTarget
 from tidegate.types import Types
 
 
-class TestCollectionSource(RangedSourceSuite):
+class TestCollectionSource(RangedSourceSuite, PausingSourceSuite):
     """Values of the program."""
 
     @pytest.fixture
@@ -22,7 +22,7 @@ class TestCollectionSource(RangedSourceSuite):
         return SourceTarget(CollectionSource(range(10), Types.LONG()), expected=range(10))
 
 
-class TestCollectionSourceOfFewerValuesThanReaders(RangedSourceSuite):
+class TestCollectionSourceOfFewerValuesThanReaders(RangedSourceSuite, PausingSourceSuite):
     """Some readers get nothing and say that they have finished."""
 
     @pytest.fixture
@@ -30,7 +30,7 @@ class TestCollectionSourceOfFewerValuesThanReaders(RangedSourceSuite):
         return SourceTarget(CollectionSource([(1, "a"), None]), expected=[(1, "a"), None])
 
 
-class TestGeneratorSource(RangedSourceSuite):
+class TestGeneratorSource(RangedSourceSuite, PausingSourceSuite):
     """Computed records, in more splits than readers."""
 
     @pytest.fixture
@@ -39,7 +39,7 @@ class TestGeneratorSource(RangedSourceSuite):
         return SourceTarget(source, expected=[number * number for number in range(11)])
 
 
-class TestPacedGeneratorSource(RangedSourceSuite):
+class TestPacedGeneratorSource(RangedSourceSuite, PausingSourceSuite):
     """The same at a limited rate."""
 
     @pytest.fixture
@@ -67,6 +67,7 @@ FAULTS = {
     "TestDealsTwice": "test_a_split_is_in_exactly_one_place",
     "TestAliasesItsSnapshot": "test_a_checkpoint_is_not_changed_by_reading_on",
     "TestOverlapsItsParts": "test_bounding_a_split_partitions_it",
+    "TestIgnoresPauses": "test_a_paused_split_waits_and_the_others_go_on",
     "TestIsNotEvenRanged": "test_a_bounded_part_reads_the_same_again",
 }
 """The clause that must find each fault of `broken_sources.py`."""

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tidegate.testing.backend import BackendSuite as BackendSuite
     from tidegate.testing.sink import CommittingSinkSuite as CommittingSinkSuite, SinkSuite as SinkSuite
-    from tidegate.testing.source import RangedSourceSuite as RangedSourceSuite, SourceSuite as SourceSuite
+    from tidegate.testing.source import (
+        PausingSourceSuite as PausingSourceSuite,
+        RangedSourceSuite as RangedSourceSuite,
+        SourceSuite as SourceSuite,
+    )
     from tidegate.testing.storage import StorageSuite as StorageSuite
 
 _HOMES = {
     "BackendSuite": "backend",
     "CommittingSinkSuite": "sink",
+    "PausingSourceSuite": "source",
     "RangedSourceSuite": "source",
     "SinkSuite": "sink",
     "SourceSuite": "source",

@@ -1,6 +1,7 @@
 """The conformance kit for sources: subclass a suite, give it a target, get every clause as a test.
 
-`SourceSuite` is for every source, `RangedSourceSuite` adds what `SupportsRanges` promises. The suites drive the
+`SourceSuite` is for every source, `RangedSourceSuite` adds what `SupportsRanges` promises, `PausingSourceSuite` what
+`SupportsPausing` of its readers does. The suites drive the
 source as a job does: an enumerator, one or three readers, checkpoints whose bytes alone survive a restart.
 
 Example:
@@ -22,11 +23,28 @@ import cloudpickle
 import msgspec
 
 from tidegate.clock import ManualClock
-from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, Source, Split, SupportsRanges
+from tidegate.connectors.spi import (
+    Finished,
+    NotYet,
+    Poll,
+    ReaderContext,
+    Source,
+    SourceReader,
+    Split,
+    SupportsPausing,
+    SupportsRanges,
+)
 from tidegate.elements import Batch
 from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
 
-__all__ = ["RangedSourceSuite", "SourceCheckpoint", "SourceRig", "SourceSuite", "SourceTarget"]
+__all__ = [
+    "PausingSourceSuite",
+    "RangedSourceSuite",
+    "SourceCheckpoint",
+    "SourceRig",
+    "SourceSuite",
+    "SourceTarget",
+]
 
 
 @dataclass(frozen=True)
@@ -131,6 +149,10 @@ class SourceRig:
                 )
                 splits.append(msgspec.msgpack.encode(split))
         return SourceCheckpoint(enumerator, tuple(splits))
+
+    def reader(self, index: int) -> SourceReader[Any]:
+        """One of the readers."""
+        return self._readers[index]
 
     def splits(self) -> list[Any]:
         """Every split the readers hold."""
@@ -238,6 +260,50 @@ class RangedSourceSuite(SourceSuite):
         """A part read twice brings the same records in the same order."""
         for part in _parts(target, 2):
             assert _read_part(target, part, 2) == _read_part(target, part, 2)
+
+
+class PausingSourceSuite(SourceSuite):
+    """What `SupportsPausing` adds: splits that are read independently of each other, with a time each."""
+
+    def test_a_batch_is_of_a_split_that_was_at_hand(self, target: SourceTarget) -> None:
+        """Every batch names its split, which was at hand before; what is at hand is what a checkpoint would hold."""
+        reader, rig = _pausing(target)
+        while True:
+            at_hand = set(reader.at_hand())
+            assert at_hand == {split.id for split in rig.splits()}
+            found = rig.poll(0, 2)
+            if isinstance(found, Finished):
+                break
+            if isinstance(found, Batch):
+                assert found.origin is not None, "a batch does not say of which split it is"
+                assert found.origin.split in at_hand, f"split {found.origin.split} was read but not at hand"
+        _same((value for batch in rig.batches for value in batch.values), target.expected)
+
+    def test_a_paused_split_waits_and_the_others_go_on(self, target: SourceTarget) -> None:
+        """Of two splits each is read to its end while the other waits; with all paused nothing comes, nor the end."""
+        reader, rig = _pausing(target)
+        for split in list(reader.at_hand()):
+            others = [each for each in reader.at_hand() if each != split]
+            reader.pause(others)
+            for _ in range(2 * _size(target) + target.patience):
+                if split in reader.at_hand():
+                    rig.poll(0, 2)
+            assert list(reader.at_hand()) == others
+            reader.pause(others)
+            assert not others or isinstance(rig.poll(0, 2), NotYet), (
+                "a paused reader did not say that it waits"
+            )
+        reader.pause([])
+        rig.read()
+        _same((value for batch in rig.batches for value in batch.values), target.expected)
+
+
+def _pausing(target: SourceTarget) -> tuple[SupportsPausing, SourceRig]:
+    rig = SourceRig(target, 1)
+    rig.request(0)
+    reader = rig.reader(0)
+    assert isinstance(reader, SupportsPausing), "the reader does not support pausing; use SourceSuite"
+    return reader, rig
 
 
 def _parts(target: SourceTarget, records: int) -> list[Split]:
