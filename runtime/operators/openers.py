@@ -19,7 +19,7 @@ from tidegate.runtime.stream.functions import as_callable
 
 __all__ = ["open_operator"]
 
-Opener = Callable[[Any, OperatorContext, bool], Operator]
+Opener = Callable[[Any, OperatorContext, bool], Operator | None]
 
 
 def open_operator(node: StreamNode, context: OperatorContext, *, keyed: bool) -> Operator | None:

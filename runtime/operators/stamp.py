@@ -19,9 +19,11 @@ _PERIOD_MS: Final = 200
 """How often a generator that follows the clock is asked."""
 
 
-def open_stamp(strategy: WatermarkStrategy, env: ChainEnvironment) -> Operator:
-    """The operator of a strategy; in a batch job it gives times only, as nothing is late there."""
+def open_stamp(strategy: WatermarkStrategy, env: ChainEnvironment) -> Operator | None:
+    """The operator of a strategy; in a batch job, where nothing is late, only of one that gives times."""
     if env.batch:
+        if not strategy.gives_times:
+            return None
         assign, _ = strategy.start(env.clock)
         return Operator((Call("stamp", assign),))
     return Stamp(strategy, env.clock)

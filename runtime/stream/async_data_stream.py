@@ -25,7 +25,8 @@ from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.stream.datastream import DataStream, instance_of, positive
 from tidegate.runtime.stream.functions import Function, RuntimeContext
-from tidegate.runtime.stream.generics import IN, OUT
+from tidegate.runtime.stream.generics import IN, OUT, R, T
+from tidegate.runtime.stream.shapes import AsyncInvokes
 from tidegate.runtime.stream.time import Duration
 from tidegate.types import TypeInformation, result_type
 
@@ -287,48 +288,48 @@ class AsyncDataStream:
 
     @staticmethod
     def unordered_wait(
-        data_stream: DataStream,
-        async_function: AsyncFunction,
+        data_stream: DataStream[T],
+        async_function: AsyncInvokes[T, R],
         timeout: Duration,
         capacity: int = 100,
         output_type: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """Results go on as they come; watermarks and records do not overtake each other."""
         return _wait(data_stream, async_function, timeout, capacity, output_type, ordered=False)
 
     @staticmethod
     def unordered_wait_with_retry(
-        data_stream: DataStream,
-        async_function: AsyncFunction,
+        data_stream: DataStream[T],
+        async_function: AsyncInvokes[T, R],
         timeout: Duration,
         async_retry_strategy: AsyncRetryStrategy,
         capacity: int = 100,
         output_type: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """As `unordered_wait`, trying again as the strategy says; `timeout` is for all tries together."""
         retry = async_retry_strategy
         return _wait(data_stream, async_function, timeout, capacity, output_type, ordered=False, retry=retry)
 
     @staticmethod
     def ordered_wait(
-        data_stream: DataStream,
-        async_function: AsyncFunction,
+        data_stream: DataStream[T],
+        async_function: AsyncInvokes[T, R],
         timeout: Duration,
         capacity: int = 100,
         output_type: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """Results go on in the order of the records."""
         return _wait(data_stream, async_function, timeout, capacity, output_type, ordered=True)
 
     @staticmethod
     def ordered_wait_with_retry(
-        data_stream: DataStream,
-        async_function: AsyncFunction,
+        data_stream: DataStream[T],
+        async_function: AsyncInvokes[T, R],
         timeout: Duration,
         async_retry_strategy: AsyncRetryStrategy,
         capacity: int = 100,
         output_type: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """As `ordered_wait`, trying again as the strategy says; `timeout` is for all tries together."""
         retry = async_retry_strategy
         return _wait(data_stream, async_function, timeout, capacity, output_type, ordered=True, retry=retry)
@@ -336,7 +337,7 @@ class AsyncDataStream:
 
 def _wait(
     stream: DataStream,
-    function: AsyncFunction,
+    function: Any,
     timeout: Duration,
     capacity: int,
     output_type: TypeInformation | None,

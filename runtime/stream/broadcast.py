@@ -26,7 +26,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
 from tidegate.backends.keyed.descriptors import MapStateDescriptor, StateDescriptor
 from tidegate.errors import ConfigError
@@ -108,9 +108,9 @@ class _KeyedContext(_Context, Protocol):
 class BaseBroadcastProcessFunction(Function, ABC):
     """What functions over records and what was broadcast have in common."""
 
-    Context = _Context
-    ReadOnlyContext = _ReadOnlyContext
-    BaseContext = _ReadOnlyContext
+    Context: TypeAlias = _Context
+    ReadOnlyContext: TypeAlias = _ReadOnlyContext
+    BaseContext: TypeAlias = _ReadOnlyContext
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
@@ -132,9 +132,9 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
     """Any computation with state and timers per key over records and what was broadcast before them."""
 
-    Context = _KeyedContext
-    ReadOnlyContext = _KeyedReadOnlyContext
-    OnTimerContext = _KeyedReadOnlyContext
+    Context: TypeAlias = _KeyedContext
+    ReadOnlyContext: TypeAlias = _KeyedReadOnlyContext
+    OnTimerContext: TypeAlias = _KeyedReadOnlyContext
 
     @abstractmethod
     def process_element(

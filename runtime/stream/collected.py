@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any, Self
+from typing import Generic, Self
+
+from tidegate.runtime.stream.generics import T
 
 __all__ = ["CloseableIterator"]
 
 
-class CloseableIterator(Iterator[Any]):
+class CloseableIterator(Iterator[T], Generic[T]):
     """Runs the program at the first record asked for; closing it drops what was not read.
 
     Example:
@@ -17,10 +19,10 @@ class CloseableIterator(Iterator[Any]):
         1
     """
 
-    def __init__(self, records: Generator[Any]) -> None:
+    def __init__(self, records: Generator[T]) -> None:
         self._records = records
 
-    def __next__(self) -> Any:
+    def __next__(self) -> T:
         return next(self._records)
 
     def __enter__(self) -> Self:
@@ -29,7 +31,7 @@ class CloseableIterator(Iterator[Any]):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def next(self) -> Any:
+    def next(self) -> T:
         """The next record; raises `StopIteration` behind the last."""
         return next(self)
 

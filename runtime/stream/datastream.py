@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from tidegate import registry
 from tidegate.backends.keyed.descriptors import MapStateDescriptor
@@ -40,6 +40,7 @@ from tidegate.runtime.stream.functions import (
     ProcessFunction,
     as_callable,
 )
+from tidegate.runtime.stream.generics import IN1, IN2, KEY, R, T
 from tidegate.runtime.stream.joined import CoGroupedStreams, JoinedStreams
 from tidegate.runtime.stream.key_selectors import selector
 from tidegate.runtime.stream.legacy import (
@@ -49,6 +50,17 @@ from tidegate.runtime.stream.legacy import (
     SplitStream,
     deprecated,
     strategy_of,
+)
+from tidegate.runtime.stream.shapes import (
+    CoFlatMaps,
+    CoMaps,
+    CoProcesses,
+    Filter,
+    FlatMap,
+    Map,
+    Processes,
+    Reduce,
+    Select,
 )
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.time import Duration
@@ -63,7 +75,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream"]
 
-T = TypeVar("T")
+G = TypeVar("G")
 
 
 class _Step(Refusing):
@@ -139,7 +151,7 @@ class _Step(Refusing):
         return self._transformation
 
 
-class DataStream(_Step):
+class DataStream(_Step, Generic[T]):
     """A stream of records.
 
     Example:
@@ -162,23 +174,43 @@ class DataStream(_Step):
         """The type of the records, None if it is not known."""
         return self._transformation.output_type
 
+    @overload
+    def map(self, func: Map[T, R], output_type: None = None) -> DataStream[R]: ...
+
+    @overload
+    def map(self, func: Map[T, Any], output_type: TypeInformation) -> DataStream: ...
+
     def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Replace each record by the result of `func`."""
         return self._then("map", func, output_type or result_type(as_callable(func)))
 
-    def filter(self, func: Any) -> DataStream:
+    def filter(self, func: Filter[T]) -> DataStream[T]:
         """Keep the records for which `func` is true."""
         return self._then("filter", func, self._transformation.output_type)
+
+    @overload
+    def flat_map(self, func: FlatMap[T, R], output_type: None = None) -> DataStream[R]: ...
+
+    @overload
+    def flat_map(self, func: FlatMap[T, Any], output_type: TypeInformation) -> DataStream: ...
 
     def flat_map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Replace each record by the records that `func` returns or yields."""
         return self._then("flat_map", func, output_type or result_type(as_callable(func), element=True))
 
-    def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream:
-        """Group records by key, given by a function or as a field; all records of a key meet in one subtask, in order."""
-        return KeyedStream(self._env, self._transformation, Hash(selector("key_by", key_selector), key_type))
+    @overload
+    def key_by(
+        self, key_selector: Select[T, R], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T, R]: ...
 
-    def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+    @overload
+    def key_by(self, key_selector: int | str, key_type: TypeInformation | None = None) -> KeyedStream[T]: ...
+
+    def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream[T]:
+        """Group records by key, given by a function or as a field; all records of a key meet in one subtask, in order."""
+        return self._keyed(key_selector, key_type)
+
+    def process(self, func: Processes[T, R], output_type: TypeInformation | None = None) -> DataStream[R]:
         """Handle each record with its time and side outputs."""
         return self._then(
             "process", instance_of("process", func, ProcessFunction), output_type or _emits(func)
@@ -193,7 +225,7 @@ class DataStream(_Step):
         watermark_strategy: WatermarkStrategy
         | AssignerWithPeriodicWatermarks
         | AssignerWithPunctuatedWatermarks,
-    ) -> DataStream:
+    ) -> DataStream[T]:
         """Give records timestamps and the stream watermarks, replacing those it has."""
         if isinstance(watermark_strategy, AssignerWithPeriodicWatermarks | AssignerWithPunctuatedWatermarks):
             deprecated(type(watermark_strategy).__name__, "WatermarkStrategy")
@@ -218,15 +250,15 @@ class DataStream(_Step):
         step = Transformation("side", f"side output {tag.tag_id}", tag, (self._input,), tag.type_info)
         return DataStream(self._env, step)
 
-    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
+    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream[T]:
         """Cut the stream into windows that one subtask works off."""
         return AllWindowedStream(self._env, self.key_by(_nothing)._input, window_assigner)
 
-    def time_window_all(self, size: Duration, slide: Duration | None = None) -> AllWindowedStream:
+    def time_window_all(self, size: Duration, slide: Duration | None = None) -> AllWindowedStream[T]:
         """Windows of `size`, one every `slide`, that one subtask works off."""
         return self.window_all(time_windows(self._env.get_stream_time_characteristic(), size, slide))
 
-    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[T]:
         """Windows of `size` records, or of the last `size` every `slide` records, that one subtask works off."""
         return counted(self.window_all(GlobalWindows()), size, slide)
 
@@ -239,7 +271,7 @@ class DataStream(_Step):
         return CoGroupedStreams(self, instance_of("co_group", other_stream, DataStream))
 
     @overload
-    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+    def connect(self, ds: DataStream[R]) -> ConnectedStreams[T, R]: ...
 
     @overload
     def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
@@ -256,20 +288,20 @@ class DataStream(_Step):
         self._operator("start_new_chain").chaining = "head"
         return self
 
-    def rebalance(self) -> DataStream:
+    def rebalance(self) -> DataStream[T]:
         """Deal records round-robin to all subtasks of the next step."""
         return self._dealt(Rebalance())
 
-    def rescale(self) -> DataStream:
+    def rescale(self) -> DataStream[T]:
         """Deal records round-robin to the subtasks of the next step that are nearest."""
         return self._dealt(Rescale())
 
-    def shuffle(self) -> DataStream:
+    def shuffle(self) -> DataStream[T]:
         """Deal records at random."""
         return self._dealt(Shuffle())
 
     @overload
-    def broadcast(self) -> DataStream: ...
+    def broadcast(self) -> DataStream[T]: ...
 
     @overload
     def broadcast(
@@ -280,21 +312,21 @@ class DataStream(_Step):
         self,
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_descriptors: MapStateDescriptor,
-    ) -> DataStream | BroadcastStream:
+    ) -> DataStream[T] | BroadcastStream:
         """Give every record to every subtask of the next step; with descriptors, to be kept there as state."""
         if broadcast_state_descriptor is None:
             return self._dealt(Broadcast())
         return BroadcastStream(self._transformation, (broadcast_state_descriptor, *other_descriptors))
 
-    def global_(self) -> DataStream:
+    def global_(self) -> DataStream[T]:
         """Give every record to the first subtask of the next step."""
         return self._dealt(Global())
 
-    def forward(self) -> DataStream:
+    def forward(self) -> DataStream[T]:
         """Insist that records stay in their subtask."""
         return self._dealt(Forward())
 
-    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
+    def partition_custom(self, partitioner: Any, key_selector: Select[T, Any] | int | str) -> DataStream[T]:
         """Let `partitioner(key, number of subtasks)` say which subtask gets a record."""
         told = as_callable(_checked("partition_custom", partitioner))
         return self._dealt(Custom(told, selector("partition_custom", key_selector)))
@@ -315,7 +347,7 @@ class DataStream(_Step):
         step = Transformation("iterate", "IterationSource", wait, (self._input,), self.get_type())
         return IterativeStream(self._env, step)
 
-    def union(self, *streams: DataStream) -> DataStream:
+    def union(self, *streams: DataStream[T]) -> DataStream[T]:
         """One stream of the records of all of them."""
         inputs = tuple(stream._input for stream in (self, *streams))
         types = {stream._transformation.output_type for stream in (self, *streams)}
@@ -345,14 +377,14 @@ class DataStream(_Step):
     @overload
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: None = None
-    ) -> CloseableIterator: ...
+    ) -> CloseableIterator[T]: ...
 
     @overload
-    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[T]: ...
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator | list[Any]:
+    ) -> CloseableIterator[T] | list[T]:
         """Run the program and iterate over the records of this stream, each once, in no particular order.
 
         With a limit, the answer is a list of at most so many.
@@ -372,7 +404,10 @@ class DataStream(_Step):
         super().__init__(env, transformation)
         self._input = Input(transformation, partition)
 
-    def _dealt(self, partition: Partition) -> DataStream:
+    def _keyed(self, key_selector: Any, key_type: TypeInformation | None) -> KeyedStream[T]:
+        return KeyedStream(self._env, self._transformation, Hash(selector("key_by", key_selector), key_type))
+
+    def _dealt(self, partition: Partition) -> DataStream[T]:
         return DataStream(self._env, self._transformation, partition)
 
     def _then(self, kind: Kind, func: Any, output_type: TypeInformation | None) -> DataStream:
@@ -381,30 +416,28 @@ class DataStream(_Step):
         )
 
 
-class KeyedStream(DataStream):
+class KeyedStream(DataStream[T], Generic[T, KEY]):
     """A stream whose records are grouped by key."""
 
-    def process(  # type: ignore[override] # a keyed stream takes keyed functions, as in PyFlink
-        self, func: KeyedProcessFunction, output_type: TypeInformation | None = None
-    ) -> DataStream:
+    def process(self, func: Processes[T, R], output_type: TypeInformation | None = None) -> DataStream[R]:
         """Handle each record with state and timers of its key."""
         return self._then(
             "process", instance_of("process", func, KeyedProcessFunction), output_type or _emits(func)
         )
 
-    def window(self, window_assigner: WindowAssigner) -> WindowedStream:
+    def window(self, window_assigner: WindowAssigner) -> WindowedStream[T]:
         """Cut the records of each key into windows."""
         return WindowedStream(self._env, self._input, window_assigner)
 
-    def time_window(self, size: Duration, slide: Duration | None = None) -> WindowedStream:
+    def time_window(self, size: Duration, slide: Duration | None = None) -> WindowedStream[T]:
         """Windows of `size`, one every `slide`, by the time that `set_stream_time_characteristic` chose."""
         return self.window(time_windows(self._env.get_stream_time_characteristic(), size, slide))
 
-    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream[T]:
         """Windows of `size` records of a key, or of its last `size` every `slide` records."""
         return counted(self.window(GlobalWindows()), size, slide)
 
-    def reduce(self, func: Any) -> DataStream:
+    def reduce(self, func: Reduce[T]) -> DataStream[T]:
         """Emit, for each record, what `func` makes of all records of its key so far."""
         return self._then("reduce", func, self._transformation.output_type)
 
@@ -413,28 +446,28 @@ class KeyedStream(DataStream):
         deprecated("fold(...)", "reduce(...), or process(...) with state of your own")
         return self.process(Fold(initial_value, _checked("fold", func)), output_type).name("fold")
 
-    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+    def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
         """Emit, for each record, the sum of a field over its key so far."""
         return self.reduce(Aggregation("sum", position_to_sum)).name("sum")
 
-    def min(self, position_to_min: int | str = 0) -> DataStream:
+    def min(self, position_to_min: int | str = 0) -> DataStream[T]:
         """Emit, for each record, the least value of a field of its key so far."""
         return self.reduce(Aggregation("min", position_to_min)).name("min")
 
-    def max(self, position_to_max: int | str = 0) -> DataStream:
+    def max(self, position_to_max: int | str = 0) -> DataStream[T]:
         """Emit, for each record, the greatest value of a field of its key so far."""
         return self.reduce(Aggregation("max", position_to_max)).name("max")
 
-    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T]:
         """Emit, for each record, the record of its key with the least value of a field so far."""
         return self.reduce(Aggregation("min_by", position_to_min_by)).name("min_by")
 
-    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T]:
         """Emit, for each record, the record of its key with the greatest value of a field so far."""
         return self.reduce(Aggregation("max_by", position_to_max_by)).name("max_by")
 
 
-class ConnectedStreams:
+class ConnectedStreams(Generic[IN1, IN2]):
     """Two streams for one function.
 
     Example:
@@ -451,32 +484,39 @@ class ConnectedStreams:
         ['number 1', 'word a']
     """
 
-    def __init__(self, env: StreamExecutionEnvironment, first: DataStream, second: DataStream) -> None:
+    def __init__(
+        self, env: StreamExecutionEnvironment, first: DataStream[IN1], second: DataStream[IN2]
+    ) -> None:
         self._env = env
         self._first = first
         self._second = second
 
     def key_by(
-        self, key_selector1: Any, key_selector2: Any, key_type: TypeInformation | None = None
-    ) -> ConnectedStreams:
+        self,
+        key_selector1: Select[IN1, Any] | int | str,
+        key_selector2: Select[IN2, Any] | int | str,
+        key_type: TypeInformation | None = None,
+    ) -> ConnectedStreams[IN1, IN2]:
         """Group both streams by key: equal keys of both meet in one subtask."""
         return ConnectedStreams(
             self._env,
-            self._first.key_by(key_selector1, key_type),
-            self._second.key_by(key_selector2, key_type),
+            self._first._keyed(key_selector1, key_type),
+            self._second._keyed(key_selector2, key_type),
         )
 
-    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+    def map(self, func: CoMaps[IN1, IN2, R], output_type: TypeInformation | None = None) -> DataStream[R]:
         """Replace each record of either stream by one."""
         return self._then("co_map", instance_of("map", func, CoMapFunction), output_type)
 
-    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+    def flat_map(
+        self, func: CoFlatMaps[IN1, IN2, R], output_type: TypeInformation | None = None
+    ) -> DataStream[R]:
         """Replace each record of either stream by any number."""
         return self._then("co_flat_map", instance_of("flat_map", func, CoFlatMapFunction), output_type)
 
     def process(
-        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
-    ) -> DataStream:
+        self, func: CoProcesses[IN1, IN2, R], output_type: TypeInformation | None = None
+    ) -> DataStream[R]:
         """Handle the records of both streams, with state and timers if both have keys."""
         keyed = isinstance(self._first, KeyedStream) and isinstance(self._second, KeyedStream)
         expected = KeyedCoProcessFunction if keyed else CoProcessFunction
@@ -518,7 +558,7 @@ def buffer_timeout(milliseconds: int) -> int:
     return milliseconds
 
 
-def instance_of(step: str, given: T, expected: type[Any]) -> T:
+def instance_of(step: str, given: G, expected: type[Any]) -> G:
     """`given` itself if it is an `expected`.
 
     Raises:

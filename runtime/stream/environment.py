@@ -9,7 +9,7 @@ import tempfile
 import warnings
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from tidegate import registry
 from tidegate.connectors.spi import Source
@@ -26,6 +26,7 @@ from tidegate.runtime.result import JobResult
 from tidegate.runtime.stream.checkpoint_config import CheckpointingMode, refuse_other_modes
 from tidegate.runtime.stream.configuration import Configuration
 from tidegate.runtime.stream.datastream import DataStream, buffer_timeout, instance_of, positive
+from tidegate.runtime.stream.generics import T
 from tidegate.runtime.stream.supplies import Supplies
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
 from tidegate.runtime.stream.watermarks import WatermarkStrategy, ingestion_time
@@ -108,6 +109,12 @@ class StreamExecutionEnvironment(Supplies):
             self._settings["execution.checkpointing.force"] = True
         return self
 
+    @overload
+    def from_collection(self, collection: Iterable[T], type_info: None = None) -> DataStream[T]: ...
+
+    @overload
+    def from_collection(self, collection: Iterable[Any], type_info: TypeInformation) -> DataStream: ...
+
     def from_collection(
         self, collection: Iterable[Any], type_info: TypeInformation | None = None
     ) -> DataStream:
@@ -154,7 +161,7 @@ class StreamExecutionEnvironment(Supplies):
         """The same as `from_collection`, which deals its records to all subtasks already."""
         return self.from_collection(collection, type_info)
 
-    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
         """A bounded stream of the lines of a file, or of all files of a directory."""
         source = registry.load("tidegate.connectors", "files.source")(file_path, charset_name)
         return self.from_source(source, source_name="text file", type_info=Types.STRING())
@@ -175,7 +182,7 @@ class StreamExecutionEnvironment(Supplies):
 
     def socket_text_stream(
         self, hostname: str, port: int, delimiter: str = "\n", max_retries: int = 0
-    ) -> DataStream:
+    ) -> DataStream[str]:
         """Lines that a TCP server sends, read by one subtask; after a failure those since the last checkpoint are lost."""
         source = registry.load("tidegate.connectors", "socket.source")(hostname, port, delimiter, max_retries)
         stream = self.from_source(source, source_name="socket", type_info=Types.STRING())

@@ -149,6 +149,11 @@ class WatermarkStrategy:
         """Whether it leaves records and event time as they are."""
         return self.make_generator is _Never and self.timestamp_assigner is None
 
+    @property
+    def gives_times(self) -> bool:
+        """Whether it says when a record happened, instead of following the times that records have."""
+        return self.timestamp_assigner is not None or isinstance(self.generator(), TimestampAssigner)
+
     def _assigner(self, generator: WatermarkGenerator) -> Assign:
         given = self.timestamp_assigner
         if given is None and isinstance(generator, TimestampAssigner):

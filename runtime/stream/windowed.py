@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import Input, Transformation
@@ -35,6 +35,8 @@ from tidegate.runtime.operators.window.triggers import CountTrigger, NeverTrigge
 from tidegate.runtime.operators.window.windowing import Windowing
 from tidegate.runtime.stream.aggregations import Aggregation
 from tidegate.runtime.stream.functions import AggregateFunction, as_callable
+from tidegate.runtime.stream.generics import R, T
+from tidegate.runtime.stream.shapes import Evaluates, Reduce, Result
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.time import Duration
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["AllWindowedStream", "WindowedStream", "counted", "time_windows"]
 
 
-class _Windowed:
+class _Windowed(Generic[T]):
     """What windows with and without keys have in common."""
 
     _functions: tuple[type[Any], ...]
@@ -120,6 +122,17 @@ class _Windowed:
             )
         return self
 
+    @overload
+    def reduce(self, reduce_function: Reduce[T]) -> DataStream[T]: ...
+
+    @overload
+    def reduce(
+        self,
+        reduce_function: Reduce[T],
+        window_function: Evaluates[R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]: ...
+
     def reduce(
         self, reduce_function: Any, window_function: Any = None, output_type: TypeInformation | None = None
     ) -> DataStream:
@@ -130,9 +143,27 @@ class _Windowed:
         function = None if window_function is None else self._checked("reduce", window_function)
         return self._then(Reducing(reduce_function), function, output_type or kept)
 
+    @overload
     def aggregate(
         self,
-        aggregate_function: AggregateFunction,
+        aggregate_function: Result[R],
+        window_function: None = None,
+        accumulator_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: Result[Any],
+        window_function: Evaluates[R],
+        accumulator_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]: ...
+
+    def aggregate(
+        self,
+        aggregate_function: Any,
         window_function: Any = None,
         accumulator_type: TypeInformation | None = None,
         output_type: TypeInformation | None = None,
@@ -163,31 +194,35 @@ class _Windowed:
         seen_by = None if window_function is None else self._checked("fold", window_function)
         return self._then(FromInitial(function, initial_value), seen_by, output_type)
 
-    def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
+    def apply(
+        self, window_function: Evaluates[R], output_type: TypeInformation | None = None
+    ) -> DataStream[R]:
         """Call a window function with all records of a window that fires."""
         return self._then(None, self._checked("apply", window_function), output_type)
 
-    def process(self, process_window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
+    def process(
+        self, process_window_function: Evaluates[R], output_type: TypeInformation | None = None
+    ) -> DataStream[R]:
         """Call a window function with all records of a window that fires, with time and state."""
         return self._then(None, self._checked("process", process_window_function), output_type)
 
-    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+    def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
         """Sum a field over each window."""
         return self.reduce(Aggregation("sum", position_to_sum))
 
-    def min(self, position_to_min: int | str = 0) -> DataStream:
+    def min(self, position_to_min: int | str = 0) -> DataStream[T]:
         """The least value of a field in each window."""
         return self.reduce(Aggregation("min", position_to_min))
 
-    def max(self, position_to_max: int | str = 0) -> DataStream:
+    def max(self, position_to_max: int | str = 0) -> DataStream[T]:
         """The greatest value of a field in each window."""
         return self.reduce(Aggregation("max", position_to_max))
 
-    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T]:
         """The record with the least value of a field in each window."""
         return self.reduce(Aggregation("min_by", position_to_min_by))
 
-    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T]:
         """The record with the greatest value of a field in each window."""
         return self.reduce(Aggregation("max_by", position_to_max_by))
 
@@ -228,20 +263,20 @@ class _Windowed:
         return DataStream(self._env, step)
 
 
-class WindowedStream(_Windowed):
+class WindowedStream(_Windowed[T]):
     """A keyed stream cut into windows, for each key apart."""
 
     _functions = (WindowFunction, ProcessWindowFunction)
 
 
-class AllWindowedStream(_Windowed):
+class AllWindowedStream(_Windowed[T]):
     """A stream cut into windows that hold the records of all subtasks; one subtask does all the work."""
 
     _functions = (AllWindowFunction, ProcessAllWindowFunction)
     _parallelism = 1
 
 
-Windowed = TypeVar("Windowed", bound=_Windowed)
+Windowed = TypeVar("Windowed", bound=_Windowed[Any])
 
 
 def counted(windowed: Windowed, size: int, slide: int = 0) -> Windowed:

@@ -106,7 +106,8 @@ class AllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
 class ProcessWindowFunction(Function, ABC, Generic[IN, OUT, KEY, W]):
     """Any computation over the records of a window and key, with time and state."""
 
-    Context = WindowContext
+    class Context(WindowContext[W_co], Protocol[W_co]):
+        """What it is called with."""
 
     @abstractmethod
     def process(self, key: KEY, context: WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:
@@ -119,7 +120,8 @@ class ProcessWindowFunction(Function, ABC, Generic[IN, OUT, KEY, W]):
 class ProcessAllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
     """Any computation over the records of a window of a stream without keys, with time and state."""
 
-    Context = WindowContext
+    class Context(WindowContext[W_co], Protocol[W_co]):
+        """What it is called with."""
 
     @abstractmethod
     def process(self, context: WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:

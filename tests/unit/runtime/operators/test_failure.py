@@ -23,7 +23,7 @@ class FailsIn(KeyedProcessFunction):
     def open(self, runtime_context: Any) -> None:
         self.fail("open")
 
-    def process_element(self, value: int, ctx: Any) -> Iterator[int]:
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         ctx.timer_service().register_event_time_timer(5)
         ctx.timer_service().register_processing_time_timer(5)
         self.fail("element")

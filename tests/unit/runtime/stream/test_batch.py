@@ -157,7 +157,7 @@ def test_a_key_is_over_with_its_timers_before_the_next_one_begins(batch: Env) ->
     for key, *what in seen:
         by_key.setdefault(key, []).append(tuple(what))
     whole = (3, 3)
-    expected = [("record", time, True) for time in (10, 20, 30)]
+    expected: list[Any] = [("record", time, True) for time in (10, 20, 30)]
     expected += [("timer", time, whole) for time in (15, 25, 35, 1)]
     assert [key for key, *_ in seen] == [key for key in by_key for _ in by_key[key]]
     for key in "abcdef":
@@ -324,7 +324,7 @@ def test_requests_are_answered_before_the_next_stage_begins(batch: Env) -> None:
 
 
 class Marks(ProcessFunction):
-    def process_element(self, value: int, ctx: Any) -> Iterator[int]:
+    def process_element(self, value: Any, ctx: Any) -> Iterator[int]:
         yield ctx.timer_service().current_watermark()
 
 
@@ -358,7 +358,7 @@ class Counting(KeyedProcessFunction):
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", default=0))
 
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any]:
         self.count.update(self.count.value() + 1)
         yield value[0], self.count.value()
 

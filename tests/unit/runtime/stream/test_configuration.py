@@ -70,11 +70,8 @@ def test_a_text_that_is_something_else_is_refused(call: Callable[[Configuration]
 
 
 def test_an_option_has_a_key_and_a_default() -> None:
-    kinds = [ConfigOptions.boolean_type, ConfigOptions.int_type, ConfigOptions.long_type]
-    kinds += [ConfigOptions.float_type, ConfigOptions.double_type, ConfigOptions.string_type]  # type: ignore[list-item]
-
-    for kind in kinds:
-        option = kind(ConfigOptions.key("rate")).no_default_value()
+    for kind in ("boolean", "int", "long", "float", "double", "string"):
+        option = getattr(ConfigOptions.key("rate"), f"{kind}_type")().no_default_value()
         assert (option.key, option.default_value) == ("rate", None)
     assert ConfigOptions.key("rate").int_type().default_value(5).default_value == 5
 

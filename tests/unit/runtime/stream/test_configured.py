@@ -34,6 +34,7 @@ def test_an_environment_tells_its_settings(env: StreamExecutionEnvironment) -> N
     env.set_parallelism(3).set_max_parallelism(64)
 
     assert (env.get_parallelism(), env.get_max_parallelism()) == (3, 64)
+    assert env.get_checkpoint_interval() == 10_000
     assert env.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
     assert env.get_checkpointing_consistency_mode() is CheckpointingMode.EXACTLY_ONCE
     assert not env.is_unaligned_checkpoints_enabled()

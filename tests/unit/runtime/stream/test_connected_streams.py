@@ -120,7 +120,8 @@ def test_a_connected_flat_map_emits_any_number(anywhere: StreamExecutionEnvironm
 
 def test_keyed_streams_meet_in_state_and_timers(anywhere: StreamExecutionEnvironment) -> None:
     left = anywhere.from_collection([(n, f"left {n}") for n in range(6)])
-    right = anywhere.from_collection([(float(n), f"right {n}") for n in range(5)])
+    floats: list[Any] = [(float(n), f"right {n}") for n in range(5)]
+    right = anywhere.from_collection(floats)
 
     matched = left.key_by(lambda v: v[0]).connect(right.key_by(lambda v: v[0])).process(Match())
 

@@ -137,7 +137,7 @@ def test_a_record_that_comes_back_after_the_end_fails_the_job_and_is_never_lost_
 def test_checkpoints_of_an_iterative_program_are_refused_unless_forced(
     anywhere: StreamExecutionEnvironment,
 ) -> None:
-    def program(**how: bool) -> list[int]:
+    def program(**how: Any) -> list[int]:
         anywhere.enable_checkpointing(20, **how)
         iteration = iterate(anywhere.from_collection([3]))
         body = iteration.map(lambda n: n - 1)

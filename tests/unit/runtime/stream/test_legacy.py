@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,10 @@ from tidegate.runtime.stream.legacy import (
 
 MINUTE, HOUR = 60_000, 3_600_000
 Record = tuple[int, bool]
+
+
+def named(name: str, number: int) -> tuple[str, int]:
+    return name, number
 
 
 class Delayed(BoundedOutOfOrdernessTimestampExtractor):
@@ -174,9 +179,7 @@ def test_a_split_stream_is_selected_by_the_names_its_records_carry(
         parts = anywhere.from_collection([1, 2, 3, 4, -3]).split(lambda n: ["even" if n % 2 == 0 else "odd"])
 
     chosen = [parts.select("even"), parts.select("odd"), parts.select("even", "odd")]
-    first, *rest = [
-        part.map(lambda n, name=name: (name, n)) for name, part in zip("eob", chosen, strict=True)
-    ]
+    first, *rest = [part.map(partial(named, name)) for name, part in zip("eob", chosen, strict=True)]
 
     results = sorted(first.union(*rest).execute_and_collect())
     by_name = {name: [n for each, n in results if each == name and n > 0] for name in "eob"}

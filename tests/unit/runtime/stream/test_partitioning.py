@@ -5,12 +5,17 @@ from __future__ import annotations
 import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tidegate.datastream import DataStream, MapFunction, Partitioner, StreamExecutionEnvironment
 from tidegate.errors import ConfigError, JobFailedError
+
+
+def numbered(number: int, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return number, *values
 
 
 class Where(MapFunction):
@@ -54,7 +59,7 @@ def all_ways(
         deal(sent)
         .map(Where())
         .set_parallelism(receivers)
-        .map(lambda v, n=n: (n, *v))
+        .map(partial(numbered, n))
         .set_parallelism(receivers)
         for n, deal in enumerate(deals)
     ]
@@ -175,7 +180,7 @@ def test_a_broadcast_record_changed_by_one_receiver_is_whole_for_the_others(
     assert list(grown.execute_and_collect()) == [[7, 1]] * 3
 
 
-def grouped(pairs: Iterator[tuple[Any, int]]) -> dict[Any, set[int]]:
+def grouped(pairs: Iterator[Any]) -> dict[Any, set[int]]:
     result: dict[Any, set[int]] = defaultdict(set)
     for key, subtask in pairs:
         result[key].add(subtask)
@@ -183,7 +188,7 @@ def grouped(pairs: Iterator[tuple[Any, int]]) -> dict[Any, set[int]]:
 
 
 def test_equal_keys_of_different_types_meet_in_one_subtask(anywhere: StreamExecutionEnvironment) -> None:
-    keys = [(1,), (1.0,), (True,), (2,), (2.0,)] * 4
+    keys: list[Any] = [(1,), (1.0,), (True,), (2,), (2.0,)] * 4
 
     arrived = anywhere.from_collection(keys).key_by(lambda value: value[0]).map(Where())
 

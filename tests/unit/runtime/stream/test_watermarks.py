@@ -17,6 +17,7 @@ from tidegate.datastream import (
     KeyedProcessFunction,
     MapFunction,
     ProcessFunction,
+    RuntimeExecutionMode,
     StreamExecutionEnvironment,
     TimeCharacteristic,
 )
@@ -336,7 +337,7 @@ def test_ingestion_time_is_given_by_sources(anywhere: StreamExecutionEnvironment
     told = list(anywhere.from_collection([1, 2, 3]).process(Tell()).execute_and_collect())
 
     assert len(told) == 3
-    assert all(time > 1_600_000_000_000 for _, time, _ in told)
+    assert all(time is not None and time > 1_600_000_000_000 for _, time, _ in told)
 
 
 def test_under_event_time_sources_leave_records_as_they_are(anywhere: StreamExecutionEnvironment) -> None:
@@ -437,3 +438,12 @@ def test_a_source_that_emits_watermark_5_fires_the_timer_at_5_downstream(
     order = in_order(source.key_by(lambda v: 0).process(AtItsTime()).set_parallelism(1))
 
     assert order == [("record", 5), ("timer", 5), ("record", 9)]
+
+
+def test_records_of_a_batch_job_need_no_times_as_none_is_late(anywhere: StreamExecutionEnvironment) -> None:
+    follows = WatermarkStrategy.for_monotonous_timestamps()
+    anywhere.set_runtime_mode(RuntimeExecutionMode.BATCH)
+
+    stream = anywhere.from_source(GeneratorSource(int, count=3), follows, "numbers")
+
+    assert sorted(stream.assign_timestamps_and_watermarks(follows).execute_and_collect()) == [0, 1, 2]
