@@ -60,9 +60,11 @@ class Reporter:
     def _line(self, snapshot: Snapshot) -> str:
         age = f", settled {snapshot.settled_age_s:.1f} s ago" if snapshot.settled_age_s is not None else ""
         restarts = f", {snapshot.restarts} restarts" if snapshot.restarts else ""
+        held_up = [subtask for subtask, flow in snapshot.flow.items() if flow.back_pressure == "high"]
+        pressure = f", held up: {', '.join(held_up)}" if held_up else ""
         return (
             f"{self._name}: {snapshot.state}, {snapshot.records:,} records, {snapshot.per_second:,.0f}/s, "
-            f"{snapshot.settled} checkpoints{age}{restarts}"
+            f"{snapshot.settled} checkpoints{age}{restarts}{pressure}"
         )
 
     def _write(self, line: str) -> None:

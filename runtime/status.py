@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from tidegate.clock import Clock
-from tidegate.ids import CheckpointId
+from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.metrics import Value
 from tidegate.runtime.operators.measures import Measured, totals
+from tidegate.runtime.task.flow import Flow
 
 __all__ = ["JobEvent", "RunStatus", "Snapshot", "State"]
 
@@ -18,6 +20,7 @@ State = Literal["starting", "running", "restarting", "stopping", "finished", "st
 Happening = Literal["state", "triggered", "decided", "settled", "aborted", "restart", "said"]
 
 NOTHING_MEASURED: Final = Measured()
+NOTHING_FLOWS: Final[Mapping[Subtask, Flow]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,10 @@ class Snapshot:
     restarts: int
     metrics: Mapping[str, Value]
     """Of user functions, by operator uid, subtask and name."""
+    flow: Mapping[str, Flow]
+    """How freely records move, by subtask."""
+    checkpoint_ms: int | None
+    """How long the newest decided checkpoint took from its trigger on."""
 
 
 @dataclass(slots=True)
@@ -63,6 +70,9 @@ class RunStatus:
     _earlier: int = 0
     _records: dict[int, int] = field(default_factory=dict)
     _measured: dict[int, Measured] = field(default_factory=dict)
+    _flow: dict[Subtask, Flow] = field(default_factory=dict)
+    _triggered_at: float = 0.0
+    _checkpoint_ms: int | None = None
     _last: tuple[float, int, float] = (0.0, 0, 0.0)
 
     def __post_init__(self) -> None:
@@ -71,6 +81,10 @@ class RunStatus:
     def note(self, what: Happening, text: str) -> None:
         """Something happened."""
         self.events.append(JobEvent(self.clock.now_ms(), what, text))
+        if what == "triggered":
+            self._triggered_at = self.clock.monotonic()
+        elif what == "decided":
+            self._checkpoint_ms = round((self.clock.monotonic() - self._triggered_at) * 1000)
         self._counts[what] += 1
 
     def become(self, state: State) -> None:
@@ -84,14 +98,22 @@ class RunStatus:
         self._settled_at = self.clock.monotonic()
         self.note("settled", f"checkpoint {checkpoint}")
 
-    def progress(self, worker: int, records: int, measured: Measured = NOTHING_MEASURED) -> None:
+    def progress(
+        self,
+        worker: int,
+        records: int,
+        measured: Measured = NOTHING_MEASURED,
+        flow: Mapping[Subtask, Flow] = NOTHING_FLOWS,
+    ) -> None:
         """A worker's sources have read this many records in this attempt, and its functions measured something."""
+        self._flow.update(flow)
         self._records[worker] = records
         self._measured[worker] = measured
 
     def attempt_begins(self) -> None:
         """What functions measured in an earlier attempt is not part of what they measure now."""
         self._measured.clear()
+        self._flow.clear()
 
     def accumulators(self) -> dict[str, Any]:
         """What the accumulators of the functions come to."""
@@ -122,4 +144,6 @@ class RunStatus:
             settled_age_s=now - self._settled_at if self._settled_at is not None else None,
             restarts=self._counts["restart"],
             metrics={name: value for each in self._measured.values() for name, value in each.metrics.items()},
+            flow={str(subtask): flow for subtask, flow in self._flow.items()},
+            checkpoint_ms=self._checkpoint_ms,
         )

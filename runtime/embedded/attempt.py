@@ -191,7 +191,7 @@ class Attempt:
                 if not self._undrained:
                     self._perform(self._coordinator.on(cp.Finish("finish")))
             case messages.Progress():
-                self._status.progress(message.worker, message.read, message.measured)
+                self._status.progress(message.worker, message.read, message.measured, message.flow)
             case StopRequested():
                 self._stop()
             case CancelRequested():
@@ -255,7 +255,7 @@ class Attempt:
             while True:
                 message = self._cluster.heard.get_nowait()
                 if isinstance(message, messages.Progress):
-                    self._status.progress(message.worker, message.read, message.measured)
+                    self._status.progress(message.worker, message.read, message.measured, message.flow)
 
     def _trigger(self, action: cp.TriggerSources) -> None:
         self._status.note("triggered", f"checkpoint {action.checkpoint}")

@@ -210,7 +210,8 @@ class Worker:
 
     def _progress(self) -> Progress:
         read = sum(r.records for r in self._runners.values() if isinstance(r, SourceRunner))
-        return Progress(self._deployment.worker, read, self._measures.measured())
+        flow = {subtask: runner.flow() for subtask, runner in self._runners.items()}
+        return Progress(self._deployment.worker, read, self._measures.measured(), flow)
 
     def _close(self) -> None:
         self._report(self._progress())

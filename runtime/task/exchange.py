@@ -90,6 +90,11 @@ class Gate:
         return all(channel.credit == CREDIT for channel in self._channels.values())
 
     @property
+    def used(self) -> float:
+        """The share of its credit that the fullest channel has used up."""
+        return max((1 - max(channel.credit, 0) / CREDIT for channel in self._channels.values()), default=0.0)
+
+    @property
     def due_ms(self) -> int | None:
         """When a batch that is held must go; None while none must."""
         times = (buffer.due_ms for buffer in self._buffers)

@@ -11,7 +11,8 @@ from tidegate.errors import InternalError
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Block, Inputs, Snapshot, Unblock
-from tidegate.runtime.task.exchange import ChannelId, Gate
+from tidegate.runtime.task.batch_size import BatchSize
+from tidegate.runtime.task.exchange import CREDIT, ChannelId, Gate
 from tidegate.runtime.task.messages import Settled, ToSubtask
 from tidegate.runtime.task.runner import Report, SubtaskRunner
 
@@ -44,10 +45,15 @@ class GateRunner(SubtaskRunner):
         self._inputs = Inputs(channels)
         self._grant = grant
         self._ending = False
+        self._size = BatchSize()
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
         """Take an element that arrived; called by the thread that calls `step`."""
         self._queues[channel].append(element)
+
+    def _waiting(self) -> float:
+        batches = (sum(isinstance(e, Batch) for e in queue) for queue in self._queues.values())
+        return min(1.0, max(batches, default=0) / CREDIT)
 
     def _work(self) -> bool:
         if self._ending:
@@ -66,9 +72,7 @@ class GateRunner(SubtaskRunner):
     def _take(self, channel: ChannelId, element: Element) -> None:
         match element:
             case Batch():
-                self._chain.process(element, self._sides[channel.edge])
-                self.records += len(element)
-                self._grant(channel)
+                self._process(channel, element)
             case Watermark():
                 self._move_time(self._inputs.watermark(channel, element.timestamp))
             case Barrier():
@@ -80,6 +84,19 @@ class GateRunner(SubtaskRunner):
                     self._chain.advance_idleness(not before)
             case EndOfInput():
                 self._ending = self._inputs.end(channel)
+
+    def _process(self, channel: ChannelId, batch: Batch) -> None:
+        """Work on as much of a batch as control can wait for; the rest has its turn later."""
+        limit = self._size.limit
+        if len(batch) > limit:
+            self._queues[channel].appendleft(_columns(batch, slice(limit, None)))
+            batch = _columns(batch, slice(limit))
+        else:
+            self._grant(channel)
+        start = self._env.clock.monotonic()
+        self._chain.process(batch, self._sides[channel.edge])
+        self._size.took(self._env.clock.monotonic() - start, len(batch))
+        self.records += len(batch)
 
     def _move_time(self, timestamp: int | None) -> None:
         if timestamp is not None:
@@ -99,3 +116,13 @@ class GateRunner(SubtaskRunner):
         if isinstance(message, Settled):
             return
         raise InternalError(f"subtask {self.subtask} has no source but was sent {type(message).__name__}")
+
+
+def _columns(batch: Batch, part: slice) -> Batch:
+    """Part of a batch."""
+    return Batch(
+        batch.values[part],
+        batch.timestamps[part] if batch.timestamps is not None else None,
+        batch.keys[part] if batch.keys is not None else None,
+        batch.kinds[part] if batch.kinds is not None else None,
+    )

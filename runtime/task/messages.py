@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.errors import TidegateError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.operators.measures import Measured
+from tidegate.runtime.task.flow import Flow
 from tidegate.twophase.spi import CommitAnswer, Committable
 
 __all__ = [
@@ -140,6 +142,8 @@ class Progress:
     worker: int
     read: int
     measured: Measured
+    flow: Mapping[Subtask, Flow]
+    """How freely records moved of late, by subtask."""
 
 
 FromSubtask = SplitsWanted | TimeReached | Acked | Declined | Answered | Drained | Failed | Progress

@@ -19,6 +19,7 @@ from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.chain import OperatorChain, PendingReports
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.task.exchange import Gate
+from tidegate.runtime.task.flow import Flow, FlowMeter
 from tidegate.runtime.task.messages import Acked, Answered, Commit, Declined, Failed, FromSubtask, ToSubtask
 from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
 
@@ -46,6 +47,7 @@ class SubtaskRunner(ABC):
         self._gates = gates
         self._report = report
         self._background = background
+        self._flow = FlowMeter(env.clock)
         self._mailbox: deque[ToSubtask] = deque()
         self._committers: dict[str, Committer] = {}
         self._chain = OperatorChain(vertex, env, self)
@@ -70,12 +72,20 @@ class SubtaskRunner(ABC):
         timer = self._chain.next_timer()
         if timer is not None and timer <= self._env.clock.now_ms():
             self._chain.advance_processing_time(self._env.clock.now_ms())
-        if not self._open:
+        is_open = self._open
+        self._flow.held_up(not is_open)
+        if not is_open:
             return False
         for gate in self._gates.values():
             gate.flush_due(self._env.clock.now_ms())
         sent = self._chain.send_arrivals()
         return (self._chain.ready() and self._work()) or sent
+
+    def flow(self) -> Flow:
+        """How freely records moved since this was asked last."""
+        return self._flow.read(
+            max((gate.used for gate in self._gates.values()), default=0.0), self._waiting()
+        )
 
     def wake_at(self) -> int | None:
         """Wall time at which there is something to do even if nothing arrives."""
@@ -108,6 +118,10 @@ class SubtaskRunner(ABC):
     def _open(self) -> bool:
         """Whether every receiver can take more."""
         return all(gate.open for gate in self._gates.values())
+
+    def _waiting(self) -> float:
+        """The share of the credit it has given that is used up."""
+        return 0.0
 
     @abstractmethod
     def _work(self) -> bool:

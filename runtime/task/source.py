@@ -23,6 +23,7 @@ from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.stamp import Stamp
 from tidegate.runtime.operators.surroundings import Surroundings
+from tidegate.runtime.task.batch_size import BatchSize
 from tidegate.runtime.task.exchange import Gate
 from tidegate.runtime.task.messages import (
     AssignSplits,
@@ -40,8 +41,8 @@ from tidegate.runtime.task.runner import Report, SubtaskRunner
 
 __all__ = ["SourceRunner"]
 
-_SMALLEST, _LARGEST, _ALIGNED = 16, 16_384, 256
-_SHORT_S, _LONG_S = 0.005, 0.02
+_ALIGNED = 256
+_LITTLE = 0.25
 
 
 class SourceRunner(SubtaskRunner):
@@ -63,7 +64,7 @@ class SourceRunner(SubtaskRunner):
         self._reader: SourceReader[Any] | None = None
         self._stamp: Stamp | None = None
         self._pacing: Pacing | None = None
-        self._limit = 256
+        self._size = BatchSize()
         self._asked = False
         self._ending = False
         self._drained = False
@@ -81,6 +82,7 @@ class SourceRunner(SubtaskRunner):
         self._stamp = self._chain.stamp(uid)
         aligned = self._vertex.head.watermarks.aligned if self._stamp is not None else None
         if self._stamp is not None and aligned is not None:
+            self._size.largest = _ALIGNED
             self._pacing = Pacing(
                 self._stamp,
                 self._reader,
@@ -112,7 +114,7 @@ class SourceRunner(SubtaskRunner):
         if self._wake_at is not None and self._env.clock.now_ms() < self._wake_at:
             return False
         self._wake_at = None
-        result = self._opened.poll(self._limit)
+        result = self._opened.poll(self._size.limit)
         match result:
             case Batch():
                 self._process(result)
@@ -146,10 +148,9 @@ class SourceRunner(SubtaskRunner):
             self._chain.process(batch)
         took = self._env.clock.monotonic() - start
         self.records += len(batch)
-        if took > _LONG_S:
-            self._limit = max(_SMALLEST, self._limit // 2)
-        elif took < _SHORT_S and len(batch) == self._limit:
-            self._limit = min(_LARGEST if self._pacing is None else _ALIGNED, self._limit * 2)
+        # Batches grow no faster than receivers show what they can take, and shrink if those need too long for one.
+        held_s = self._flow.held_s()
+        self._size.took(took + held_s, len(batch), grow=held_s > 0 or self._used <= _LITTLE)
 
     def _process_split(
         self, stamp: Stamp, batch: Batch, split: SplitId, at_hand: Collection[SplitId]

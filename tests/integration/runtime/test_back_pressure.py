@@ -1,0 +1,42 @@
+"""A slow step holds back what is before it: the source reads less, checkpoints take longer, and it is there to see."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from tests.integration.runtime.conftest import Executor, Place
+from tidegate.runtime.task.flow import back_pressure
+
+
+def under_way(place: Place, name: str, delay_s: float) -> dict[str, Any]:
+    """A run of its own once it has decided a few checkpoints."""
+    directory = place.directory / name
+    directory.mkdir()
+    running = Place(directory, place.settings, place.started).start("pressed.py", {"delay_s": delay_s})
+    seen = running.until(lambda progress: progress.get("decided", 0) >= 3 and progress["flow"] != {})
+    running.process.send_signal(signal.SIGKILL)
+    return seen
+
+
+@pytest.mark.spec("004/AX-031")
+def test_a_slow_sink_slows_the_source_and_the_checkpoints_and_is_seen_per_subtask(
+    place: Place, executor: Executor
+) -> None:
+    assert [back_pressure(share) for share in (0.05, 0.3, 0.6)] == ["ok", "low", "high"]
+    place.settings = executor.settings
+    quick = under_way(place, "quick", 0)
+
+    slow = under_way(place, "slow", 0.002)
+
+    source, *behind = (
+        slow["flow"][name] for name in sorted(slow["flow"], key=lambda name: name != "numbers[0]")
+    )
+    assert (source["back_pressure"], source["sending"]) == ("high", 1.0)
+    assert source["receiving"] == 0
+    assert [(flow["back_pressure"], flow["sending"]) for flow in behind] == [("ok", 0)] * len(behind)
+    assert max(flow["receiving"] for flow in behind) > 0.5
+    assert slow["records"] / slow["elapsed_s"] < quick["records"] / quick["elapsed_s"] / 4
+    assert slow["checkpoint_ms"] > quick["checkpoint_ms"]
