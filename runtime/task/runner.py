@@ -83,9 +83,7 @@ class SubtaskRunner(ABC):
 
     def flow(self) -> Flow:
         """How freely records moved since this was asked last."""
-        return self._flow.read(
-            max((gate.used for gate in self._gates.values()), default=0.0), self._waiting()
-        )
+        return self._flow.read(self._used, self._waiting())
 
     def wake_at(self) -> int | None:
         """Wall time at which there is something to do even if nothing arrives."""
@@ -113,6 +111,11 @@ class SubtaskRunner(ABC):
     def idle(self, edge: JobEdge, idle: bool) -> None:
         """Tell those behind an edge whether to wait for this one's event time."""
         self._gates[edge.name].broadcast(Idle(idle))
+
+    @property
+    def _used(self) -> float:
+        """The share of its credit that the fullest outgoing channel has used up."""
+        return max((gate.used for gate in self._gates.values()), default=0.0)
 
     @property
     def _open(self) -> bool:

@@ -6,10 +6,11 @@ import json
 import pytest
 
 from tidegate.clock import ManualClock
-from tidegate.ids import CheckpointId
+from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.options import Progress
 from tidegate.runtime.report import Reporter
 from tidegate.runtime.status import RunStatus
+from tidegate.runtime.task.flow import Flow
 
 
 class Terminal(io.StringIO):
@@ -56,6 +57,18 @@ def test_json_is_one_object_a_line_for_all_that_is_said_and_shown() -> None:
     assert len(states) == 31
     assert states[-1]["state"] == "finished"
     assert (states[-1]["newest_settled"], states[-1]["records"]) == (3, 2_900)
+
+
+def test_whoever_is_held_up_is_named() -> None:
+    out, clock = io.StringIO(), ManualClock()
+    status, reporter = RunStatus(clock), Reporter("plain", "orders", out, clock)
+    status.become("running")
+    flows = {Subtask("read", 0): Flow("high", 0.9, 1.0, 0.0), Subtask("write", 0): Flow("ok", 0.0, 0.0, 1.0)}
+    status.progress(0, 1, flow=flows)
+
+    reporter.show(status)
+
+    assert out.getvalue().endswith("0 checkpoints, held up: read[0]\n")
 
 
 def test_off_says_nothing() -> None:
