@@ -214,7 +214,7 @@ def _size(
     """Parallelism and max parallelism."""
     if step.kind in ("side", "feedback"):
         return before[0].parallelism, before[0].max_parallelism
-    own = step.parallelism if step.parallelism is not None else parallelism
+    own = step.parallelism or step.usual_parallelism or parallelism
     asked = step.max_parallelism or max_parallelism
     written = restored.get(uid)
     if asked is not None and written is not None and asked != written:

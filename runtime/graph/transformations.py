@@ -133,6 +133,8 @@ class Transformation:
     output_type: TypeInformation | None = None
     uid: str | None = None
     parallelism: int | None = None
+    usual_parallelism: int | None = None
+    """What the environment said when the step was written, if it said anything; `parallelism` is stronger."""
     max_parallelism: int | None = None
     label: Label | None = None
     """What plans call it instead of its name."""

@@ -81,9 +81,14 @@ G = TypeVar("G")
 class _Step(Refusing):
     """What all results of a method have in common: a transformation that can be named and sized."""
 
-    def __init__(self, env: StreamExecutionEnvironment, transformation: Transformation) -> None:
+    def __init__(
+        self, env: StreamExecutionEnvironment, transformation: Transformation, *, new: bool = True
+    ) -> None:
         self._env = env
         self._transformation = transformation
+        # Later settings are for later steps; a view of an earlier step, such as a key, leaves it as it is.
+        if new and transformation.kind not in ("union", "side") and (usual := env.get_parallelism()) > 0:
+            transformation.usual_parallelism = usual
 
     def uid(self, uid: str) -> Self:
         """Name the step over program versions: its state is found by this name."""
@@ -401,7 +406,7 @@ class DataStream(_Step, Generic[T]):
         transformation: Transformation,
         partition: Partition | None = None,
     ) -> None:
-        super().__init__(env, transformation)
+        super().__init__(env, transformation, new=partition is None)
         self._input = Input(transformation, partition)
 
     def _keyed(self, key_selector: Any, key_type: TypeInformation | None) -> KeyedStream[T]:

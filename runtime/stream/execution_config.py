@@ -39,8 +39,7 @@ class ExecutionConfig(Refusing):
 
     def get_parallelism(self) -> int:
         """What was set; -1 if the executor decides."""
-        found: int = self._settings.get("parallelism.default", -1)
-        return found
+        return int(self._settings.get("parallelism.default", -1))
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
         """Key groups per operator, unless an operator says otherwise."""

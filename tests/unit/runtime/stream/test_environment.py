@@ -67,6 +67,19 @@ def test_operator_beats_environment_beats_client_beats_system(
     assert used() == {1}
 
 
+@pytest.mark.spec("000/TRF-08")
+def test_a_step_has_the_parallelism_the_environment_had_when_it_was_written(
+    anywhere: StreamExecutionEnvironment,
+) -> None:
+    first = anywhere.set_parallelism(2).from_collection(range(20)).map(Parallelism())
+    anywhere.set_parallelism(3)
+    second = first.rebalance().map(Parallelism())
+
+    both = first.map(lambda found: ("first", found)).union(second.map(lambda found: ("second", found)))
+
+    assert set(both.execute_and_collect()) == {("first", 2), ("second", 3)}
+
+
 def test_the_command_line_beats_the_environment_variable(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
