@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.common import Duration, Row, WatermarkStrategy
+from tidegate.common import Duration, Row, Types, WatermarkStrategy
 from tidegate.datastream import CoMapFunction, KeySelector, MapFunction, StreamExecutionEnvironment
 from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.errors import JobFailedError
@@ -75,7 +75,8 @@ def test_rows_and_dicts_are_keyed_and_summed_by_name(anywhere: Env) -> None:
 
 @pytest.mark.spec("000/OPS-06")
 def test_objects_are_keyed_by_the_name_of_an_attribute(anywhere: Env) -> None:
-    words = anywhere.from_collection([WordWithCount(*pair) for pair in PAIRS])
+    counts = [WordWithCount(*pair) for pair in PAIRS]
+    words = anywhere.from_collection(counts, Types.of(WordWithCount))
 
     found = words.key_by("word").map(Attributes()).execute_and_collect()
 
