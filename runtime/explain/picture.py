@@ -153,14 +153,13 @@ def _arrow(program: Explained, cards: dict[str, _Card], edge: JobEdge) -> str:
     x, y = x2 - _GAP_X // 2, (y1 + y2) // 2 if x2 - x1 < 2 * _GAP_X else y2
     label = program.strategy(edge)
     wide = 8 * len(label) + 18
+    between = f"{edge.source_parallelism} to {edge.target_parallelism}{', blocking' * edge.blocking}"
     return (
         f'<path d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}" fill="none" stroke="{_FAINT}" '
         f'stroke-width="1.6" marker-end="url(#tip)"/>'
         f'<rect x="{x - wide // 2}" y="{y - 11}" width="{wide}" height="20" rx="10" fill="white" stroke="{_LINE}"/>'
         + _text(x, y + 3, label, size=11, fill=_INK, anchor="middle", weight=600)
-        + _text(
-            x, y + 22, f"{edge.source_parallelism} to {edge.target_parallelism}", size=10, anchor="middle"
-        )
+        + _text(x, y + 22, between, size=10, anchor="middle")
     )
 
 

@@ -110,3 +110,22 @@ def test_a_wrong_setting_is_refused_at_once(settings: dict[str, Any]) -> None:
 
     with pytest.raises(ConfigError, match=r"execution\.target is 'moon'"):
         env.execute_async("nowhere")
+
+
+def test_a_stopped_batch_job_is_cancelled_and_leaves_nothing(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {**settings, "execution.runtime-mode": "BATCH"}
+    )
+    numbers = env.from_source(GeneratorSource(int, count=1_000_000, rate_per_second=100))
+    numbers.sink_to(FileSink(str(tmp_path / "out"))).uid("files")
+    client = env.execute_async("numbers")
+
+    with pytest.raises(
+        JobCancelledError,
+        match="batch job 'numbers' was stopped before its end; it has no checkpoint to go on from",
+    ):
+        client.stop().result(timeout=60)
+    assert status(client) is JobStatus.CANCELED
+    assert lines(tmp_path / "out") == []

@@ -6,7 +6,7 @@ import os
 import re
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -358,16 +358,16 @@ class Counting(KeyedProcessFunction):
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", default=0))
 
-    def process_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         self.count.update(self.count.value() + 1)
         yield value[0], self.count.value()
 
 
 def test_a_failing_timer_names_its_step_and_the_end_of_the_key() -> None:
     class Broken(Counting):
-        def process_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
             ctx.timer_service().register_event_time_timer(1)
-            return ()
+            yield value
 
         def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
             raise ValueError("no")
@@ -404,12 +404,14 @@ def test_a_mode_nobody_knows_is_refused() -> None:
         env.explain()
 
 
-def test_explain_and_the_plan_say_which_exchanges_block() -> None:
+def test_explain_and_the_plan_say_which_exchanges_block(tmp_path: Path) -> None:
     env = inline("BATCH")
     env.from_collection(["a"]).map(str.upper).key_by(str).reduce(max).print()
 
     assert re.findall(r"-> .*;", env.explain()) == ["-> HASH to chain 2, 2 to 2 all-to-all, blocking;"]
     assert env.get_execution_plan().count('"exchange": "blocking"') == 1
+    env.explain(svg=tmp_path / "plan.svg")
+    assert (tmp_path / "plan.svg").read_text().count("2 to 2, blocking") == 1
     env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     assert "blocking" not in env.explain() + env.get_execution_plan()
 
