@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from enum import Enum
 
 from tidegate.ids import RunId
+from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.status import State
 from tidegate.runtime.tracebacks import hide_engine
@@ -50,7 +51,7 @@ _STATUS: dict[State, JobStatus] = {
 }
 
 
-class JobClient:
+class JobClient(Refusing):
     """Asks and commands one run of a program; the run ends when this process does."""
 
     def __init__(

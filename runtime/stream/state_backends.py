@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tidegate.errors import ConfigError
+from tidegate.runtime.refusing import Refusing
 
 __all__ = [
     "CheckpointStorage",
@@ -27,7 +28,7 @@ __all__ = [
 ]
 
 
-class StateBackend(ABC):
+class StateBackend(Refusing, ABC):
     """Where working state lives."""
 
     @abstractmethod
@@ -58,7 +59,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return {"state.backend.type": "rocksdb"}
 
 
-class CheckpointStorage(ABC):
+class CheckpointStorage(Refusing, ABC):
     """Where checkpoints are written."""
 
     @abstractmethod

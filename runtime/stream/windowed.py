@@ -33,6 +33,7 @@ from tidegate.runtime.operators.window.folding import Aggregating, Folding, From
 from tidegate.runtime.operators.window.output import OutputMode
 from tidegate.runtime.operators.window.triggers import CountTrigger, NeverTrigger, PurgingTrigger, Trigger
 from tidegate.runtime.operators.window.windowing import Windowing
+from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.stream.aggregations import Aggregation
 from tidegate.runtime.stream.functions import AggregateFunction, as_callable
 from tidegate.runtime.stream.generics import R, T
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["AllWindowedStream", "WindowedStream", "counted", "time_windows"]
 
 
-class _Windowed(Generic[T]):
+class _Windowed(Refusing, Generic[T]):
     """What windows with and without keys have in common."""
 
     _functions: tuple[type[Any], ...]

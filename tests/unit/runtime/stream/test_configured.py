@@ -130,6 +130,20 @@ def test_a_method_that_will_not_come_says_why(env: StreamExecutionEnvironment) -
         stream.nonsense  # type: ignore[attr-defined] # noqa: B018 # what is refused
 
 
+def test_backends_and_clients_say_why_too(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(
+        AttributeError, match=r"set_predefined_options is not there: not implemented yet: the store"
+    ):
+        EmbeddedRocksDBStateBackend().set_predefined_options(None)  # type: ignore[attr-defined] # what is refused
+    env.from_collection([1]).print()
+    client = env.execute_async("client")
+    with pytest.raises(
+        AttributeError, match=r"JobClient.trigger_savepoint is not there: not implemented yet; every"
+    ):
+        client.trigger_savepoint()  # type: ignore[attr-defined] # what is refused
+    client.get_job_execution_result().result(timeout=60)
+
+
 class Place(KeyedProcessFunction):
     def open(self, runtime_context):  # type: ignore[no-untyped-def]
         self.place = (
