@@ -141,8 +141,7 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
             depth += 1
         case "stamp":
             # A name of its own: what runs beside this step still sees the time from before it.
-            loop.add(depth, f"t{stage.number} = {function}({value}, {time})", stage.uid)
-            result, time = value, f"t{stage.number}"
+            result, time = value, _stamp(loop, stage, call, f"{value}, {time}", depth)
         case "process":
             _process(loop, stage, call, value, depth, time)
             depth += 1
@@ -153,6 +152,19 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
             _sort_out(loop, stage, depth, time)
             depth += 1
     _deliver(loop, stage, result, depth, time)
+
+
+def _stamp(loop: _Loop, stage: Stage, call: Call, given: str, depth: int) -> str:
+    number, time = stage.number, f"t{stage.number}"
+    if call.context is None:
+        loop.add(depth, f"{time} = f{number}({given})", stage.uid)
+        return time
+    loop.before.append(
+        f"    f{number}, newest{number} = {loop.name(f'stamp{number}', call.context)}.stamping()"
+    )
+    loop.add(depth, f"{time} = f{number}({given})", stage.uid)
+    loop.add(depth, f"if {time} > newest{number}.newest: newest{number}.newest = {time}")
+    return time
 
 
 def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, time: str | None) -> None:

@@ -11,7 +11,7 @@ from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.ids import SplitId
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator
-from tidegate.runtime.stream.watermarks import Assign, WatermarkGenerator, WatermarkStrategy
+from tidegate.runtime.stream.watermarks import Assign, Bounded, WatermarkGenerator, WatermarkStrategy
 
 __all__ = ["Stamp", "open_stamp"]
 
@@ -67,16 +67,23 @@ class Stamp(Operator):
         self._asked_at = clock.now_ms()
         self.moved = False
         """Whether the record just seen ends the batch."""
-        super().__init__(
-            (Call("stamp", self._stamp_and_ask, cut=self),)
-            if asked == "record"
-            else (Call("stamp", self._stamp),)
-        )
+        if type(self._current.generator) is Bounded:
+            call = Call("stamp", self._stamp, context=self)
+        elif asked == "record":
+            call = Call("stamp", self._stamp_and_ask, cut=self)
+        else:
+            call = Call("stamp", self._stamp)
+        super().__init__((call,))
 
     @property
     def time(self) -> int | None:
         """How far time is over all splits, None while all are idle."""
         return min((time.mark for time in self._times.values() if not time.idle), default=None)
+
+    def stamping(self) -> tuple[Assign, WatermarkGenerator]:
+        """What gives the records of a batch their times, and the generator that has to hear of the newest."""
+        self._seen = True
+        return self._assign, self._current.generator
 
     def read(self, split: SplitId, at_hand: Collection[SplitId]) -> None:
         """The records that follow are of `split`; all that is `at_hand` is waited for."""

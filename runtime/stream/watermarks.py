@@ -88,13 +88,13 @@ class WatermarkStrategy:
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
         """Timestamps only grow: the watermark is one millisecond behind the newest."""
-        return WatermarkStrategy(lambda: _Bounded(0))
+        return WatermarkStrategy(lambda: Bounded(0))
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
         """Records come late by `max_out_of_orderness` at most."""
         delay = max_out_of_orderness.to_milliseconds()
-        return WatermarkStrategy(lambda: _Bounded(delay))
+        return WatermarkStrategy(lambda: Bounded(delay))
 
     @staticmethod
     def for_generator(make_generator: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
@@ -163,9 +163,16 @@ class WatermarkStrategy:
         extract = given.extract_timestamp if isinstance(given, TimestampAssigner) else given
         if not callable(extract):
             raise ConfigError(f"a timestamp assigner is a function; got {type(given).__name__}")
-        return lambda value, timestamp: _checked(
-            value, extract(value, timestamp if timestamp is not None else MIN_WATERMARK)
-        )
+
+        def assign(value: Any, timestamp: int | None) -> int:
+            assigned = extract(value, timestamp if timestamp is not None else MIN_WATERMARK)
+            if type(assigned) is not int:
+                raise RecordError(
+                    f"the timestamp assigner answered {assigned!r} for record {value!r}; expected milliseconds as int"
+                )
+            return assigned
+
+        return assign
 
 
 def ingestion_time() -> WatermarkStrategy:
@@ -190,17 +197,20 @@ class _Clocked(WatermarkGenerator, TimestampAssigner):
         return self.extract_timestamp(None, MIN_WATERMARK) - 1
 
 
-class _Bounded(WatermarkGenerator):
+class Bounded(WatermarkGenerator):
+    """A delay behind the newest timestamp; the generated loop moves `newest` itself instead of calling `on_event`."""
+
     def __init__(self, delay_ms: int) -> None:
         self._delay_ms = delay_ms
-        self._newest: int | None = None
+        self.newest = MIN_WATERMARK
 
     def on_event(self, value: Any, timestamp: int) -> None:
-        if self._newest is None or timestamp > self._newest:
-            self._newest = timestamp
+        """Remember the newest timestamp."""
+        self.newest = max(self.newest, timestamp)
 
     def watermark(self) -> int | None:
-        return None if self._newest is None else self._newest - self._delay_ms - 1
+        """The delay behind it."""
+        return None if self.newest == MIN_WATERMARK else self.newest - self._delay_ms - 1
 
 
 class _Never(WatermarkGenerator):
@@ -212,13 +222,5 @@ def _its_own(value: Any, timestamp: int | None) -> int:
     if timestamp is None:
         raise RecordError(
             f"record {value!r} has no timestamp; give the watermark strategy a timestamp assigner"
-        )
-    return timestamp
-
-
-def _checked(value: Any, timestamp: Any) -> int:
-    if type(timestamp) is not int:
-        raise RecordError(
-            f"the timestamp assigner answered {timestamp!r} for record {value!r}; expected milliseconds as int"
         )
     return timestamp

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from tidegate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
 from tidegate.backends.keyed.store import KeyedStore
-from tidegate.isolation import is_immutable
+from tidegate.isolation import ATOMS, is_immutable
 from tidegate.runtime.operators.window.evictors import Evictor, EvictorContext, TimestampedValue
 from tidegate.runtime.operators.window.folding import Folding
 
@@ -92,12 +92,16 @@ class _Folded(Kept):
         return held is not None and is_immutable(held)
 
     def adding(self) -> tuple[tuple[str, ...], dict[str, Any]]:
+        # The general test comes last, because it costs as much as the rest.
         lines = (
             f"held = combine(pane.values[{self.slot}], v)",
-            f"if type(held) is pane.kind and (type(held) in ATOMS or is_immutable(held)): pane.values[{self.slot}] = held",
+            "kind = type(held)",
+            "plain = are_atoms(map(type, held)) if kind is tuple else kind in ATOMS",
+            f"if kind is pane.kind and (plain or is_immutable(held)): pane.values[{self.slot}] = held",
             "else: replace(k, held)",
         )
-        return lines, {"combine": self._folding.combine, "is_immutable": is_immutable}
+        names = {"are_atoms": ATOMS.issuperset, "is_immutable": is_immutable}
+        return lines, {**names, "combine": self._folding.combine}
 
 
 class _Buffered(Kept):
