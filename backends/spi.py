@@ -209,7 +209,7 @@ class Backend(ABC):
         """
 
 
-class Timer(msgspec.Struct, frozen=True, order=True):
+class Timer(msgspec.Struct, frozen=True, order=True, gc=False):
     """A moment at which a key of an operator wants to be called."""
 
     time: int

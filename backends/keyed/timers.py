@@ -29,12 +29,14 @@ class StoredTimers(TimerQueue):
     def __init__(self, state: int, group_of_key: Callable[[bytes], int], restored: Iterable[Address]) -> None:
         self._state = state
         self._group_of_key = group_of_key
-        self._times: list[int] = []
-        """A heap of every time that has timers, and of some that had."""
-        self._at: dict[int, dict[Timer, None]] = {}
-        self._changes: dict[Timer, bytes | None] = {}
+        self._live: set[Timer] = set()
+        self._heap: list[tuple[int, int, Timer]] = []
+        """By time; the second number keeps keys, which may be of any type, from being compared."""
+        self._pushed = 0
         for timer in map(_timer_at, restored):
-            (self._at.get(timer.time) or self._open(timer))[timer] = None
+            self._live.add(timer)
+            self._push(timer)
+        self._changes: dict[Timer, bytes | None] = {}
         self.closed = False
         """Whether new timers are ignored."""
 
@@ -44,46 +46,49 @@ class StoredTimers(TimerQueue):
         Raises:
             RecordError: its time is no integer of 64 bits.
         """
-        if self.closed:
+        time: Any = timer.time  # what a user function gave
+        if type(time) is not int or not -_BIAS <= time < _BIAS:
+            raise RecordError(
+                f"timer of key {timer.key!r}: got time {time}; expected 64 bits of milliseconds"
+            )
+        if self.closed or timer in self._live:
             return
-        alike = self._at.get(timer.time)
-        if alike is None or type(timer.time) is not int:
-            alike = self._open(timer)
-        elif timer in alike:
-            return
-        alike[timer] = None
+        self._live.add(timer)
+        self._push(timer)
         self._record(timer, b"")
 
     def delete(self, timer: Timer) -> None:
         """Forget a timer."""
-        alike = self._at.get(timer.time)
-        if alike is not None and timer in alike:
-            self._remove(timer, alike)
+        if timer in self._live:
+            self._live.remove(timer)
+            self._record(timer, None)
 
     def due(self, until: int) -> Iterator[Timer]:
         """Remove and return the timers with time <= until, also those registered meanwhile."""
-        while self._times and self._times[0] <= until:
-            time = self._times[0]
-            alike = self._at.get(time)
-            if alike is None:
-                heapq.heappop(self._times)
-                continue
-            for timer in sorted(alike, key=self._address) if len(alike) > 1 else list(alike):
-                if timer in alike:
-                    self._remove(timer, alike)
+        heap, live = self._heap, self._live
+        while heap and heap[0][0] <= until:
+            time, _, first = heapq.heappop(heap)
+            alike = self._with_others(first) if heap and heap[0][0] == time else [first]
+            while alike:
+                timer = alike.pop()
+                if timer in live:
+                    live.remove(timer)
+                    self._record(timer, None)
                     yield timer
-                if self._times and self._times[0] < time:
+                if heap and heap[0][0] <= time:
+                    for rest in alike:
+                        self._push(rest)
                     break
 
     def next_time(self) -> int | None:
         """The earliest time anything is due."""
-        while self._times and self._times[0] not in self._at:
-            heapq.heappop(self._times)
-        return self._times[0] if self._times else None
+        while self._heap and self._heap[0][2] not in self._live:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
 
     def pending(self) -> list[Timer]:
         """All timers, in no order."""
-        return [timer for alike in self._at.values() for timer in alike]
+        return list(self._live)
 
     def take_changes(self) -> list[Entry]:
         """The entries written since the last call."""
@@ -91,20 +96,16 @@ class StoredTimers(TimerQueue):
         self._changes.clear()
         return changes
 
-    def _open(self, timer: Timer) -> dict[Timer, None]:
-        time: Any = timer.time  # what a user function gave
-        if not isinstance(time, int) or not -_BIAS <= time < _BIAS:
-            raise RecordError(
-                f"timer of key {timer.key!r}: got time {time}; expected 64 bits of milliseconds"
-            )
-        heapq.heappush(self._times, time)
-        return self._at.setdefault(time, {})
+    def _push(self, timer: Timer) -> None:
+        self._pushed += 1
+        heapq.heappush(self._heap, (timer.time, self._pushed, timer))
 
-    def _remove(self, timer: Timer, alike: dict[Timer, None]) -> None:
-        del alike[timer]
-        if not alike:
-            del self._at[timer.time]
-        self._record(timer, None)
+    def _with_others(self, first: Timer) -> list[Timer]:
+        """All timers of the same time, the one to fire first last."""
+        heap, alike = self._heap, [first]
+        while heap and heap[0][0] == first.time:
+            alike.append(heapq.heappop(heap)[2])
+        return sorted(alike, key=self._address, reverse=True)
 
     def _record(self, timer: Timer, value: bytes | None) -> None:
         # A change that undoes one of the same epoch leaves what is stored as it was.

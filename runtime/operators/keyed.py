@@ -59,8 +59,9 @@ class KeyedProcess(Operator):
         results: list[Any] = []
         times: list[int] = []
         for timer in self._store.event_timers.due(watermark):
-            results.extend(map(isolate, self._fire(timer.key, timer.time)))
-            times.extend([timer.time] * (len(results) - len(times)))
+            for value in self._fire(timer.key, timer.time):
+                results.append(isolate(value))
+                times.append(timer.time)
         return results, times
 
     def processing_time(self, now_ms: int) -> Emitted:

@@ -1,0 +1,144 @@
+"""Keyed state inside a KeyedProcessFunction against the same function over dictionaries, and the pause at a barrier.
+
+The functions emit nothing; both sides call the same `process_element` with a state that has `value` and `update`, or
+`get` and `put`. Jobs run inline on the heap backend, checkpoints on.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import Bar, Case, Report, compare, main
+from benchmarks.jobs import run_inline
+from tidegate.backends.heap import HeapBackend
+from tidegate.backends.keyed import KeyedStore
+from tidegate.backends.keyed.descriptors import MapStateDescriptor, ValueStateDescriptor
+from tidegate.backends.spi import BackendContext
+from tidegate.backends.storage import MemoryStorage, StorageFiles
+from tidegate.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
+from tidegate.ids import CheckpointId
+from tidegate.keys import KeyGroupRange
+
+COUNT = 500_000
+KEYS = 1_000
+INNER = 20
+DIRTY = 10_000
+
+NUMBERS = list(range(COUNT))
+
+
+def key_of(number: int) -> int:
+    return number % KEYS
+
+
+class Count(KeyedProcessFunction):
+    """Counts records of a key in a value."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen", default=0))
+
+    def process_element(self, value: int, ctx: Any) -> None:
+        self.seen.update(self.seen.value() + 1)
+
+
+class CountInMap(KeyedProcessFunction):
+    """Counts records of a key in the entries of a map."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_map_state(MapStateDescriptor("seen"))
+
+    def process_element(self, value: int, ctx: Any) -> None:
+        self.seen.put(value % INNER, (self.seen.get(value % INNER) or 0) + 1)
+
+
+class ValueOfDict:
+    """A value per key in a dictionary."""
+
+    def __init__(self) -> None:
+        self.key = 0
+        self._values: dict[int, int] = {}
+
+    def value(self) -> int:
+        return self._values.get(self.key, 0)
+
+    def update(self, value: int) -> None:
+        self._values[self.key] = value
+
+
+class MapOfDict:
+    """A map per key in a dictionary of dictionaries."""
+
+    def __init__(self) -> None:
+        self.key = 0
+        self._maps: dict[int, dict[int, int]] = {key: {} for key in range(KEYS)}
+
+    def get(self, key: int) -> int | None:
+        return self._maps[self.key].get(key)
+
+    def put(self, key: int, value: int) -> None:
+        self._maps[self.key][key] = value
+
+
+def build(rounds: int) -> Report:
+    arguments = {"records": COUNT, "keys": KEYS}
+    cases = [
+        Case("value, dict", lambda: loop(Count(), ValueOfDict()), arguments, COUNT),
+        Case("value, tidegate", lambda: run_inline(counted(Count)), arguments, COUNT),
+        Case("map, dict", lambda: loop(CountInMap(), MapOfDict()), arguments, COUNT),
+        Case("map, tidegate", lambda: run_inline(counted(CountInMap)), arguments, COUNT),
+    ]
+    bars = [
+        Bar("value, tidegate", "value, dict", 0.45, "of its speed"),
+        Bar("map, tidegate", "map, dict", 0.35, "of its speed"),
+    ]
+    for name, make, limit in (("immutable", int, 5.0), ("mutable", lambda n: [n], 15.0)):
+        dirty = Barrier(make)
+        cases += [
+            Case(f"{name}, written", dirty.write, {"values": DIRTY}, DIRTY),
+            Case(f"{name}, written and cut", dirty.write_and_cut, {"values": DIRTY}, DIRTY),
+        ]
+        bars.append(Bar(f"{name}, written and cut", f"{name}, written", limit, "ms more"))
+    return compare("state", cases, bars, rounds=rounds, clock="cpu_s")
+
+
+def counted(function: type[KeyedProcessFunction]) -> Callable[[StreamExecutionEnvironment], DataStream]:
+    return lambda env: env.from_collection(NUMBERS).key_by(key_of).process(function())
+
+
+def loop(function: Any, state: Any) -> None:
+    function.seen = state
+    process = function.process_element
+    for number in NUMBERS:
+        state.key = key_of(number)
+        process(number, None)
+
+
+class Barrier:
+    """One value for each of many keys, changed before every barrier; what uploads in the background is left out."""
+
+    def __init__(self, make: Callable[[int], Any]) -> None:
+        files = StorageFiles(MemoryStorage().blobs, "bench", inline_threshold=0)
+        place = BackendContext(Path(tempfile.mkdtemp(prefix="tidegate-bench-")), files, {})
+        self._store = KeyedStore(HeapBackend(), KeyGroupRange(0, 128), 128, (), place)
+        self._state = self._store.value_state(ValueStateDescriptor("held"))
+        self._make = make
+        self._number = 0
+
+    def write(self) -> None:
+        self._number += 1
+        bind, update = self._store.bind, self._state.update
+        for key in range(DIRTY):
+            bind(key)
+            update(self._make(self._number + key))
+
+    def write_and_cut(self) -> None:
+        self.write()
+        checkpoint = CheckpointId(self._number)
+        self._store.snapshot(checkpoint, None).discard()
+
+
+if __name__ == "__main__":
+    main(build)
