@@ -117,27 +117,25 @@ def loop(function: Any, state: Any) -> None:
 
 
 class Barrier:
-    """One value for each of many keys, changed before every barrier; what uploads in the background is left out."""
+    """One value for each of many keys, before a barrier and behind it; the upload in the background is left out."""
 
     def __init__(self, make: Callable[[int], Any]) -> None:
-        files = StorageFiles(MemoryStorage().blobs, "bench", inline_threshold=0)
-        place = BackendContext(Path(tempfile.mkdtemp(prefix="tidegate-bench-")), files, {})
-        self._store = KeyedStore(HeapBackend(), KeyGroupRange(0, 128), 128, (), place)
-        self._state = self._store.value_state(ValueStateDescriptor("held"))
+        self._files = StorageFiles(MemoryStorage().blobs, "bench", inline_threshold=0)
         self._make = make
-        self._number = 0
 
-    def write(self) -> None:
-        self._number += 1
-        bind, update = self._store.bind, self._state.update
+    def write(self) -> KeyedStore:
+        with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+            place = BackendContext(Path(folder), self._files, {})
+            store = KeyedStore(HeapBackend(), KeyGroupRange(0, 128), 128, (), place)
+        state = store.value_state(ValueStateDescriptor("held"))
+        store.prefetch(range(DIRTY))
         for key in range(DIRTY):
-            bind(key)
-            update(self._make(self._number + key))
+            store.bind(key)
+            state.update(self._make(key))
+        return store
 
     def write_and_cut(self) -> None:
-        self.write()
-        checkpoint = CheckpointId(self._number)
-        self._store.snapshot(checkpoint, None).discard()
+        self.write().snapshot(CheckpointId(1), None).discard()
 
 
 if __name__ == "__main__":

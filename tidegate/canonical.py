@@ -28,7 +28,7 @@ from tidegate.classes import class_name, record_entry
 from tidegate.errors import RecordError
 from tidegate.types import Kind, TypeInformation, record_fields
 
-__all__ = ["canonical", "canonical_batch"]
+__all__ = ["canonical", "canonical_batch", "themselves"]
 
 
 def canonical(key: Any, info: TypeInformation | None = None) -> Any:
@@ -49,10 +49,14 @@ def canonical_batch(keys: list[Any], info: TypeInformation | None = None) -> lis
     Raises:
         RecordError: as `canonical`.
     """
-    themselves = _THEMSELVES if info is None else _THEMSELVES_AS.get(info.kind, frozenset())
-    if themselves.issuperset(map(type, keys)):
+    if themselves(info).issuperset(map(type, keys)):
         return keys
     return [canonical(key, info) for key in keys]
+
+
+def themselves(info: TypeInformation | None) -> frozenset[type[Any]]:
+    """The types whose values are canonical as they are, under a declared type or none."""
+    return _THEMSELVES if info is None else _THEMSELVES_AS.get(info.kind, frozenset())
 
 
 def _canonical(key: Any) -> Any:

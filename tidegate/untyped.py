@@ -75,6 +75,11 @@ class SelfDescribing:
             RecordError: the value cannot be written so that it comes back the same.
         """
         try:
+            if type(value) is int or type(value) in _ATOMS:
+                try:
+                    return self._encode(value)
+                except OverflowError:
+                    pass  # an int of more than 64 bits needs an extension
             data = self._encode(self._pack(value))
         except _UnknownClassError as unknown:
             raise RecordError(self._refusal(unknown.cls, value)) from unknown.__cause__

@@ -46,6 +46,8 @@ class MemoryMaterialisation(Materialisation):
         self._layers: list[_Layer] = [dict(entries)]
         self._cuts: set[_MemoryCut] = set()
         self._sorted: list[Address] | None = None
+        """All addresses but those of `_unsorted`, with some that are gone."""
+        self._unsorted: set[Address] = set()
 
     def get_many(self, addresses: Sequence[Address]) -> list[bytes | None]:
         """The bytes of each address."""
@@ -56,17 +58,18 @@ class MemoryMaterialisation(Materialisation):
     def apply(self, entries: Iterable[Entry]) -> None:
         """Write into the top layer."""
         self._fold()
-        self._sorted = None
+        written = dict(entries)
+        if self._sorted is not None:
+            self._unsorted.update(written.keys())
         if len(self._layers) == 1:
-            _write_through(self._layers[0], entries)
+            _write_through(self._layers[0], written)
         else:
-            self._layers[-1].update(entries)
+            self._layers[-1].update(written)
 
     def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
         """Entries of a range, of the moment of the call."""
-        if self._sorted is None:
-            self._sorted = sorted(set().union(*self._layers))
-        addresses = self._sorted[bisect_left(self._sorted, first) : bisect_left(self._sorted, last)]
+        order = self._ordered()
+        addresses = order[bisect_left(order, first) : bisect_left(order, last)]
         values = self.get_many(addresses)
         return ((at, value) for at, value in zip(addresses, values, strict=True) if value is not None)
 
@@ -78,13 +81,23 @@ class MemoryMaterialisation(Materialisation):
         self._layers.append({})
         return cut
 
+    def _ordered(self) -> list[Address]:
+        """All addresses in order; only what was written since the last scan is sorted."""
+        if self._sorted is None or len(self._sorted) > 2 * sum(map(len, self._layers)):
+            self._sorted = sorted(set().union(*self._layers))
+        elif self._unsorted:
+            # Two sorted runs: sorting merges them.
+            self._sorted = list(dict.fromkeys(sorted(self._sorted + sorted(self._unsorted))))
+        self._unsorted.clear()
+        return self._sorted
+
     def _fold(self) -> None:
         """Make one layer of all, unless a cut still reads some of them in another thread."""
         if self._cuts or len(self._layers) == 1:
             return
         bottom, *rest = self._layers
         for layer in rest:
-            _write_through(bottom, layer.items())
+            _write_through(bottom, layer)
         self._layers = [bottom]
 
 
@@ -148,9 +161,12 @@ def _newest(layers: Sequence[_Layer], at: Address) -> bytes | None:
     return None
 
 
-def _write_through(bottom: _Layer, entries: Iterable[Entry]) -> None:
+def _write_through(bottom: _Layer, written: _Layer) -> None:
     """Below the lowest layer nothing is hidden, so a removal needs no mark."""
-    for at, value in entries:
+    if None not in written.values():
+        bottom.update(written)
+        return
+    for at, value in written.items():
         if value is None:
             bottom.pop(at, None)
         else:

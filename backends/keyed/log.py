@@ -14,13 +14,13 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.backends.spi import Address, Entry
 from tidegate.ids import CheckpointId
 
-__all__ = ["ChangeLog"]
+__all__ = ["ChangeLog", "size_of"]
 
 
 @dataclass(slots=True)
@@ -42,9 +42,9 @@ class ChangeLog:
         epoch = self._open
         if epoch.entries is None:
             return
-        for address, value in entries:
-            epoch.entries[address] = value
-            epoch.size += len(address) + (len(value) if value is not None else 0)
+        added = dict(entries)
+        epoch.entries.update(added)
+        epoch.size += size_of(added)
         if epoch.size > limit:
             epoch.entries = None
 
@@ -68,3 +68,8 @@ class ChangeLog:
         """Drop what `checkpoint` and earlier ones hold; it is decided."""
         for number in [number for number in self._closed if number <= checkpoint]:
             del self._closed[number]
+
+
+def size_of(entries: Mapping[Address, bytes | None]) -> int:
+    """The bytes of addresses and values together."""
+    return sum(map(len, entries)) + sum(map(len, filter(None, entries.values())))

@@ -14,6 +14,7 @@ from tidegate.backends.keyed.descriptors import MapStateDescriptor
 from tidegate.backends.keyed.row import Cursor, Row
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.spi import Entry, Materialisation
+from tidegate.canonical import themselves
 from tidegate.isolation import is_immutable
 from tidegate.keys import canonical, key_bytes, key_from_bytes
 
@@ -25,7 +26,7 @@ V = TypeVar("V")
 _GONE: Final = object()
 _UNREAD: Final = object()
 _LARGEST: Final = 1_000
-"""As many entries of one map stay in memory over a barrier."""
+"""As many entries of one map stay in memory over a batch."""
 
 
 class MapState(Generic[K, V]):
@@ -34,7 +35,16 @@ class MapState(Generic[K, V]):
     What `get`, `values` and `items` give may be changed in place until the next barrier, and that counts.
     """
 
-    __slots__ = ("_cursor", "_key_type", "_materialisation", "_slot", "_state", "_values")
+    __slots__ = (
+        "_cursor",
+        "_key_type",
+        "_materialisation",
+        "_slot",
+        "_state",
+        "_themselves",
+        "_usual",
+        "_values",
+    )
 
     def __init__(
         self,
@@ -46,6 +56,9 @@ class MapState(Generic[K, V]):
     ) -> None:
         self._values = values
         self._key_type = descriptor.key_type_info
+        self._themselves = themselves(descriptor.key_type_info)
+        # The last type without parts that the codec is known to give back.
+        self._usual: type | None = None
         self._slot = entry.slot
         self._state = entry.state
         self._cursor = cursor
@@ -54,8 +67,15 @@ class MapState(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """The value of a map key, None if there is none."""
         row = self._cursor.row
-        content = self.content(row)
-        found = content.get(self._canonical(key))
+        content: Any = row.values[self._slot]
+        if type(content) is not MapContent:
+            content = self.content(row)
+        if type(key) not in self._themselves:
+            key = self._canonical(key)
+        found: Any = content.cached.get(key)
+        if type(found) in ATOMS:
+            return found  # type: ignore[no-any-return] # what was put
+        found = content.get(key)
         self._mark(row, content)
         return None if found is _GONE else found
 
@@ -66,9 +86,22 @@ class MapState(Generic[K, V]):
             RecordError: the state's codec would not give the same value back, or the key has no canonical form.
         """
         row = self._cursor.row
-        content = self.content(row)
-        content.put(self._canonical(key), value, row.key)
-        self._mark(row, content)
+        content: Any = row.values[self._slot]
+        if type(content) is not MapContent:
+            content = self.content(row)
+        if type(key) not in self._themselves:
+            key = self._canonical(key)
+        if type(value) is self._usual:
+            content.cached[key] = value
+            content.before[key] = None
+            content.touched = True
+        else:
+            content.put(key, value, row.key)
+            self._usual = type(value) if type(value) in ATOMS else None
+        if not row.changed:
+            self._cursor.mark(row)
+        if len(content.cached) > _LARGEST:
+            self._cursor.crowded[row] = None
 
     def put_all(self, dict_value: Mapping[K, V]) -> None:
         """Store several; raises as `put` does."""
@@ -85,7 +118,10 @@ class MapState(Generic[K, V]):
     def contains(self, key: K) -> bool:
         """Whether a map key has a value."""
         row = self._cursor.row
-        return self.content(row).contains(self._canonical(key))
+        content = self.content(row)
+        contained = content.contains(self._canonical(key))
+        self._mark(row, content)
+        return contained
 
     def items(self) -> Iterator[tuple[K, V]]:
         """All entries; the map may be changed meanwhile."""
@@ -144,12 +180,14 @@ class MapState(Generic[K, V]):
     def _mark(self, row: Row, content: MapContent) -> None:
         if content.touched and not row.changed:
             self._cursor.mark(row)
+        if len(content.cached) > _LARGEST:
+            self._cursor.crowded[row] = None
 
 
 class MapContent(Collection):
     """Entries of one map since the last barrier: live, read but not decoded, or gone."""
 
-    __slots__ = ("_before", "_cached", "_shelf", "_stored", "_values", "_wiped")
+    __slots__ = ("_shelf", "_stored", "_values", "_wiped", "before", "cached")
 
     def __init__(self, values: Values, shelf: Shelf, *, stored: bool) -> None:
         super().__init__()
@@ -159,8 +197,8 @@ class MapContent(Collection):
         """Whether there may be entries that are stored and not cached."""
         self._wiped = False
         """Whether all that is stored is to be removed."""
-        self._cached: dict[Any, Any] = {}
-        self._before: dict[Any, bytes | None] = {}
+        self.cached: dict[Any, Any] = {}
+        self.before: dict[Any, bytes | None] = {}
         """The touched keys: as what they are stored if they were only read, else None."""
 
     def get(self, key: Any) -> Any:
@@ -173,22 +211,22 @@ class MapContent(Collection):
 
     def put(self, key: Any, value: Any, of: Any) -> None:
         """Store a value; `of` is the record's key, for messages."""
-        if value is not self._cached.get(key, _GONE):
-            self._cached[key] = self._values.accept(value, of)
-        self._before[key] = None
+        if value is not self.cached.get(key, _GONE):
+            self.cached[key] = self._values.accept(value, of)
+        self.before[key] = None
         self.touched = True
 
     def remove(self, key: Any) -> None:
         """Forget a canonical map key."""
-        if self._stored or key in self._cached:
-            self._cached[key] = _GONE
-            self._before[key] = None
+        if self._stored or key in self.cached:
+            self.cached[key] = _GONE
+            self.before[key] = None
             self.touched = True
 
     def clear(self) -> None:
         """Forget all."""
-        self._cached.clear()
-        self._before.clear()
+        self.cached.clear()
+        self.before.clear()
         self._wiped = self._wiped or self._stored
         self._stored = False
         self.touched = True
@@ -199,15 +237,15 @@ class MapContent(Collection):
 
     def walk(self) -> Iterator[tuple[Any, Any]]:
         """All entries, as `live` takes them."""
-        known = dict.fromkeys(self._cached)
+        known = dict.fromkeys(self.cached)
         stored = self._shelf.scan() if self._stored else iter(())
         for key in known:
-            found = self._cached.get(key, _GONE)
+            found = self.cached.get(key, _GONE)
             if found is not _GONE:
                 yield key, found
         for subkey, data in stored:
             key = key_from_bytes(subkey)
-            found = self._cached.get(key, _UNREAD)
+            found = self.cached.get(key, _UNREAD)
             if found is _UNREAD and not self._stored:
                 return  # cleared meanwhile
             if key not in known and found is not _GONE:
@@ -219,11 +257,11 @@ class MapContent(Collection):
             return found
         value = self._values.decode(found.data)
         if not is_immutable(value):
-            self._before.setdefault(key, found.data)
-            self._cached[key] = value
+            self.before.setdefault(key, found.data)
+            self.cached[key] = value
             self.touched = True
-        elif key in self._cached:
-            self._cached[key] = value
+        elif key in self.cached:
+            self.cached[key] = value
         return value
 
     def settle(self, entries: list[Entry]) -> bytes | None:
@@ -231,20 +269,20 @@ class MapContent(Collection):
         if self._wiped:
             # What is put again is written behind its removal.
             entries.extend((self._shelf.at(subkey), None) for subkey, _ in self._shelf.scan())
-        for key, before in self._before.items():
+        for key, before in self.before.items():
             self._settle_entry(key, before, entries)
-        if any(self._cached[key] is _GONE for key in self._before):
+        if any(self.cached[key] is _GONE for key in self.before):
             self._stored = not self.is_empty()
-        elif self._before:
+        elif self.before:
             self._stored = True
-        self._before.clear()
+        self.before.clear()
         self._wiped = self.touched = False
-        if len(self._cached) > _LARGEST or not self._stored:
-            self._cached.clear()
+        if len(self.cached) > _LARGEST or not self._stored:
+            self.cached.clear()
         return b"" if self._stored else None
 
     def _settle_entry(self, key: Any, before: bytes | None, entries: list[Entry]) -> None:
-        at, value = self._shelf.at(key_bytes(key)), self._cached[key]
+        at, value = self._shelf.at(key_bytes(key)), self.cached[key]
         if value is _GONE:
             entries.append((at, None))
             return
@@ -252,11 +290,11 @@ class MapContent(Collection):
         if data != before:
             entries.append((at, data))
         if type(value) not in ATOMS:
-            self._cached[key] = Raw(data)
+            self.cached[key] = Raw(data)
 
     def _find(self, key: Any) -> Any:
-        found = self._cached.get(key, _UNREAD)
+        found = self.cached.get(key, _UNREAD)
         if found is _UNREAD and self._stored:
             (data,) = self._shelf.read([key_bytes(key)])
-            found = self._cached[key] = _GONE if data is None else Raw(data)
+            found = self.cached[key] = _GONE if data is None else Raw(data)
         return _GONE if found is _UNREAD else found

@@ -68,13 +68,14 @@ class _Unbound(Row):
 class Cursor:
     """Which row the handles of one operator are bound to, and which rows changed since the last barrier.
 
-    The cursors of one operator share what changed.
+    The cursors of one operator share what changed, and which rows hold more than should stay in memory.
     """
 
-    __slots__ = ("changed", "row")
+    __slots__ = ("changed", "crowded", "row")
 
-    def __init__(self, changed: dict[Row, None] | None = None) -> None:
-        self.changed: dict[Row, None] = changed if changed is not None else {}
+    def __init__(self, beside: Cursor | None = None) -> None:
+        self.changed: dict[Row, None] = beside.changed if beside is not None else {}
+        self.crowded: dict[Row, None] = beside.crowded if beside is not None else {}
         self.row: Row = UNBOUND
 
     def mark(self, row: Row) -> None:
@@ -98,13 +99,15 @@ class RowCodec:
     """
 
     def __init__(self) -> None:
-        self._codecs: dict[int, tuple[str, Codec]] = {}
+        self._names: dict[int, str] = {}
+        self._encoders: dict[int, Callable[[Any], bytes]] = {}
         self._collections: dict[int, Callable[[Row], Collection]] = {}
         self.width = 0
 
     def declare(self, slot: int, name: str, codec: Codec) -> None:
         """Use `codec` for the values of a slot."""
-        self._codecs[slot] = (name, codec)
+        self._names[slot] = name
+        self._encoders[slot] = codec.encode
         self.width = max(self.width, slot + 1)
 
     def declare_collection(self, slot: int, content: Callable[[Row], Collection]) -> None:
@@ -139,26 +142,28 @@ class RowCodec:
         Raises:
             RecordError: a value cannot be encoded.
         """
+        slot = 0
         parts: list[bytes | None] = []
-        for slot, value in enumerate(row.values):
-            if value is None:
-                parts.append(None)
-            elif type(value) is Raw:
-                parts.append(value.data)
-            elif type(value) is Live:
-                parts.append(part := self._encode(slot, row, value.value, entries))
-                row.values[slot] = Raw(part) if part is not None else None
-            else:
-                parts.append(self._encode(slot, row, value, entries))
-        return pack_slots(parts)
-
-    def _encode(self, slot: int, row: Row, value: Any, entries: list[Entry]) -> bytes | None:
-        name, codec = self._codecs[slot]
         try:
-            return value.settle(entries) if isinstance(value, Collection) else codec.encode(value)
+            if len(row.values) == 1 and type(row.values[0]) in ATOMS:
+                return _ENCODER.encode((self._encoders[0](row.values[0]),))
+            for slot, value in enumerate(row.values):
+                kind = type(value)
+                if value is None:
+                    parts.append(None)
+                elif kind is Raw:
+                    parts.append(value.data)
+                elif kind is Live:
+                    parts.append(part := self._encoders[slot](value.value))
+                    row.values[slot] = Raw(part)
+                elif kind not in ATOMS and isinstance(value, Collection):
+                    parts.append(value.settle(entries))
+                else:
+                    parts.append(self._encoders[slot](value))
         except Exception as error:
-            error.add_note(f"while storing state {name!r} of key {row.key!r}")
+            error.add_note(f"while storing state {self._names[slot]!r} of key {row.key!r}")
             raise
+        return pack_slots(parts)
 
 
 class ValueState(Generic[T]):
@@ -256,6 +261,8 @@ class ValueState(Generic[T]):
 
 def pack_slots(parts: Sequence[bytes | None]) -> bytes | None:
     """A row's bytes from the bytes of its slots; None if all are empty."""
+    if parts and parts[-1] is not None:
+        return _ENCODER.encode(parts)
     used = len(parts)
     while used and parts[used - 1] is None:
         used -= 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from tidegate.backends.keyed.log import ChangeLog
+from tidegate.backends.keyed.log import ChangeLog, size_of
 from tidegate.backends.keyed.segment import Segment, chunk_size, encode_segment
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.spi import Address, BaseHandle, Cut, Entry, KeyedHandle, SnapshotFiles
@@ -132,7 +132,7 @@ class History:
 
     def _base_is_due(self, previous: KeyedHandle, changes: dict[Address, bytes | None]) -> bool:
         logged = sum(map(chunk_size, previous.segments))
-        logged += sum(len(address) + len(value or b"") for address, value in changes.items())
+        logged += size_of(changes)
         return len(previous.segments) >= MAX_SEGMENTS or logged > self._log_limit
 
 

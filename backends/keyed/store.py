@@ -69,7 +69,7 @@ class KeyedStore:
         )
         self._codec = RowCodec()
         self._cursor = Cursor()
-        self._inner = Cursor(self._cursor.changed)
+        self._inner = Cursor(self._cursor)
         self._rows: dict[Any, Row] = {}
         self._written = bool(handles)
         """Whether anything may stand outside of the cache."""
@@ -171,6 +171,7 @@ class KeyedStore:
         self._inner.row = UNBOUND
         if row.encoded is None:
             self._cursor.changed.pop(row, None)
+            self._cursor.crowded.pop(row, None)
             del self._rows[_NAMESPACED, key, namespace]
             return
         self._log(self._undeclared(row))
@@ -194,6 +195,11 @@ class KeyedStore:
 
     def end_batch(self) -> None:
         """Shrink the cache to its limit; what changed is logged and written before it leaves."""
+        if self._cursor.crowded:
+            self.before_settling()
+            crowded = list(self._cursor.crowded)
+            self._cursor.crowded.clear()
+            self._write_back(crowded)
         surplus = len(self._rows) - self._cache_entries
         if surplus > 0:
             self.before_settling()
@@ -219,6 +225,7 @@ class KeyedStore:
                 queue.closed = False
         self._rows.clear()
         self._cursor.changed.clear()
+        self._cursor.crowded.clear()
         self._cursor.row = self._inner.row = UNBOUND
         if self._written:
             self._log([(at, None) for at, _ in self._materialisation.scan(b"", b"\xff")])
@@ -247,10 +254,11 @@ class KeyedStore:
 
     def _write_back(self, rows: Sequence[Row]) -> None:
         entries: list[Entry] = []
+        settle, changed = self._codec.settle, self._cursor.changed
         for row in rows:
-            data = self._codec.settle(row, entries)
+            data = settle(row, entries)
             row.changed = False
-            del self._cursor.changed[row]
+            changed.pop(row, None)
             if data != row.encoded:
                 row.encoded = data
                 entries.append((row.address, data))

@@ -3,10 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, strategies as st
 
 from tidegate.backends.filesystem import FilesystemBackend
 from tidegate.backends.heap import HeapBackend
-from tidegate.backends.spi import BackendContext, BaseHandle, InlineChunk, StoredChunk
+from tidegate.backends.spi import BackendContext, BaseHandle, Cut, InlineChunk, StoredChunk
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.errors import ConfigError, StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId
@@ -77,3 +78,27 @@ def test_memory_is_given_back_once_cuts_are_released(tmp_path: Path) -> None:
         cut.release()
     opened.apply([(b"\0\1a", None)])
     assert opened._layers == [{}]
+
+
+WRITES = st.dictionaries(st.binary(max_size=2), st.none() | st.just(b"x"), max_size=5)
+
+
+@given(steps=st.lists(st.one_of(WRITES, st.sampled_from(["cut", "release"])), max_size=20))
+def test_a_scan_shows_what_is_there_in_order_whatever_was_written_since_the_last_one(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[dict[bytes, bytes | None] | str]
+) -> None:
+    opened = HeapBackend().open(None, ALL, context(tmp_path_factory.getbasetemp()))
+    model: dict[bytes, bytes] = {}
+    cuts: list[Cut] = []
+    for step in steps:
+        if step == "cut":
+            cuts.append(opened.cut(CheckpointId(len(cuts))))
+        elif step == "release":
+            for cut in cuts:
+                cut.release()
+        elif isinstance(step, dict):
+            opened.apply(step.items())
+            model.update({at: value for at, value in step.items() if value is not None})
+            for at in [at for at, value in step.items() if value is None]:
+                model.pop(at, None)
+        assert list(opened.scan(b"", b"\xff\xff\xff")) == sorted(model.items())

@@ -204,3 +204,49 @@ def test_collections_are_used_where_a_key_is_bound(open_store: Open) -> None:
     for use in (store.state(TABLE).is_empty, store.state(NUMBERS).get):
         with pytest.raises(ConfigError, match="keyed state is used where no key is bound"):
             use()
+
+
+def test_a_map_of_one_hot_key_is_bounded_by_batches_not_only_by_barriers(
+    open_store: Open, storage: MemoryStorage
+) -> None:
+    store = open_store()
+    table = bound(store, TABLE)
+    for number in range(5_000):
+        table.put(f"k{number}", number)
+        if number % 500 == 499:
+            store.end_batch()
+            store.bind("a")
+            assert len(table.content(store.binding.cursor.row).cached) <= 1_000
+    assert (table.get("k7"), table.get("k4999"), table.get("none")) == (7, 4_999, None)
+    assert len(last_segment(saved(store), storage)) == 5_001
+
+
+def test_reading_a_large_map_keeps_no_more_than_a_batch_of_it(open_store: Open) -> None:
+    store = open_store()
+    table = bound(store, TABLE)
+    table.put_all({f"k{number}": number for number in range(3_000)})
+    saved(store)
+    assert sum(table.get(f"k{number}") for number in range(3_000)) == sum(range(3_000))
+    store.end_batch()
+    store.bind("a")
+    assert len(table.content(store.binding.cursor.row).cached) == 0
+    assert table.get("k2999") == 2_999
+
+
+def test_a_large_map_of_a_namespace_that_was_deleted_is_not_written(open_store: Open) -> None:
+    store = open_store()
+    table = store.state(TABLE, namespaced=True)
+    store.bind_in("a", b"w")
+    table.put_all({f"k{number}": number for number in range(1_500)})
+    store.delete_in("a", b"w")
+    store.end_batch()
+    assert saved(store).segments == ()
+
+
+def test_keys_of_a_map_that_are_equal_are_one_whichever_way_they_come(open_store: Open) -> None:
+    counts = bound(open_store(), MapStateDescriptor("counts"))
+    counts.put(1, "one")
+    counts.put(True, "true")
+    counts.put((1, 2.0), "pair")
+    assert (counts.get(1.0), counts.get((True, 2))) == ("true", "pair")
+    assert sorted(map(repr, counts.keys())) == ["(1, 2)", "1"]

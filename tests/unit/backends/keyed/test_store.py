@@ -333,3 +333,55 @@ def test_a_state_is_unbound_behind_the_last_of_a_key(open_store: Open) -> None:
 
     with pytest.raises(ConfigError, match="keyed state is used where no key is bound"):
         count.value()
+
+
+def test_a_tuple_that_holds_something_mutable_is_not_taken_for_one_that_does_not(open_store: Open) -> None:
+    store = open_store()
+    held: ValueState[Any] = store.value_state(ValueStateDescriptor("held"))
+    store.bind("plain")
+    held.update((1, 2))
+    assert held.value() == (1, 2)
+    given = (1, [2])
+    store.bind("a")
+    held.update(given)
+    given[1].append(98)
+    kept = held.value()
+    kept[1].append(3)
+    handle = store.snapshot(CheckpointId(1), None).finish()
+    kept[1].append(99)
+    for opened in (store, open_store(handle)):
+        state: ValueState[Any] = opened.value_state(ValueStateDescriptor("held"))
+        opened.bind("a")
+        assert state.value() == (1, [2, 3])
+        opened.bind("plain")
+        assert state.value() == (1, 2)
+
+
+def test_a_reduction_gives_away_copies_of_what_can_change_and_keeps_its_own(open_store: Open) -> None:
+    def extended(before: tuple[str, list[int]], value: tuple[str, list[int]]) -> tuple[str, list[int]]:
+        before[1].extend(value[1])
+        return before
+
+    store = open_store()
+    state: ValueState[Any] = store.value_state(ValueStateDescriptor("reduced"))
+    take_in = state.reducer(extended)
+    store.bind("a")
+    given = ("a", [1])
+    first, second = take_in(given), take_in(("a", [2]))
+    for seen in (given, first, second):
+        seen[1].append(99)
+    assert state.value() == ("a", [1, 2])
+    assert take_in(("a", [3])) == ("a", [1, 2, 3])
+    handle = store.snapshot(CheckpointId(1), None).finish()
+    again = open_store(handle)
+    restored: ValueState[Any] = again.value_state(ValueStateDescriptor("reduced"))
+    again.bind("a")
+    assert restored.value() == ("a", [1, 2, 3])
+
+
+def test_a_reduction_to_nothing_begins_anew(open_store: Open) -> None:
+    store = open_store()
+    state: ValueState[Any] = store.value_state(ValueStateDescriptor("reduced"))
+    take_in = state.reducer(lambda before, value: None if value == 0 else before + value)
+    store.bind("a")
+    assert [take_in(value) for value in (1, 2, 0, 5, 6)] == [1, 3, None, 5, 11]
