@@ -62,9 +62,8 @@ def _members(node: ast.ClassDef) -> Iterator[tuple[Function | ast.ClassDef, str 
 
 def _made(node: ast.ClassDef) -> str | None:
     """What the constructor takes; None if it only wraps an object of Java's."""
-    (constructor,) = [
-        each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"
-    ] or [None]
+    own = (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+    constructor = next(own, None)
     if constructor is None or any(each.arg.startswith("j_") for each in constructor.args.args):
         return None
     return _taken(constructor, 1)
