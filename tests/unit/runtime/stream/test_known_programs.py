@@ -31,11 +31,9 @@ from tidegate.datastream.window import (
     Trigger,
     TriggerResult,
     TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
 )
 from tidegate.keys import key_bytes, key_group
 from tidegate.runtime.client import JobStatus
-from tidegate.testing.harness import Harness
 
 Env = StreamExecutionEnvironment
 
@@ -314,28 +312,3 @@ def test_clicks_that_arrive_in_reverse_are_windowed_by_when_they_happened(anywhe
 
     listed = windows.apply(lambda key, window, clicks: [(window.start, [user for user, _ in clicks])])
     assert in_order(listed) == [(clock(11, 2), ["A"]), (clock(11, 3), ["B"])]
-
-
-def test_a_payment_without_signal_belongs_to_when_it_was_made(anywhere: Env) -> None:
-    anywhere.set_stream_time_characteristic(TimeCharacteristic.EventTime)
-    times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda paid, _: paid)
-    made = (
-        anywhere.from_collection([clock(11, 50)]).set_parallelism(1).assign_timestamps_and_watermarks(times)
-    )
-
-    listed = made.window_all(TumblingEventTimeWindows.of(minutes(5))).apply(
-        lambda key, window, paid: [(window.start, window.end, list(paid))]
-    )
-
-    assert in_order(listed) == [(clock(11, 50), clock(11, 55), [clock(11, 50)])]
-
-
-def test_by_the_clock_a_payment_without_signal_belongs_to_when_it_arrives() -> None:
-    def build(payments: DataStream) -> DataStream:
-        windows = payments.window_all(TumblingProcessingTimeWindows.of(minutes(5)))
-        return windows.apply(lambda key, window, paid: [(window.start, list(paid))])
-
-    with Harness(build, now_ms=clock(12, 5)) as harness:
-        harness.push(clock(11, 50))
-        harness.advance(300_000)
-        assert harness.take() == [(clock(12, 5), [clock(11, 50)])]
