@@ -17,7 +17,7 @@ from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
 
 COUNT = 5_000_000
-TURNS = 120
+TURNS = 250
 """Of an empty loop, about 4 microseconds: ten times what the source needs for a record."""
 NAMES = ("second quarter, MB", "last quarter, MB")
 

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Listener
 
 import msgspec
 
 from tidegate.elements import Batch, Element
 from tidegate.errors import UnavailableError
 from tidegate.runtime.embedded.inbox import Inbox
+from tidegate.runtime.embedded.line import Line
 from tidegate.runtime.embedded.wire import Granted, Hello, decode
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.task.exchange import CREDIT, ChannelId
@@ -44,11 +45,11 @@ class LocalChannel:
 class RemoteChannel:
     """A channel to a subtask of another worker."""
 
-    def __init__(self, channel: ChannelId, wire: EdgeWire, connection: Connection, place: int) -> None:
+    def __init__(self, channel: ChannelId, wire: EdgeWire, line: Line, place: int) -> None:
         self.credit = CREDIT
         self._channel = channel
         self._wire = wire
-        self._connection = connection
+        self._line = line
         self._place = place
 
     def send(self, element: Element) -> None:
@@ -59,7 +60,7 @@ class RemoteChannel:
         """
         data = self._wire.encode(self._channel, element)
         try:
-            self._connection.send_bytes(data)
+            self._line.send(data)
         except OSError as error:
             raise UnavailableError(f"worker {self._place} cannot be reached: {error}") from error
         if isinstance(element, Batch):
@@ -74,8 +75,8 @@ class Peers:
         self._addresses = addresses
         self._token = token
         self._inbox = inbox
-        self._to: dict[int, Connection] = {}
-        self._from: dict[int, Connection] = {}
+        self._to: dict[int, Line] = {}
+        self._from: dict[int, Line] = {}
         self._senders: dict[ChannelId, RemoteChannel] = {}
         self._wires: dict[str, EdgeWire] = {}
         self._places: dict[ChannelId, int] = {}
@@ -87,10 +88,10 @@ class Peers:
     def sender(self, channel: ChannelId, edge: JobEdge, place: int) -> RemoteChannel:
         """The sending end of a channel to another worker; connects to it on first use."""
         if place not in self._to:
-            connection = Client(self._addresses[place], "AF_UNIX", authkey=self._token)
-            connection.send_bytes(msgspec.msgpack.encode(Hello(self._me)))
-            self._to[place] = connection
-            _thread(lambda: self._read(connection))
+            line = Line(Client(self._addresses[place], "AF_UNIX", authkey=self._token))
+            line.send(msgspec.msgpack.encode(Hello(self._me)))
+            self._to[place] = line
+            _thread(lambda: self._read(line))
         sender = RemoteChannel(channel, self._wire(edge), self._to[place], place)
         self._senders[channel] = sender
         return sender
@@ -107,7 +108,7 @@ class Peers:
     def grant(self, channel: ChannelId) -> None:
         """Let the sender of a channel send one more batch."""
         with suppress(OSError):  # the sender is gone; the coordinator sees that for itself
-            self._from[self._places[channel]].send_bytes(msgspec.msgpack.encode(Granted(channel)))
+            self._from[self._places[channel]].send(msgspec.msgpack.encode(Granted(channel)))
 
     def granted(self, channel: ChannelId) -> None:
         """One of our batches is worked off."""
@@ -115,8 +116,8 @@ class Peers:
 
     def close(self) -> None:
         """Close all connections."""
-        for connection in (*self._to.values(), *self._from.values()):
-            connection.close()
+        for line in (*self._to.values(), *self._from.values()):
+            line.close()
 
     def _wire(self, edge: JobEdge) -> EdgeWire:
         return self._wires.setdefault(edge.name, EdgeWire(edge))
@@ -124,20 +125,20 @@ class Peers:
     def _accept(self, listener: Listener) -> None:
         while True:
             try:
-                connection = listener.accept()
+                line = Line(listener.accept())
             except AuthenticationError:
                 continue
             except OSError:
                 return
-            hello = decode(connection.recv_bytes())
+            hello = decode(line.receive())
             if isinstance(hello, Hello):
-                self._from[hello.worker] = connection
-                _thread(lambda connection=connection: self._read(connection))  # type: ignore[misc] # bound per connection
+                self._from[hello.worker] = line
+                _thread(lambda line=line: self._read(line))  # type: ignore[misc] # bound per line
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, line: Line) -> None:
         with suppress(OSError, EOFError):  # the other end is gone; the coordinator sees that for itself
             while True:
-                message = decode(connection.recv_bytes())
+                message = decode(line.receive())
                 if not isinstance(message, Hello):
                     self._inbox.put(message)
 

@@ -25,6 +25,6 @@ class Granted(msgspec.Struct, frozen=True, tag=True):
 _DECODER: msgspec.msgpack.Decoder[Hello | Granted | Frame] = msgspec.msgpack.Decoder(Hello | Granted | Frame)
 
 
-def decode(data: bytes) -> Hello | Granted | Frame:
+def decode(data: bytes | bytearray) -> Hello | Granted | Frame:
     """Read a message of another worker."""
     return _DECODER.decode(data)
