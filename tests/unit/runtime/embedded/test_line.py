@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections import deque
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
@@ -21,7 +22,7 @@ def ends() -> Iterator[tuple[Line, Line]]:
 def test_messages_of_any_size_arrive_whole_and_in_order(ends: tuple[Line, Line]) -> None:
     here, there = ends
     messages = [bytes([size % 251]) * size for size in (0, 1, 16_384, 16_385, 3_000_000, 7)]
-    sender = threading.Thread(target=lambda: [here.send(message) for message in messages])
+    sender = threading.Thread(target=lambda: deque(map(here.send, messages), maxlen=0))
     sender.start()
 
     assert [bytes(there.receive()) for _ in messages] == messages
