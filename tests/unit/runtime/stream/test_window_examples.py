@@ -73,7 +73,7 @@ TIMES = WatermarkStrategy.for_generator(AsWritten).with_timestamp_assigner(
 
 def stream(env: Env, *items: Item) -> Any:
     """The values of one key, in this order, with the watermarks between them."""
-    stamped = env.from_collection(items).set_parallelism(1).assign_timestamps_and_watermarks(TIMES)
+    stamped: Any = env.from_collection(items).set_parallelism(1).assign_timestamps_and_watermarks(TIMES)
     records = stamped.set_parallelism(1).filter(lambda item: not isinstance(item, int)).set_parallelism(1)
     return records.map(lambda item: item[0]).set_parallelism(1).key_by(lambda value: "k")
 
