@@ -125,6 +125,7 @@ def build(rounds: int) -> Report:
         Bar("chain, tidegate", "chain, loop", 0.75, "of its speed"),
         Bar("count, tidegate", "count, loop", 0.4, "of its speed"),
         Bar("count and timers, tidegate", "count, loop", 0.2, "of its speed"),
+        Bar("count and timers, tidegate", "count and timers, loop", 0.2, "of its speed"),
         Bar("sum, tidegate", "sum, loop", 0.45, "of its speed"),
     ]
     return compare("engine", cases, bars, rounds=rounds, clock="cpu_s")

@@ -37,12 +37,12 @@ class Case:
 @dataclass(frozen=True)
 class Bar:
     """What a case must reach against a baseline: at most so many times its time or so many milliseconds more, or at
-    least such a part of its speed."""
+    least such a part of its speed; or by itself, with itself as baseline, so many milliseconds."""
 
     case: str
     baseline: str
     limit: float
-    unit: Literal["times", "ms more", "of its speed"] = "times"
+    unit: Literal["times", "ms more", "of its speed", "ms"] = "times"
 
 
 @dataclass
@@ -105,8 +105,9 @@ class Report:
         for verdict in self.verdicts:
             bar = verdict.bar
             word = "pass" if verdict.passed else "MISS"
+            against = f" against {bar.baseline}" if bar.unit != "ms" else ""
             lines.append(
-                f"  {word}: {bar.case} against {bar.baseline}: {verdict.value:.2f} {bar.unit} "
+                f"  {word}: {bar.case}{against}: {verdict.value:.2f} {bar.unit} "
                 f"({verdict.lowest:.2f} to {verdict.highest:.2f}), bar {bar.limit:g}"
             )
         return "\n".join(lines)
@@ -186,5 +187,6 @@ def _judge(bar: Bar, measured: dict[str, Measured], clock: str) -> Verdict:
 _BY_UNIT: dict[str, Callable[[float, float], float]] = {
     "times": lambda ours, theirs: ours / theirs,
     "ms more": lambda ours, theirs: (ours - theirs) * 1e3,
+    "ms": lambda ours, _: ours * 1e3,
     "of its speed": lambda ours, theirs: theirs / ours,
 }

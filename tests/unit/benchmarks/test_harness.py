@@ -27,12 +27,14 @@ def report(harness: Any) -> Any:
         harness.Bar("longer <sum>", "sum", 1e9),
         harness.Bar("longer <sum>", "sum", 2.0),
         harness.Bar("sum", "longer <sum>", 0.0, "ms more"),
+        harness.Bar("sum", "longer <sum>", 1.0, "of its speed"),
+        harness.Bar("sum", "sum", 1e6, "ms"),
     ]
     return harness.compare("sums", cases, bars, rounds=5, seconds=0.001)
 
 
 def test_bars_are_judged_by_the_ratio_or_the_difference(report: Any) -> None:
-    assert [verdict.passed for verdict in report.verdicts] == [True, False, True]
+    assert [verdict.passed for verdict in report.verdicts] == [True, False, True, True, True]
     assert report.verdicts[0].value == report.verdicts[1].value > 2.0
     assert report.verdicts[2].value < 0.0
     assert not report.passed
@@ -45,6 +47,7 @@ def test_the_table_shows_every_case_and_every_verdict(report: Any) -> None:
     assert "pass: longer <sum> against sum: " in table
     assert "MISS: longer <sum> against sum: " in table
     assert "pass: sum against longer <sum>: -" in table
+    assert "pass: sum: " in table
 
 
 def test_the_result_holds_all_rounds_their_arguments_and_the_machine(report: Any, tmp_path: Path) -> None:
