@@ -212,7 +212,12 @@ class ValueState(Generic[T]):
             if type(before) is not self._shown:
                 before = self._read(before)
             after = value if before is None else combine(before, value)
-            held = row.values[slot] = after if type(after) is self._usual else self._accept(after, row)
+            kind = type(after)
+            if kind is self._usual or (kind is self._shown is tuple and is_immutable(after)):
+                held = after
+            else:
+                held = self._accept(after, row)
+            row.values[slot] = held
             if not row.changed:
                 cursor.mark(row)
             return after if held is after else isolate(after)
