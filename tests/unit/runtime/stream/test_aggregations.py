@@ -169,3 +169,32 @@ def test_a_missing_field_fails_the_job_with_record_and_field(anywhere: StreamExe
 def test_a_field_is_a_position_or_a_name(anywhere: StreamExecutionEnvironment, field: Any) -> None:
     with pytest.raises(ConfigError, match="expected a position or a name"):
         keyed(anywhere).sum(field)
+
+
+@pytest.mark.parametrize("how", ["sum", "min", "max", "min_by", "max_by"])
+@pytest.mark.parametrize(
+    ("first", "second", "field"),
+    [
+        ((1, 2), (3, 4), 1),
+        ((3, 9, 5), (3, 4, 6), 1),
+        ((1, 2), (3, 4), -1),
+        ((1, 2, 3), (3, 4), 1),
+        (Named("a", 1), Named("a", 2), 1),
+        (Row(1, 2), Row(3, 4), 1),
+        (1.5, 2, 0),
+    ],
+    ids=["last", "middle", "from behind", "longer", "named", "row", "number"],
+)
+def test_an_aggregation_made_ready_for_many_records_does_the_same(
+    how: Any, first: Any, second: Any, field: int
+) -> None:
+    aggregation = Aggregation(how, field)
+
+    result, plain = aggregation.combination(first, second), aggregation(first, second)
+
+    assert (result, type(result)) == (plain, type(plain))
+
+
+def test_a_tuple_too_short_is_named_also_where_many_are_combined() -> None:
+    with pytest.raises(RecordError, match="has no field 1; name one"):
+        Aggregation("sum", 1).combination((1, 2), (3,))
