@@ -23,6 +23,7 @@ from tidegate.elements import Batch
 from tidegate.ids import OperatorUid
 from tidegate.runtime.embedded.inbox import Inbox
 from tidegate.runtime.embedded.peers import Peers, RemoteChannel
+from tidegate.runtime.embedded.taskmanager import collect_rarely
 from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Hash
@@ -35,6 +36,7 @@ from tidegate.types import Types
 BATCH, BATCHES = 16_384, 2
 """What sources arrive at under load."""
 RECORDS, KEYS, TURNS = 1_000_000, 1_000, 150
+CUSTOMERS = 10_000
 EXCHANGE_LIMIT, CPU_LIMIT = 1.5, 1.2
 
 
@@ -48,7 +50,9 @@ class Order:
 
 
 def order(index: int) -> Order:
-    return Order(index, f"customer-{index}", index * 0.5, index % 3 == 0, ("DE", "FR", "US")[index % 3])
+    return Order(
+        index, f"customer-{index % CUSTOMERS}", index * 0.5, index % 3 == 0, ("DE", "FR", "US")[index % 3]
+    )
 
 
 class Exchange:
@@ -100,6 +104,7 @@ class Busy(KeyedProcessFunction):
 
 
 def build(rounds: int) -> Report:
+    collect_rarely()
     edge = JobEdge(
         "a", OperatorUid("a"), "b", Hash(lambda each: each.name, Types.STRING()), Types.of(Order), 2, 2, 128
     )

@@ -104,9 +104,12 @@ def codec_for(info: TypeInformation | None, *, pickle: Literal["allow", "forbid"
     return _CheckedCodec(info, classes, "quiet" if asks_for_pickle else pickle)
 
 
-def exchange_codec(info: TypeInformation | None) -> Codec:
-    """The codec for bytes that live no longer than a run: batches between its processes."""
-    return _TypedCodec(info) if info is not None and _is_direct(info) else _PickleCodec()
+def exchange_codec(info: TypeInformation | None, *, checked: bool = True) -> Codec:
+    """The codec for bytes that live no longer than a run: batches between its processes.
+
+    Batches that are known to be of the type, such as canonical keys, need not be `checked` again.
+    """
+    return _TypedCodec(info, checked=checked) if info is not None and _is_direct(info) else _PickleCodec()
 
 
 class _TypedCodec:
@@ -115,12 +118,12 @@ class _TypedCodec:
     id: Final = "msgspec"
     version: Final = 1
 
-    def __init__(self, info: TypeInformation) -> None:
+    def __init__(self, info: TypeInformation, *, checked: bool = True) -> None:
         annotation = _annotation(info)
         self.fingerprint = info.fingerprint
         self._info = info
         self._check = checker(info)
-        self._check_batch = batch_checker(info)
+        self._check_batch = batch_checker(info) if checked else _unchecked
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder(annotation).decode
         self._decode_batch = msgspec.msgpack.Decoder(list[annotation]).decode  # type: ignore[valid-type]  # dynamic
@@ -267,6 +270,10 @@ def _is_constrained(annotation: Any) -> bool:
         return True
     arguments = typing.get_args(annotation)
     return any(map(_is_constrained, (*arguments, *getattr(annotation, "__metadata__", ()))))
+
+
+def _unchecked(values: list[Any]) -> bool:
+    return True
 
 
 def _annotation(info: TypeInformation) -> Any:

