@@ -29,6 +29,8 @@ def open_operator(node: StreamNode, context: OperatorContext, *, keyed: bool) ->
     """
     if node.watermarks is not None:
         return open_stamp(node.watermarks, context.env)
+    if node.kind == "reduce":
+        return open_reduce(node.payload, node.output_type, context)
     opener = _OPENERS.get(node.kind)
     return opener(node.payload, context, keyed) if opener is not None else None
 
@@ -64,7 +66,6 @@ _OPENERS: dict[Kind, Opener] = {
     "co_process": _co_process,
     "broadcast_process": lambda payload, context, keyed: open_broadcast(payload, context, keyed=keyed),
     "window": lambda payload, context, keyed: WindowOperator(payload, context),
-    "reduce": lambda payload, context, keyed: open_reduce(payload, context),
     "async_wait": lambda payload, context, keyed: AsyncWait(payload, context),
     "stamp": lambda payload, context, keyed: open_stamp(payload, context.env),
 }

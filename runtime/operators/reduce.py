@@ -13,18 +13,21 @@ from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import MAX_WATERMARK
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator
+from tidegate.runtime.operators.rows import shaped
 from tidegate.runtime.stream.functions import as_callable
+from tidegate.types import TypeInformation
 
 __all__ = ["open_reduce"]
 
 
-def open_reduce(payload: Any, context: OperatorContext) -> Operator:
-    """The operator of `reduce` and of the running aggregations."""
+def open_reduce(payload: Any, record_type: TypeInformation | None, context: OperatorContext) -> Operator:
+    """The operator of `reduce` and of the running aggregations, which keep what they get and emit: records of a type."""
     store = context.keyed_store("reduces")
+    combine = shaped(as_callable(payload), record_type)
     if context.env.batch:
-        return _Final(as_callable(payload), store)
-    state = store.value_state(ValueStateDescriptor("reduced"))
-    call = Call("map", state.reducer(as_callable(payload)), bind=store.binding)
+        return _Final(combine, store)
+    state = store.value_state(ValueStateDescriptor("reduced", record_type))
+    call = Call("map", state.reducer(combine), bind=store.binding)
     return Operator((call,), store, gives_away=True)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from tidegate.types import Kind, Row, TypeInformation
 
-__all__ = ["Shaper", "shaper"]
+__all__ = ["Shaper", "shaped", "shaper"]
 
 Shaper = Callable[[Any], Any]
 
@@ -41,6 +41,12 @@ def shaper(info: TypeInformation | None) -> Shaper | None:
         case Kind.OPTIONAL:
             return lambda value: value if value is None else _each([value], inner)[0]
     return None
+
+
+def shaped(combine: Callable[[Any, Any], Any], info: TypeInformation | None) -> Callable[[Any, Any], Any]:
+    """`combine` with results of the shape of a type."""
+    shape = shaper(info)
+    return combine if shape is None else lambda first, second: shape(combine(first, second))
 
 
 def _row(value: Any, names: tuple[str, ...], inner: list[Shaper | None]) -> Any:

@@ -449,7 +449,8 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
     def fold(self, initial_value: Any, func: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Deprecated: emit, for each record, what `func` makes of `initial_value` and its key's records so far."""
         deprecated("fold(...)", "reduce(...), or process(...) with state of your own")
-        return self.process(Fold(initial_value, _checked("fold", func)), output_type).name("fold")
+        folded = output_type or result_type(as_callable(_checked("fold", func)))
+        return self.process(Fold(initial_value, func, folded), folded).name("fold")
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
         """Emit, for each record, the sum of a field over its key so far."""

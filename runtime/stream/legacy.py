@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor
 from tidegate.errors import RecordError
+from tidegate.runtime.operators.rows import shaped
 from tidegate.runtime.stream.functions import KeyedProcessFunction
 from tidegate.runtime.stream.time import Duration
 from tidegate.runtime.stream.watermarks import TimestampAssigner, WatermarkGenerator, WatermarkStrategy
+from tidegate.types import TypeInformation
 
 if TYPE_CHECKING:
     from tidegate.runtime.stream.datastream import DataStream
@@ -123,13 +125,15 @@ def strategy_of(
 class Fold(KeyedProcessFunction):
     """What a function makes of an initial value and all records of a key so far."""
 
-    def __init__(self, initial_value: Any, function: Callable[[Any, Any], Any]) -> None:
-        self._initial = initial_value
-        self._function = function
+    def __init__(
+        self, initial_value: Any, function: Callable[[Any, Any], Any], folded_type: TypeInformation | None
+    ) -> None:
+        self._state = ValueStateDescriptor("folded", folded_type, initial_value)
+        self._function = shaped(function, folded_type)
 
     def open(self, runtime_context: Any) -> None:
         """Ask for the state."""
-        self._folded = runtime_context.get_state(ValueStateDescriptor("folded", default=self._initial))
+        self._folded = runtime_context.get_state(self._state)
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         """Emit the value folded so far."""

@@ -47,7 +47,7 @@ from tidegate.runtime.stream.windows import (
     ProcessWindowFunction,
     WindowFunction,
 )
-from tidegate.types import TypeInformation
+from tidegate.types import TypeInformation, result_type
 
 if TYPE_CHECKING:
     from tidegate.runtime.stream.datastream import DataStream
@@ -140,9 +140,11 @@ class _Windowed(Refusing, Generic[T]):
         """Combine the records of a window as they come; `window_function` then sees what they came to."""
         if not callable(as_callable(reduce_function)):
             raise ConfigError(f"reduce takes a function of two records; got {type(reduce_function).__name__}")
-        kept = self._source.transformation.output_type if window_function is None else None
-        function = None if window_function is None else self._checked("reduce", window_function)
-        return self._then(Reducing(reduce_function), function, output_type or kept)
+        kept = self.get_input_type()
+        if window_function is None:
+            return self._then(Reducing(reduce_function, kept), None, output_type or kept)
+        function = self._checked("reduce", window_function)
+        return self._then(Reducing(reduce_function, kept), function, output_type)
 
     @overload
     def aggregate(
@@ -192,8 +194,11 @@ class _Windowed(Refusing, Generic[T]):
             )
         if not callable(function):
             raise ConfigError(f"fold takes a function of two values; got {type(function).__name__}")
-        seen_by = None if window_function is None else self._checked("fold", window_function)
-        return self._then(FromInitial(function, initial_value), seen_by, output_type)
+        if window_function is None:
+            kept = output_type or result_type(function)
+            return self._then(FromInitial(function, initial_value, kept), None, kept)
+        seen_by = self._checked("fold", window_function)
+        return self._then(FromInitial(function, initial_value, result_type(function)), seen_by, output_type)
 
     def apply(
         self, window_function: Evaluates[R], output_type: TypeInformation | None = None
@@ -257,6 +262,7 @@ class _Windowed(Refusing, Generic[T]):
             self._lateness,
             self._late_tag,
             self._mode,
+            self.get_input_type(),
         )
         step = Transformation("window", "window", windowing, (self._source,), output_type)
         step.label = windowing.label

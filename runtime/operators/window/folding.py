@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from tidegate.errors import InternalError
 from tidegate.isolation import isolate
+from tidegate.runtime.operators.rows import shaped
 from tidegate.runtime.stream.functions import AggregateFunction, as_callable
 from tidegate.types import TypeInformation
 
@@ -59,11 +60,12 @@ class Reducing(Folding):
     interface = "ReduceFunction"
 
     function: Any
+    stored_type: TypeInformation | None = None
 
     @cached_property
     def combine(self) -> Callable[[Any, Any], Any]:
         """The function."""
-        return as_callable(self.function)
+        return shaped(as_callable(self.function), self.stored_type)
 
     def first(self, value: Any) -> Any:
         """The record."""
@@ -114,15 +116,16 @@ class FromInitial(Folding):
 
     function: Callable[[Any, Any], Any]
     initial: Any
+    stored_type: TypeInformation | None = None
 
-    @property
+    @cached_property
     def combine(self) -> Callable[[Any, Any], Any]:
         """The function."""
-        return self.function
+        return shaped(self.function, self.stored_type)
 
     def first(self, value: Any) -> Any:
         """What the function makes of the initial value and a record."""
-        return self.function(isolate(self.initial), value)
+        return self.combine(isolate(self.initial), value)
 
     def merge(self, first: Any, second: Any) -> Any:
         """Refused when the step was built."""

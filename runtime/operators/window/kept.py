@@ -11,6 +11,8 @@ from tidegate.backends.keyed.store import KeyedStore
 from tidegate.isolation import ATOMS, is_immutable
 from tidegate.runtime.operators.window.evictors import Evictor, EvictorContext, TimestampedValue
 from tidegate.runtime.operators.window.folding import Folding
+from tidegate.runtime.operators.window.windowing import Windowing
+from tidegate.types import TypeInformation, Types
 
 __all__ = ["Evaluate", "Kept", "open_kept"]
 
@@ -18,11 +20,12 @@ Evaluate: TypeAlias = Callable[[list[Any]], None]
 """Calls the window function with the elements of a window."""
 
 
-def open_kept(store: KeyedStore, folding: Folding | None, evictor: Evictor | None) -> Kept:
+def open_kept(store: KeyedStore, windowing: Windowing) -> Kept:
     """What windows keep: all records if there is an evictor or nothing to combine them with."""
-    if evictor is not None:
-        return _Evicted(store, folding, evictor)
-    return _Folded(store, folding) if folding is not None else _Buffered(store)
+    folding, record_type = windowing.folding, windowing.record_type
+    if windowing.evictor is not None:
+        return _Evicted(store, record_type, folding, windowing.evictor)
+    return _Folded(store, folding) if folding is not None else _Buffered(store, record_type)
 
 
 class Kept(ABC):
@@ -107,8 +110,8 @@ class _Folded(Kept):
 class _Buffered(Kept):
     """All records."""
 
-    def __init__(self, store: KeyedStore) -> None:
-        self._state = store.state(ListStateDescriptor("window:records"), namespaced=True)
+    def __init__(self, store: KeyedStore, element_type: TypeInformation | None) -> None:
+        self._state = store.state(ListStateDescriptor("window:records", element_type), namespaced=True)
         self.slot = store.slots["window:records"]
 
     def add(self, value: Any, timestamp: int) -> None:
@@ -138,8 +141,14 @@ class _Buffered(Kept):
 class _Evicted(_Buffered):
     """All records with their times, because the evictor has to see them before they are combined."""
 
-    def __init__(self, store: KeyedStore, folding: Folding | None, evictor: Evictor) -> None:
-        super().__init__(store)
+    def __init__(
+        self,
+        store: KeyedStore,
+        record_type: TypeInformation | None,
+        folding: Folding | None,
+        evictor: Evictor,
+    ) -> None:
+        super().__init__(store, record_type and Types.TUPLE([record_type, Types.LONG()]))
         self._folding = folding
         self._evictor = evictor
 

@@ -51,7 +51,7 @@ class WindowOperator(Operator):
         self._codec = WindowCodec(assigner.get_window_serializer())
         self._merging = assigner if isinstance(assigner, MergingWindowAssigner) else None
         self._event_time = assigner.is_event_time()
-        self._kept = open_kept(store, windowing.folding, windowing.evictor)
+        self._kept = open_kept(store, windowing)
         self._homes: Any = store.value_state(_HOMES) if self._merging is not None else None
         self._scope = scope = Scope(context, store)
         self._register_end = (

@@ -21,6 +21,7 @@ from tidegate.runtime.stream.windows import (
     WindowContext,
     WindowFunction,
 )
+from tidegate.types import TypeInformation
 
 __all__ = ["Evaluation", "Windowing", "evaluation"]
 
@@ -44,6 +45,7 @@ class Windowing(Function):
     lateness: int = 0
     late_tag: OutputTag | None = None
     mode: OutputMode = OutputMode.UPDATE
+    record_type: TypeInformation | None = None
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the user's functions."""
