@@ -25,6 +25,7 @@ __all__ = [
     "Backend",
     "BackendContext",
     "BaseHandle",
+    "BaseReader",
     "Blobs",
     "CheckpointStorage",
     "Chunk",
@@ -176,7 +177,25 @@ class Materialisation(ABC):
         """Release local resources; called once, also after an error. Nothing is called afterwards."""
 
 
-class Backend(ABC):
+class BaseReader(ABC):
+    """Reads bases of one kind; found by the `name` in their handles through the entry points `tidegate.backends`."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def read(self, base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
+        """All entries of a base: how another backend, a savepoint or a tool takes them over.
+
+        Called while state is restored, by the thread that does it; may block on storage. Ascending, unless a base
+        was dealt to other key groups. Reading changes nothing, so it can be repeated after a crash.
+
+        Raises:
+            StateCorruptError: a file of the base is missing or damaged.
+            StateFormatError: the base is of a newer version.
+        """
+
+
+class Backend(BaseReader):
     """Describes a kind of materialisation; found by `name` through the entry points `tidegate.backends`.
 
     Example:
@@ -184,8 +203,6 @@ class Backend(ABC):
         >>> HeapBackend().name
         'heap'
     """
-
-    name: ClassVar[str]
 
     @abstractmethod
     def open(
@@ -199,13 +216,6 @@ class Backend(ABC):
         Raises:
             StateCorruptError: a file of the base is missing or damaged.
             StateFormatError: the base is of a newer version.
-        """
-
-    @abstractmethod
-    def read(self, base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
-        """All entries of a base in ascending order: how another backend, a savepoint or a tool takes them over.
-
-        May block on storage. Raises as `open` does.
         """
 
 

@@ -97,7 +97,7 @@ class Startup:
         self.program = program
         self.run = RunId(new_id())
         self.pipeline = Pipeline(storage, program.pipeline, self.run, clock)
-        self.backend: Backend = registry.load("tidegate.backends", program.options.backend)()
+        self.backend = _backend(program.options.backend)
         self.storage = storage
         self.resumed_from: CheckpointId | None = None
         self._clock = clock
@@ -258,6 +258,15 @@ class Startup:
         if all(answer is CommitAnswer.RETRY for _, answer in answers):
             raise UnavailableError("no sink could commit what is decided; try again when the systems answer")
         return answers
+
+
+def _backend(name: str) -> Backend:
+    backend = registry.load("tidegate.backends", name)()
+    if not isinstance(backend, Backend):
+        raise ConfigError(
+            f"state.backend.type {name!r} reads savepoints and keeps no state; use heap, filesystem or rocksdb"
+        )
+    return backend
 
 
 def _names(retained: Retained, root: str) -> set[str]:

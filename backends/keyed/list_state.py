@@ -19,7 +19,15 @@ from tidegate.errors import StateCorruptError
 from tidegate.isolation import is_immutable
 from tidegate.keys import key_bytes
 
-__all__ = ["CHUNK_BYTES", "CHUNK_ITEMS", "ListState"]
+__all__ = [
+    "CHUNK_BYTES",
+    "CHUNK_ITEMS",
+    "ListState",
+    "chunked",
+    "pack_head",
+    "unpack_chunk",
+    "unpack_head",
+]
 
 T = TypeVar("T")
 
@@ -151,17 +159,14 @@ class ListContent(Collection):
         self._dropped = 0
         self._tail = [Raw(part) for part in rest]
         self.touched = False
-        return _ENCODER.encode((self._chunks, rest)) if self._chunks or rest else None
+        return pack_head(self._chunks, rest) if self._chunks or rest else None
 
     def _cut_chunks(self, parts: list[bytes], entries: list[Entry]) -> list[bytes]:
-        first = size = 0
-        for place, part in enumerate(parts, start=1):
-            size += len(part)
-            if place - first >= CHUNK_ITEMS or size >= CHUNK_BYTES:
-                entries.append((self._at(self._chunks), _ENCODER.encode(parts[first:place])))
-                self._chunks += 1
-                first, size = place, 0
-        return parts[first:]
+        chunks, rest = chunked(parts)
+        for chunk in chunks:
+            entries.append((self._at(self._chunks), chunk))
+            self._chunks += 1
+        return rest
 
     def _open(self, numbers: list[int]) -> None:
         for number, data in zip(numbers, self._shelf.read(map(key_bytes, numbers)), strict=True):
@@ -169,7 +174,7 @@ class ListContent(Collection):
                 raise StateCorruptError(
                     f"chunk {number} of a list of {self._chunks} is missing; restore an older checkpoint"
                 )
-            elements = [self._values.decode(part) for part in _PARTS.decode(data)]
+            elements = [self._values.decode(part) for part in unpack_chunk(data)]
             self._opened[number] = None if all(map(is_immutable, elements)) else data, elements
 
     def _pack(self, elements: list[Any]) -> bytes:
@@ -180,6 +185,33 @@ class ListContent(Collection):
 
     def _at(self, number: int) -> bytes:
         return self._shelf.at(key_bytes(number))
+
+
+def chunked(parts: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Encoded elements as full chunks, and those after the last one."""
+    chunks: list[bytes] = []
+    first = size = 0
+    for place, part in enumerate(parts, start=1):
+        size += len(part)
+        if place - first >= CHUNK_ITEMS or size >= CHUNK_BYTES:
+            chunks.append(_ENCODER.encode(parts[first:place]))
+            first, size = place, 0
+    return chunks, parts[first:]
+
+
+def unpack_chunk(data: bytes) -> list[bytes]:
+    """The encoded elements of a chunk."""
+    return _PARTS.decode(data)
+
+
+def pack_head(chunks: int, rest: list[bytes]) -> bytes:
+    """What the row keeps: the number of chunks and the encoded elements after them."""
+    return _ENCODER.encode((chunks, rest))
+
+
+def unpack_head(data: bytes) -> list[bytes]:
+    """The encoded elements that stand in the row."""
+    return _HEADS.decode(data)[1]
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

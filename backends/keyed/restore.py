@@ -22,6 +22,7 @@ from tidegate.backends.spi import (
     Backend,
     BackendContext,
     BaseHandle,
+    BaseReader,
     Entry,
     KeyedHandle,
     Materialisation,
@@ -105,7 +106,7 @@ def _moved_slots(table: StateTable, handle: KeyedHandle, segments: Sequence[Segm
 
 
 def _read_base(base: BaseHandle, context: BackendContext, number: int) -> Iterator[Entry]:
-    writer: Backend = load("tidegate.backends", base.backend)()
+    writer: BaseReader = load("tidegate.backends", base.backend)()
     scratch = _within(context, f"restore-{number}", {})
     try:
         yield from writer.read(base, scratch)

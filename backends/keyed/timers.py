@@ -14,7 +14,7 @@ from tidegate.backends.spi import Address, Entry, Timer, TimerQueue
 from tidegate.errors import RecordError
 from tidegate.keys import key_bytes, key_from_bytes
 
-__all__ = ["StoredTimers"]
+__all__ = ["StoredTimers", "moment_bytes", "moment_from_bytes"]
 
 _BIAS: Final = 2**63
 """Added to a time so that negative times sort before positive ones as bytes."""
@@ -116,11 +116,19 @@ class StoredTimers(TimerQueue):
 
     def _address(self, timer: Timer) -> Address:
         key = key_bytes(timer.key)
-        moment = (timer.time + _BIAS).to_bytes(8, "big")
-        return address(self._group_of_key(key), self._state, moment + key, timer.namespace)
+        return address(self._group_of_key(key), self._state, moment_bytes(timer.time) + key, timer.namespace)
+
+
+def moment_bytes(time: int) -> bytes:
+    """What an address holds before the key: later times sort behind."""
+    return (time + _BIAS).to_bytes(8, "big")
+
+
+def moment_from_bytes(data: bytes) -> int:
+    """The time that bytes of an address start with."""
+    return int.from_bytes(data[:8], "big") - _BIAS
 
 
 def _timer_at(at: Address) -> Timer:
     parts = split(at)
-    time = int.from_bytes(parts.key[:8], "big") - _BIAS
-    return Timer(time, key_from_bytes(parts.key[8:]), parts.namespace)
+    return Timer(moment_from_bytes(parts.key), key_from_bytes(parts.key[8:]), parts.namespace)

@@ -43,10 +43,15 @@ class StorageFiles:
         size = data.stat().st_size if isinstance(data, Path) else len(data)
         if size < self._inline_threshold:
             return InlineChunk(data.read_bytes() if isinstance(data, Path) else data)
-        name = f"{self._prefix}/{new_id(32)}"
+        return self.store_as(new_id(32), data)
+
+    def store_as(self, name: str, data: bytes | Path) -> StoredChunk:
+        """Make bytes or a local file durable under a name that means something; raises as `store` does."""
+        size = data.stat().st_size if isinstance(data, Path) else len(data)
+        full = f"{self._prefix}/{name}"
         checksum = _checksum(data)
-        self._blobs.put(name, data)
-        return StoredChunk(name, size, checksum)
+        self._blobs.put(full, data)
+        return StoredChunk(full, size, checksum)
 
     def fetch(self, chunk: Chunk) -> bytes:
         """The bytes of `chunk`.

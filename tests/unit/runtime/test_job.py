@@ -275,3 +275,8 @@ def test_a_checkpoint_nobody_knows_is_refused_and_nothing_is_forgotten(
     again = start(storage, Told(), [], savepoint="2")
     again.acquire()
     assert again.resumed_from == 2
+
+
+def test_what_only_reads_savepoints_keeps_no_state() -> None:
+    with pytest.raises(ConfigError, match=r"'canonical' reads savepoints and keeps no state; use"):
+        start(MemoryStorage(), Told(), [], backend="canonical")

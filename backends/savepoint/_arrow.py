@@ -1,0 +1,151 @@
+"""The Parquet file of one state: its columns, and what its schema says about them.
+
+Columns are `key_group`, `key`, `namespace`, then `position` (lists), `map_key` (maps) or `time` (timers), then
+`value`. Records of a key group stand together, by key; the schema metadata `tidegate` says what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, repeat
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.savepoint.records import Record
+from tidegate.backends.savepoint.shapes import Atom, Fields, Repeated, Shape, pack, unpack
+from tidegate.errors import StateCorruptError, StateFormatError
+
+__all__ = ["VERSION", "Header", "read_file", "read_header", "write_file"]
+
+VERSION: Final = 1
+
+_METADATA: Final = b"tidegate"
+_SUB: Final[dict[str, str]] = {"list": "position", "map": "map_key", "timers": "time"}
+_BATCH: Final = 10_000
+_ATOMS: Final[dict[str, pa.DataType]] = {
+    "nothing": pa.bool_(),  # other tools do not read columns of type null
+    "bool": pa.bool_(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "text": pa.string(),
+    "bytes": pa.binary(),
+    "opaque": pa.binary(),
+}
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a file holds: a state of an operator, with the codec of its values, in columns of these shapes."""
+
+    version: int
+    operator: str
+    state: StateEntry
+    key: Shape
+    map_key: Shape
+    value: Shape
+
+
+def write_file(path: Path, header: Header, groups: Iterable[tuple[int, Sequence[Record]]]) -> None:
+    """Write records, a key group after the other, each as a part that readers can skip."""
+    schema = _schema(header)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for group, records in groups:
+            columns = dict(zip(schema.names, _columns(header, group, records), strict=True))
+            writer.write_table(pa.table(columns, schema))
+
+
+def read_header(data: bytes, name: str) -> Header:
+    """What a file says it holds.
+
+    Raises:
+        StateCorruptError: it is no such file.
+        StateFormatError: it is of a newer version.
+    """
+    return _open(data, name)[0]
+
+
+def read_file(data: bytes, name: str) -> tuple[Header, Iterator[tuple[int, list[Record]]]]:
+    """What a file holds, and its records by key group; raises as `read_header`."""
+    header, file = _open(data, name)
+    return header, _groups(header, file)
+
+
+def _open(data: bytes, name: str) -> tuple[Header, pq.ParquetFile]:
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        described = file.schema_arrow.metadata[_METADATA]
+        version = msgspec.json.decode(described, type=_Versioned).version
+    except (pa.ArrowException, KeyError, TypeError, msgspec.DecodeError) as error:
+        raise StateCorruptError(
+            f"{name} is no file of a canonical savepoint; got {len(data)} bytes; "
+            "expected Parquet with metadata 'tidegate'; use another savepoint"
+        ) from error
+    if version > VERSION:
+        raise StateFormatError(
+            f"{name}: version {version} of canonical savepoints is newer than supported {VERSION}; "
+            "upgrade tidegate or use another savepoint"
+        )
+    return msgspec.json.decode(described, type=Header), file
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+
+
+def _schema(header: Header) -> pa.Schema:
+    kind = header.state.kind
+    fields = [("key_group", pa.int32()), ("key", _type(header.key)), ("namespace", pa.binary())]
+    if kind in _SUB:
+        fields.append((_SUB[kind], _type(header.map_key) if kind == "map" else pa.int64()))
+    if kind != "timers":
+        fields.append(("value", _type(header.value)))
+    return pa.schema(fields, metadata={_METADATA: msgspec.json.encode(header)})
+
+
+def _type(shape: Shape) -> pa.DataType:
+    match shape:
+        case Atom():
+            return _ATOMS[shape.kind]
+        case Repeated():
+            return pa.list_(_type(shape.item))
+        case Fields():
+            names = shape.names or [f"f{place}" for place in range(len(shape.items))]
+            return pa.struct(list(zip(names, map(_type, shape.items), strict=True)))
+
+
+def _columns(header: Header, group: int, records: Sequence[Record]) -> Iterator[list[Any]]:
+    kind = header.state.kind
+    yield [group] * len(records)
+    yield [unpack(header.key, record.key) for record in records]
+    yield [record.namespace for record in records]
+    if kind == "map":
+        yield [unpack(header.map_key, record.sub) for record in records]
+    elif kind in _SUB:
+        yield [record.sub for record in records]
+    if kind != "timers":
+        yield [unpack(header.value, record.value) for record in records]
+
+
+def _groups(header: Header, file: pq.ParquetFile) -> Iterator[tuple[int, list[Record]]]:
+    rows = (row for batch in file.iter_batches(_BATCH) for row in zip(*_lists(header, batch), strict=True))
+    for group, members in groupby(rows, key=lambda row: row[0]):
+        yield group, [Record(*row[1:]) for row in members]
+
+
+def _lists(header: Header, batch: pa.RecordBatch) -> Iterator[Iterable[Any]]:
+    kind = header.state.kind
+    yield batch["key_group"].to_pylist()
+    yield [pack(header.key, held) for held in batch["key"].to_pylist()]
+    yield batch["namespace"].to_pylist()
+    if kind == "map":
+        yield [pack(header.map_key, held) for held in batch["map_key"].to_pylist()]
+    else:
+        yield batch[_SUB[kind]].to_pylist() if kind in _SUB else repeat(None, len(batch))
+    if kind == "timers":
+        yield repeat(b"", len(batch))
+    else:
+        yield [pack(header.value, held) for held in batch["value"].to_pylist()]

@@ -1,0 +1,118 @@
+"""Keyed state of an operator to canonical files: one for each state and key-group range.
+
+The state is read twice: columns get their types from all values, then the values are written.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+from urllib.parse import quote
+
+from tidegate.backends.keyed.address import group_of, range_bounds
+from tidegate.backends.keyed.restore import restore
+from tidegate.backends.keyed.segment import Segment, encode_segment
+from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.savepoint._arrow import VERSION, Header, write_file
+from tidegate.backends.savepoint.base import NAME, groups_file
+from tidegate.backends.savepoint.records import Record, Records, disassemble
+from tidegate.backends.savepoint.shapes import NOTHING, Shape, merge, observe, settled
+from tidegate.backends.spi import Backend, BackendContext, BaseHandle, Chunk, InlineChunk, KeyedHandle
+from tidegate.backends.storage import StorageFiles
+from tidegate.keys import KeyGroupRange, ranges
+
+__all__ = ["write_keyed"]
+
+
+def write_keyed(
+    operator: str,
+    handles: Sequence[KeyedHandle],
+    max_parallelism: int,
+    backend: Backend,
+    context: BackendContext,
+    target: StorageFiles,
+    *,
+    parts: int = 1,
+) -> tuple[KeyedHandle, ...]:
+    """Write what `handles` hold of an operator below `target`, in `parts` ranges of key groups.
+
+    `backend` and `context` are what the state is opened with meanwhile. Every file is durable on return; nothing
+    refers to them after a crash in between.
+
+    Raises:
+        StateCorruptError: a file of a handle is missing or damaged.
+        UnavailableError: the target did not take a file.
+    """
+    everything = KeyGroupRange(0, max_parallelism)
+    restored = restore(backend, everything, handles, context)
+    table = restored.table.entries
+
+    def read(key_groups: KeyGroupRange) -> Iterator[tuple[int, Records]]:
+        entries = restored.materialisation.scan(*range_bounds(key_groups))
+        for group, members in groupby(entries, key=lambda entry: group_of(entry[0])):
+            yield group, disassemble(members, table)
+
+    try:
+        headers = _headers(operator, read(everything))
+        return tuple(
+            KeyedHandle(
+                key_groups, _base(headers, key_groups, max_parallelism, read, context, target), segments
+            )
+            for segments in [(InlineChunk(encode_segment(Segment(table, []))),)]
+            for key_groups in ranges(parts, max_parallelism)
+        )
+    finally:
+        restored.materialisation.close()
+
+
+def _headers(operator: str, content: Iterator[tuple[int, Records]]) -> dict[StateEntry, Header]:
+    """What the files of each state say, in an order that does not depend on the state's."""
+    shapes: dict[StateEntry, list[Shape]] = defaultdict(lambda: [NOTHING] * 3)
+    for _, records in content:
+        for state, members in records.items():
+            shapes[state] = _observe(shapes[state], members)
+    return {
+        state: Header(VERSION, operator, state, *map(settled, found))
+        for state, found in sorted(shapes.items(), key=lambda item: (item[0].state, item[0].slot))
+    }
+
+
+def _observe(shapes: list[Shape], records: Sequence[Record]) -> list[Shape]:
+    key, map_key, value = shapes
+    for record in records:
+        key = merge(key, observe(record.key))
+        if isinstance(record.sub, bytes):
+            map_key = merge(map_key, observe(record.sub))
+        value = merge(value, observe(record.value))
+    return [key, map_key, value]
+
+
+def _base(
+    headers: dict[StateEntry, Header],
+    key_groups: KeyGroupRange,
+    max_parallelism: int,
+    read: Callable[[KeyGroupRange], Iterator[tuple[int, Records]]],
+    context: BackendContext,
+    target: StorageFiles,
+) -> BaseHandle:
+    files: list[tuple[str, Chunk]] = [groups_file(max_parallelism)]
+    for state, header in headers.items():
+        name = f"{_folder(header)}/{key_groups.first:05}-{key_groups.last - 1:05}.parquet"
+        path = context.directory / "canonical.parquet"
+        content = ((group, records[state]) for group, records in read(key_groups) if records.get(state))
+        write_file(path, header, content)
+        files.append((name, target.store_as(name, path)))
+        path.unlink()
+    return BaseHandle(NAME, VERSION, tuple(files))
+
+
+def _folder(header: Header) -> str:
+    """Named as readers expect that find columns in the names of folders."""
+    what = "timers" if header.state.kind == "timers" else "state"
+    return f"operator={quote(header.operator, safe=_PLAIN)}/{what}={quote(header.state.name, safe=_PLAIN)}"
+
+
+_PLAIN: Final = " "
+"""Kept in names of folders although addresses of the web do not have it."""

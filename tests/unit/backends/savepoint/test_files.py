@@ -1,0 +1,212 @@
+"""What stands in canonical files: columns that tools understand, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from tests.unit.backends.savepoint.conftest import ALL, MAX_PARALLELISM, Place
+from tidegate.backends.filesystem import FilesystemBackend
+from tidegate.backends.keyed import KeyedStore, ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from tidegate.backends.savepoint import CanonicalBase, write_keyed
+from tidegate.backends.savepoint._arrow import VERSION, read_file
+from tidegate.backends.spi import BaseHandle, Chunk, InlineChunk, KeyedHandle, StoredChunk, Timer
+from tidegate.backends.storage import LocalStorage, StorageFiles
+from tidegate.errors import StateCorruptError, StateFormatError
+from tidegate.keys import key_bytes, key_group
+from tidegate.types import Types
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "backends"
+COUNT = ValueStateDescriptor("count", Types.LONG())
+PAIR = ValueStateDescriptor("pair", Types.TUPLE([Types.STRING(), Types.LONG()]))
+THING = ValueStateDescriptor("thing")
+WORDS = ListStateDescriptor("words", Types.STRING())
+SEEN = MapStateDescriptor("seen", Types.STRING(), Types.DOUBLE())
+
+
+def fill(store: KeyedStore) -> None:
+    for number, name in enumerate(("ada", "bob", "cyd")):
+        store.bind(name)
+        store.state(COUNT).update(number)
+        store.state(PAIR).update((name, number))
+        store.state(THING).update({number} if number else "text")
+        store.state(WORDS).update([name, "x"])
+        store.state(SEEN).put(name, 0.5)
+        store.event_timers.register(Timer(number, name))
+        store.bind_in(name, b"w")
+        store.state(COUNT, namespaced=True).update(-number)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(FilesystemBackend(), tmp_path)
+
+
+@pytest.fixture
+def written(place: Place, tmp_path: Path) -> Path:
+    """Canonical files on a local disk, in two ranges of key groups."""
+    files = StorageFiles(LocalStorage(tmp_path / "root").blobs, "savepoint")
+    native = place.taken(fill)
+    write_keyed("totals", [native], MAX_PARALLELISM, place.backend, place.context(), files, parts=2)
+    return tmp_path / "root" / "savepoint"
+
+
+def table(folder: Path) -> pa.Table:
+    return ds.dataset(folder, format="parquet").to_table()
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("state=count", {"key": pa.string(), "value": pa.int64()}),
+        (
+            "state=pair",
+            {"key": pa.string(), "value": pa.struct([("f0", pa.string()), ("f1", pa.int64())])},
+        ),
+        ("state=thing", {"key": pa.string(), "value": pa.binary()}),
+        ("state=words", {"position": pa.int64(), "value": pa.string()}),
+        ("state=seen", {"map_key": pa.string(), "value": pa.float64()}),
+        ("timers=event", {"time": pa.int64(), "key": pa.string()}),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_columns_are_typed_where_that_is_exact(
+    written: Path, name: str, types: dict[str, pa.DataType]
+) -> None:
+    schema = table(written / "operator=totals" / name).schema
+    assert {column: schema.field(column).type for column in types} == types
+    assert schema.names[:3] == ["key_group", "key", "namespace"]
+
+
+def test_records_stand_by_key_group_and_key(written: Path) -> None:
+    counts = table(written / "operator=totals" / "state=count").to_pylist()
+    expected = [
+        {
+            "key_group": key_group(key_bytes(name), MAX_PARALLELISM),
+            "key": name,
+            "namespace": namespace,
+            "value": sign * number,
+        }
+        for number, name in enumerate(("ada", "bob", "cyd"))
+        for namespace, sign in ((b"", 1), (b"w", -1))
+    ]
+    assert counts == sorted(expected, key=lambda row: (row["key_group"], row["key"], row["namespace"]))
+
+
+def test_lists_keep_their_order_and_maps_their_keys(written: Path) -> None:
+    root = written / "operator=totals"
+    words = table(root / "state=words").filter(pc.field("key") == "bob")
+    assert [(row["position"], row["value"]) for row in words.to_pylist()] == [(0, "bob"), (1, "x")]
+    assert {(row["key"], row["map_key"]): row["value"] for row in table(root / "state=seen").to_pylist()} == {
+        (name, name): 0.5 for name in ("ada", "bob", "cyd")
+    }
+
+
+def test_a_key_group_is_a_part_that_readers_skip(written: Path) -> None:
+    files = sorted((written / "operator=totals" / "state=count").glob("*.parquet"))
+    assert [file.name for file in files] == ["00000-00003.parquet", "00004-00007.parquet"]
+    for file in files:
+        metadata = pq.read_metadata(file)
+        for part in range(metadata.num_row_groups):
+            groups = metadata.row_group(part).column(0).statistics
+            assert groups.min == groups.max
+
+
+def broken(place: Place, change: Callable[[BaseHandle], BaseHandle]) -> None:
+    (handle,) = place.write(place.taken(fill))
+    assert handle.base is not None
+    list(CanonicalBase().read(change(handle.base), place.context()))
+
+
+def with_file(base: BaseHandle, data: bytes) -> BaseHandle:
+    files: list[tuple[str, Chunk]] = [base.files[0], ("bad.parquet", InlineChunk(data))]
+    return BaseHandle(base.backend, base.version, tuple(files))
+
+
+def test_a_damaged_truncated_or_missing_file_is_refused(place: Place) -> None:
+    (handle,) = place.write(place.taken(fill))
+    names = [chunk.name for chunk in handle.chunks if isinstance(chunk, StoredChunk)]
+    blobs = place.storage.blobs
+    with blobs.open(names[0]) as file:
+        good = file.read()
+    for bad in (good[:-1], good[:100] + bytes([good[100] ^ 1]) + good[101:], b""):
+        blobs.put(names[0], bad)
+        with pytest.raises(StateCorruptError, match=r"count/00000-00007.parquet is damaged; got"):
+            place.entries(handle)
+    blobs.delete([names[0]])
+    with pytest.raises(StateCorruptError, match="does not exist"):
+        place.entries(handle)
+    blobs.put(names[0], good)
+    assert place.entries(handle)
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1 and nothing more"], ids=["empty", "no Parquet"])
+def test_what_is_no_savepoint_file_is_refused(place: Place, data: bytes) -> None:
+    with pytest.raises(StateCorruptError, match=r"bad.parquet is no file of a canonical savepoint; got"):
+        broken(place, lambda base: with_file(base, data))
+
+
+def foreign(metadata: dict[bytes, bytes] | None) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"key": ["a"]}).replace_schema_metadata(metadata), sink)
+    return bytes(sink.getvalue())
+
+
+def test_parquet_of_somebody_else_is_refused(place: Place) -> None:
+    for data in (foreign(None), foreign({b"tidegate": b"no json"})):
+        with pytest.raises(StateCorruptError, match="expected Parquet with metadata 'tidegate'"):
+            broken(place, partial(with_file, data=data))
+
+
+def test_newer_versions_are_refused(place: Place) -> None:
+    newer = foreign({b"tidegate": b'{"version": 99, "unknown": {}}'})
+    with pytest.raises(StateFormatError, match=r"bad.parquet: version 99 of canonical savepoints is newer"):
+        broken(place, lambda base: with_file(base, newer))
+    with pytest.raises(StateFormatError, match="canonical savepoint: version 2 is newer than supported 1"):
+        broken(place, lambda base: BaseHandle(base.backend, VERSION + 1, base.files))
+
+
+def test_a_base_without_max_parallelism_is_refused(place: Place) -> None:
+    with pytest.raises(StateCorruptError, match="does not say its max parallelism"):
+        broken(place, lambda base: BaseHandle(base.backend, base.version, base.files[1:]))
+
+
+@pytest.mark.parametrize("version", range(1, VERSION + 1))
+def test_every_past_version_still_loads(version: int) -> None:
+    header, groups = read_file((GOLDEN / f"savepoint-v{version}.parquet").read_bytes(), "golden")
+    assert (header.operator, header.state.name, header.state.fingerprint) == (
+        "totals",
+        "pair",
+        "value tuple<string, long> (msgspec 1)",
+    )
+    records = [record for _, members in groups for record in members]
+    assert {record.key: record.value for record in records} == {
+        key_bytes(name): key_bytes((name, number)) for number, name in enumerate(("ada", "bob", "cyd"))
+    }
+
+
+def test_nothing_written_is_nothing_read(place: Place) -> None:
+    (handle,) = place.write(KeyedHandle(ALL, None, ()))
+    assert place.entries(handle) == []
+
+
+def test_a_state_that_only_some_ranges_have_is_written_everywhere(place: Place) -> None:
+    def change(store: KeyedStore) -> None:
+        store.bind("ada")
+        store.state(COUNT).update(1)
+
+    handles = place.write(place.taken(change), parts=4)
+    schemas: list[Any] = []
+    for handle in handles:
+        assert handle.base is not None
+        (chunk,) = [chunk for name, chunk in handle.base.files if name.endswith(".parquet")]
+        schemas.append(pq.read_schema(pa.BufferReader(place.native.fetch(chunk))))
+    assert all(schema.equals(schemas[0], check_metadata=True) for schema in schemas)
