@@ -316,7 +316,7 @@ class Decisions(ABC):
 
 
 class CheckpointStorage(ABC):
-    """Describes where checkpoints live.
+    """Describes where checkpoints live; made from a URL by the entry point `tidegate.storages` of its scheme.
 
     `decisions` is None for a storage that cannot decide atomically: one writer only, said loudly at start.
     """

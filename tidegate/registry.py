@@ -1,6 +1,6 @@
 """Finds implementations by name, so the engine imports none of them and third parties plug in as ours do.
 
-Every connector and backend announces itself as an entry point of its distribution.
+Every connector, backend and kind of checkpoint storage announces itself as an entry point of its distribution.
 
 Example:
     >>> load("tidegate.backends", "heap").name
@@ -18,7 +18,7 @@ from tidegate.errors import ConfigError
 
 __all__ = ["Group", "load", "names"]
 
-Group = Literal["tidegate.backends", "tidegate.connectors"]
+Group = Literal["tidegate.backends", "tidegate.connectors", "tidegate.storages"]
 
 
 @cache

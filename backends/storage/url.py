@@ -1,4 +1,4 @@
-"""Finds a checkpoint storage by its URL."""
+"""Finds a checkpoint storage by its URL: each scheme is an entry point `tidegate.storages`, of ours or of others."""
 
 from __future__ import annotations
 
@@ -9,30 +9,36 @@ from tidegate.backends.spi import CheckpointStorage
 from tidegate.backends.storage.local import LocalStorage
 from tidegate.backends.storage.memory import MemoryStorage
 from tidegate.errors import ConfigError
+from tidegate.registry import load
 
-__all__ = ["open_storage"]
+__all__ = ["in_directory", "in_memory", "open_storage"]
 
 
 def open_storage(url: str | Path) -> CheckpointStorage:
-    """The storage of a local path, a `file://` or a `memory://` URL; no I/O.
+    """The storage of a local path or a URL; no I/O.
 
     Example:
         >>> open_storage("/var/lib/app").url
         'file:///var/lib/app'
 
     Raises:
-        ConfigError: the scheme is unknown, or a file URL names another host.
+        ConfigError: nothing is registered for the scheme, or it refuses the URL.
     """
-    scheme, found, rest = str(url).partition("://")
+    scheme, found, _ = str(url).partition("://")
     if not found:
         return LocalStorage(Path(url))
-    if scheme == "memory":
-        return MemoryStorage(rest)
-    if scheme != "file":
-        raise ConfigError(
-            f"unknown checkpoint storage scheme {scheme!r}; got {str(url)!r}; "
-            "expected a path, file:///path or memory://name"
-        )
-    if not rest.startswith("/"):
-        raise ConfigError(f"a file URL names a path of this host; got {str(url)!r}; expected file:///path")
-    return LocalStorage(Path(unquote(rest)))
+    storage: CheckpointStorage = load("tidegate.storages", scheme)(str(url))
+    return storage
+
+
+def in_directory(url: str) -> LocalStorage:
+    """The storage of `file:///path`."""
+    path = url.removeprefix("file://")
+    if not path.startswith("/"):
+        raise ConfigError(f"a file URL names a path of this host; got {url!r}; expected file:///path")
+    return LocalStorage(Path(unquote(path)))
+
+
+def in_memory(url: str) -> MemoryStorage:
+    """The storage of `memory://name`."""
+    return MemoryStorage(url.removeprefix("memory://"))

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.testing.services.fixtures import s3 as s3
+
 
 @pytest.fixture
 def broken_clauses(tmp_path: Path) -> Callable[[Path, dict[str, str]], set[str]]:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
-from tidegate.backends.storage import LocalStorage, MemoryStorage
+from tidegate.backends.storage import LocalStorage, MemoryStorage, open_storage
 from tidegate.testing.doubles import passes
+from tidegate.testing.services import S3Service
 from tidegate.testing.storage import SharedStorageSuite, StorageSuite, count_up, decisions_of
 
 
@@ -30,6 +31,17 @@ class TestMemoryStorage(StorageSuite):
     @pytest.fixture
     def storage(self) -> CheckpointStorage:
         return MemoryStorage()
+
+
+@pytest.mark.service
+class TestS3Storage(SharedStorageSuite):
+    """A bucket of a server with the S3 protocol."""
+
+    @pytest.fixture
+    def storage(self, s3: S3Service, monkeypatch: pytest.MonkeyPatch) -> CheckpointStorage:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "anybody")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
+        return open_storage(s3.new_bucket())
 
 
 KILLS = 200

@@ -1,3 +1,3 @@
 from __future__ import annotations
 
-from tidegate.testing.services.fixtures import kafka as kafka, postgres as postgres
+from tidegate.testing.services.fixtures import kafka as kafka, postgres as postgres, s3 as s3

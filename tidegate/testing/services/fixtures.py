@@ -1,4 +1,4 @@
-"""Pytest fixtures: one broker and one database server for a whole test session.
+"""Pytest fixtures: one broker, one database server and one object store for a whole test session.
 
 Import the names into a `conftest.py`; a server starts when the first test asks for it.
 """
@@ -11,8 +11,9 @@ import pytest
 
 from tidegate.testing.services.kafka import KafkaService
 from tidegate.testing.services.postgres import PostgresService
+from tidegate.testing.services.s3 import S3Service
 
-__all__ = ["kafka", "postgres"]
+__all__ = ["kafka", "postgres", "s3"]
 
 
 @pytest.fixture(scope="session")
@@ -26,4 +27,11 @@ def kafka() -> Iterator[KafkaService]:
 def postgres() -> Iterator[PostgresService]:
     """A running Postgres server; drop the slots and tables a test makes."""
     with PostgresService() as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Service]:
+    """A running S3 server; take a bucket of your own with `new_bucket`."""
+    with S3Service() as service:
         yield service

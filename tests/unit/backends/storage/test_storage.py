@@ -33,8 +33,8 @@ def test_a_storage_is_found_by_its_url(url: str, kind: type, expected: str) -> N
     ("url", "message"),
     [
         (
-            "s3://bucket/path",
-            "unknown checkpoint storage scheme 's3'.*expected a path, file:///path or memory://name",
+            "s4://bucket/path",
+            "no storage is called 's4'; known are file, memory, s3",
         ),
         ("file://host/path", "a file URL names a path of this host; got 'file://host/path'"),
     ],

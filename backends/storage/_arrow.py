@@ -1,0 +1,87 @@
+"""The door to pyarrow's file systems: files of a checkpoint storage on any of them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+import pyarrow.fs
+
+from tidegate.backends.spi import Blobs
+from tidegate.errors import StateCorruptError, UnavailableError
+
+__all__ = ["ArrowBlobs", "s3_file_system"]
+
+_BLOCK: Final = 1024 * 1024
+
+
+class ArrowBlobs(Blobs):
+    """Files below `root` of an object store, where a file appears whole when its writer closes it."""
+
+    def __init__(self, system: pyarrow.fs.FileSystem, root: str, url: str) -> None:
+        self._system = system
+        self._root = root
+        self._url = url
+
+    def put(self, name: str, source: bytes | Path) -> None:
+        path = f"{self._root}/{name}"
+        with self._available(name):
+            try:
+                with (
+                    BytesIO(source) if isinstance(source, bytes) else source.open("rb") as data,
+                    self._system.open_output_stream(path) as target,
+                ):
+                    shutil.copyfileobj(data, target, _BLOCK)
+            except OSError:
+                # Leaving the block closed the file, and with it what was written so far appeared.
+                with contextlib.suppress(OSError):
+                    self._system.delete_file(path)
+                raise
+
+    def open(self, name: str) -> BinaryIO:
+        with self._available(name):
+            try:
+                return cast("BinaryIO", self._system.open_input_file(f"{self._root}/{name}"))
+            except FileNotFoundError as error:
+                raise StateCorruptError(
+                    f"file {self._url}/{name} does not exist; restore an older checkpoint"
+                ) from error
+
+    def list(self, prefix: str) -> list[str]:
+        folder = f"{self._root}/{prefix.rpartition('/')[0]}".rstrip("/")
+        selector = pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True)
+        with self._available(prefix):
+            found = self._system.get_file_info(selector)
+        names = [info.path[len(self._root) + 1 :] for info in found if info.type == pyarrow.fs.FileType.File]
+        return sorted(name for name in names if name.startswith(prefix))
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            with self._available(name), contextlib.suppress(FileNotFoundError):
+                self._system.delete_file(f"{self._root}/{name}")
+
+    @contextlib.contextmanager
+    def _available(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UnavailableError(
+                f"checkpoint storage does not take or give {self._url}/{name}: {error}; "
+                "check its address, the network and your rights"
+            ) from error
+
+
+def s3_file_system(endpoint: str | None, region: str) -> pyarrow.fs.FileSystem:
+    """S3 at Amazon, or at an endpoint `http(s)://host:port`."""
+    scheme, _, host = (endpoint or "https://").partition("://")
+    return pyarrow.fs.S3FileSystem(
+        region=region,
+        scheme=scheme,
+        endpoint_override=host or None,
+        # One request for a small file, and none to look whether its folder exists.
+        allow_delayed_open=True,
+    )

@@ -1,0 +1,152 @@
+"""A checkpoint storage in an S3 bucket, at Amazon or any server with conditional writes.
+
+Files go through pyarrow. A decision is one object: `create` is a PUT with `If-None-Match: *`, `swap` a PUT with
+`If-Match: <ETag>`; 412 and, for a missing object, 404 say that somebody else was first. A server that ignores these
+conditions would let two writers win, so one write that must fail is tried before the first decision.
+
+Every content is preceded by an id of its writer, because an ETag is a digest: the same bytes written twice would make
+an old tag current again. The id also tells, when an answer was lost, whose write it was that arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
+from tidegate.backends.storage._arrow import ArrowBlobs, s3_file_system
+from tidegate.backends.storage._client import Bucket
+from tidegate.clock import new_id
+from tidegate.errors import ConfigError, UnavailableError
+from tidegate.options import Layer, load, option
+
+__all__ = ["S3Options", "S3Storage"]
+
+_ATTEMPTS: Final = 3
+_ID_LENGTH: Final = 16
+_NEVER: Final = '"00000000000000000000000000000000"'
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """What may follow the `?` of an S3 URL."""
+
+    endpoint: str | None = option("endpoint", None, "http(s)://host:port of a server that is not Amazon's")
+    region: str | None = option("region", None, "the bucket's region; default: as AWS tools find it")
+
+
+class S3Storage(CheckpointStorage):
+    """Describes `s3://bucket/path?endpoint=...&region=...`; credentials are found as AWS tools find them.
+
+    Example:
+        >>> S3Storage("s3://state/orders?endpoint=http://127.0.0.1:9000").url
+        's3://state/orders?endpoint=http://127.0.0.1:9000'
+
+    Raises:
+        ConfigError: the URL names no bucket or an unknown option, or the endpoint is no URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        given = dict(parse_qsl(parts.query, keep_blank_values=True))
+        options = load(S3Options, Layer(f"storage URL {url!r}", given))
+        if not parts.netloc or "@" in parts.netloc:
+            raise ConfigError(
+                f"an S3 URL names a bucket and holds no credentials; got {url!r}; expected s3://bucket/path"
+            )
+        if options.endpoint is not None and not options.endpoint.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"the endpoint of an S3 URL is a URL; got {options.endpoint!r}; expected http(s)://host:port"
+            )
+        self.url = url
+        self._place = _Place(parts.netloc, unquote(parts.path).strip("/"), options)
+
+    @property
+    def blobs(self) -> Blobs:
+        """The files."""
+        return _opened(self._place)[0]
+
+    @property
+    def decisions(self) -> Decisions:
+        """The decisions."""
+        return _opened(self._place)[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    bucket: str
+    path: str
+    options: S3Options
+
+    def key(self, name: str) -> str:
+        return f"{self.path}/{name}" if self.path else name
+
+
+class _S3Blobs(ArrowBlobs):
+    """Deletes without pyarrow, which would leave an empty object for the folder of each file."""
+
+    def __init__(self, place: _Place, bucket: Bucket) -> None:
+        root = f"{place.bucket}/{place.path}".rstrip("/")
+        super().__init__(s3_file_system(place.options.endpoint, bucket.region), root, f"s3://{root}")
+        self._place = place
+        self._bucket = bucket
+
+    def delete(self, names: Iterable[str]) -> None:
+        self._bucket.delete([self._place.key(name) for name in names])
+
+
+class _S3Decisions(Decisions):
+    def __init__(self, place: _Place, bucket: Bucket) -> None:
+        self._place = place
+        self._bucket = bucket
+        self._trusted = False
+
+    def create(self, name: str, data: bytes) -> bool:
+        return self.swap(name, None, data)
+
+    def swap(self, name: str, old_tag: str | None, data: bytes) -> bool:
+        self._check_conditions()
+        key, content = self._place.key(name), new_id(_ID_LENGTH).encode() + data
+        answer = self._bucket.put(key, content, old_tag)
+        return answer == "stored" if answer != "unknown" else self._settle(key, content, old_tag)
+
+    def read(self, name: str) -> Decision | None:
+        found = self._bucket.get(self._place.key(name))
+        return Decision(found.tag, found.data[_ID_LENGTH:]) if found is not None else None
+
+    def _settle(self, key: str, content: bytes, old_tag: str | None) -> bool:
+        """Find out what became of a write whose answer was lost; write again as long as nothing happened."""
+        for _ in range(_ATTEMPTS):
+            found = self._bucket.get(key)
+            if found is not None and found.data == content:
+                return True
+            if (found.tag if found is not None else None) != old_tag:
+                break
+            # Should the lost request arrive late, it writes these same bytes or fails.
+            if self._bucket.put(key, content, old_tag) == "stored":
+                return True
+        raise UnavailableError(
+            f"s3://{self._bucket.name}/{key}: whether a change was stored is not known; read it before the next one"
+        )
+
+    def _check_conditions(self) -> None:
+        if self._trusted:
+            return
+        key = self._place.key(f".conditions-{new_id()}")
+        if self._bucket.put(key, b"", _NEVER) == "stored":
+            self._bucket.delete([key])
+            raise ConfigError(
+                f"the server of bucket {self._bucket.name!r} ignores If-Match, so two writers could both win; "
+                "use one with conditional writes"
+            )
+        self._trusted = True
+
+
+@cache
+def _opened(place: _Place) -> tuple[_S3Blobs, _S3Decisions]:
+    """One client for all openings of a place: making one takes longer than many requests."""
+    bucket = Bucket(place.bucket, place.options.endpoint, place.options.region)
+    return _S3Blobs(place, bucket), _S3Decisions(place, bucket)

@@ -1,0 +1,73 @@
+"""A server with the S3 protocol for tests and for trying things: moto's, one request at a time.
+
+It keeps everything in memory, so a killed server has forgotten it. Any credentials are taken.
+
+Example:
+    with S3Service() as s3:
+        s3.new_bucket()
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from urllib.request import Request, urlopen
+
+from tidegate.clock import new_id
+from tidegate.errors import MissingExtraError
+from tidegate.testing.services.process import LOOPBACK
+from tidegate.testing.services.service import Service
+
+__all__ = ["S3Service"]
+
+
+class S3Service(Service):
+    """One server; `conditions=False` makes it one of those that ignore `If-Match` and `If-None-Match`."""
+
+    name = "s3"
+
+    def __init__(self, *, port: int = 0, conditions: bool = True) -> None:
+        super().__init__(port=port)
+        self._conditions = conditions
+
+    @property
+    def endpoint(self) -> str:
+        """Where clients connect."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    @property
+    def usage(self) -> str:
+        """A file in a new bucket."""
+        return (
+            "from tidegate.backends.storage import open_storage\n"
+            f'open_storage("{self.new_bucket()}").blobs.put("hello", b"hello")\n'
+        )
+
+    def new_bucket(self) -> str:
+        """Make a bucket; returns the storage URL of a folder in it."""
+        bucket = f"bucket-{new_id()}"
+        with urlopen(Request(f"{self.endpoint}/{bucket}", method="PUT"), timeout=20):
+            return f"s3://{bucket}/state?endpoint={self.endpoint}"
+
+    def _check(self) -> None:
+        if find_spec("moto") is None:
+            raise MissingExtraError(
+                "moto, which brings the S3 server, is not installed; run: pip install 'moto[s3]' flask flask-cors"
+            )
+
+    def _prepare(self) -> None:
+        """Nothing is kept on disk."""
+
+    def _command(self) -> Sequence[str]:
+        conditions = "on" if self._conditions else "off"
+        module = "tidegate.testing.services.s3_server"
+        return [sys.executable, "-P", "-m", module, str(self.port), conditions]
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection((LOOPBACK, self.port), timeout=1):
+                return True
+        except OSError:
+            return False
