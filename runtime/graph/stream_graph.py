@@ -270,10 +270,14 @@ def _feedback(
                     f"feedback from {before.uid!r} (parallelism {before.parallelism}) to iteration {head.uid!r} "
                     f"(parallelism {head.parallelism}) needs equal parallelism; use set_parallelism(...)"
                 )
+        together = f"iteration {head.uid!r}"
         nodes[tail.uid] = replace(
-            tail, title=f"IterationSink-{head.number}", slot_sharing_group=head.slot_sharing_group
+            tail,
+            title=f"IterationSink-{head.number}",
+            slot_sharing_group=head.slot_sharing_group,
+            co_location_group=together,
         )
-        nodes[head.uid] = replace(head, title=f"IterationSource-{head.number}")
+        nodes[head.uid] = replace(head, title=f"IterationSource-{head.number}", co_location_group=together)
         edges.append(StreamEdge(tail.uid, head.uid, Forward(), feedback=True))
     closed = {edge.target for edge in edges}
     for node in nodes.values():

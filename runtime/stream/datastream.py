@@ -62,6 +62,7 @@ from tidegate.runtime.stream.shapes import (
     Reduce,
     Select,
 )
+from tidegate.runtime.stream.slot_sharing import SlotSharingGroup
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.time import Duration
 from tidegate.runtime.stream.watermarks import WatermarkStrategy
@@ -131,14 +132,10 @@ class _Step(Refusing):
         self._operator("disable_chaining").chaining = "never"
         return self
 
-    def slot_sharing_group(self, slot_sharing_group: str) -> Self:
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
         """Let the step share slots only with steps of the same group; what follows inherits it."""
-        group = instance_of("slot_sharing_group", slot_sharing_group, str)
-        if not group:
-            raise ConfigError(
-                "slot sharing group is empty; the group of whatever is in no other is 'default'"
-            )
-        self._operator("slot_sharing_group").slot_sharing_group = group
+        name = self._env.slot_sharing_groups.named(slot_sharing_group)
+        self._operator("slot_sharing_group").slot_sharing_group = name
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:

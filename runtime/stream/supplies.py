@@ -15,6 +15,7 @@ from tidegate.runtime.stream.configuration import Configuration
 from tidegate.runtime.stream.configured import Configured
 from tidegate.runtime.stream.datastream import instance_of
 from tidegate.runtime.stream.execution_config import RuntimeExecutionMode
+from tidegate.runtime.stream.slot_sharing import SlotSharingGroup, SlotSharingGroups
 
 __all__ = ["Supplies"]
 
@@ -26,11 +27,22 @@ class Supplies(Configured):
         super().__init__(settings)
         self._files: dict[str, CachedFile] = {}
         self._clock: Clock | None = None
+        self.slot_sharing_groups = SlotSharingGroups()
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> None:
         """Whether the program is a stream or a batch job; the same as the setting `execution.runtime-mode`."""
         mode = instance_of("set_runtime_mode", execution_mode, RuntimeExecutionMode)
         self._settings["execution.runtime-mode"] = mode.name
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
+        """Say what a group's slots need, for steps that are put into it by its name.
+
+        Raises:
+            ConfigError: the group has other resources elsewhere in the program.
+        """
+        group = instance_of("register_slot_sharing_group", slot_sharing_group, SlotSharingGroup)
+        self.slot_sharing_groups.named(group)
+        return self
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
         """Give every worker a copy of a file or directory, found by `get_distributed_cache().get_file(name)`.

@@ -81,6 +81,10 @@ from tidegate.runtime.stream.functions import (
     RuntimeContext as RuntimeContext,
     TimerService as TimerService,
 )
+from tidegate.runtime.stream.slot_sharing import (
+    MemorySize as MemorySize,
+    SlotSharingGroup as SlotSharingGroup,
+)
 from tidegate.runtime.stream.state_backends import (
     CheckpointStorage as CheckpointStorage,
     EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend,
@@ -154,6 +158,7 @@ __all__ = [
     "MapFunction",
     "MapState",
     "MapStateDescriptor",
+    "MemorySize",
     "MergingWindowAssigner",
     "OperatorStateStore",
     "OutputTag",
@@ -169,6 +174,7 @@ __all__ = [
     "RuntimeContext",
     "RuntimeExecutionMode",
     "SinkFunction",
+    "SlotSharingGroup",
     "SourceFunction",
     "StateBackend",
     "StateDescriptor",

@@ -185,7 +185,10 @@ def test_a_view_of_other_steps_has_no_thread_of_its_own(method: str) -> None:
 
 @pytest.mark.parametrize(
     ("group", "message"),
-    [("", "slot sharing group is empty"), (7, "slot_sharing_group takes a str; got int")],
+    [
+        ("", "slot sharing group is empty"),
+        (7, "slot_sharing_group takes a str or a SlotSharingGroup; got int"),
+    ],
 )
 def test_a_slot_sharing_group_needs_a_name(group: Any, message: str) -> None:
     stream = StreamExecutionEnvironment.get_execution_environment().from_collection([1])

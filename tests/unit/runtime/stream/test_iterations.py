@@ -19,6 +19,7 @@ from tidegate.datastream import (
     StreamExecutionEnvironment,
 )
 from tidegate.errors import ConfigError, JobCancelledError, JobFailedError
+from tidegate.runtime.explain import explained
 from tidegate.runtime.stream.iterations import IterativeStream
 
 QUIET_MS = 300
@@ -180,6 +181,30 @@ def test_the_plan_lists_what_goes_round_in_its_iteration(inline: StreamExecution
     names = [each["type"] for each in head["step_function"]]
     assert names == ["less", "Filter", f"IterationSink-{head['id']}"]
     assert "FORWARD to chain" in inline.explain()
+
+
+def test_both_ends_of_an_iteration_are_co_located(inline: StreamExecutionEnvironment) -> None:
+    inline.set_parallelism(1).from_collection([1]).slot_sharing_group("wide").set_parallelism(3).print()
+    iteration = iterate(inline.from_collection([3, 4, 5]).set_parallelism(3))
+    body = iteration.set_parallelism(3).map(abs).set_parallelism(3).slot_sharing_group("body")
+    iteration.close_with(body)
+    body.print()
+    program = explained(inline._launch(tuple(inline._sinks), None))
+
+    together = {
+        vertex.co_location_group: [
+            [program.slots[each] for each in other.subtasks]
+            for other in program.job.vertices.values()
+            if other.co_location_group == vertex.co_location_group
+        ]
+        for vertex in program.job.vertices.values()
+        if vertex.co_location_group is not None
+    }
+
+    ((group, (head, tail)),) = together.items()
+    assert group == "iteration 'IterationSource-1'"
+    assert head == tail
+    assert len(set(head)) == 3
 
 
 @pytest.mark.parametrize("parallelism", [1, 3], ids=str)
