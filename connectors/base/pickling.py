@@ -9,11 +9,12 @@ Example:
 from __future__ import annotations
 
 import io
+from pickle import Pickler, PicklingError
 from typing import Any
 
 import cloudpickle
 
-__all__ = ["dumps"]
+__all__ = ["dumps", "dumps_plain"]
 
 _MSGSPEC_CACHE = "__msgspec_cache__"
 
@@ -23,6 +24,24 @@ def dumps(thing: Any) -> bytes:
     buffer = io.BytesIO()
     _Pickler(buffer, protocol=5).dump(thing)
     return buffer.getvalue()
+
+
+def dumps_plain(values: list[Any]) -> bytes:
+    """Pickle what consists of built-in types alone.
+
+    Raises:
+        PicklingError: something in it has another type.
+    """
+    buffer = io.BytesIO()
+    _Plain(buffer, protocol=5).dump(values)
+    return buffer.getvalue()
+
+
+class _Plain(Pickler):
+    """Refuses whatever has to be asked how it travels."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        raise PicklingError(f"{type(obj).__name__} is not a built-in type")
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # the library has no types

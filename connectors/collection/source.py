@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
+from functools import lru_cache
+from itertools import chain, pairwise
+from pickle import PicklingError
+from typing import Any, Final
 
 import cloudpickle
 
 from tidegate.connectors.base import ListEnumerator, RangeReader, RangeSplit
-from tidegate.connectors.base.pickling import dumps
+from tidegate.connectors.base.pickling import dumps, dumps_plain
 from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
 from tidegate.errors import RecordError
 from tidegate.ids import SplitId
@@ -26,6 +28,12 @@ from tidegate.serde import codec_for
 from tidegate.types import TypeInformation
 
 __all__ = ["CollectionSource"]
+
+_PART: Final = 4_096
+"""How many values of built-in types are unpacked at once; what was just made is still near when it is worked on."""
+
+_AT_HAND: Final = 16
+"""How many parts a reader of several splits keeps unpacked."""
 
 
 @dataclass(frozen=True, init=False)
@@ -44,24 +52,26 @@ class CollectionSource(Source[RangeSplit]):
 
     type_info: TypeInformation | None
     count: int
-    _pickled: bytes = field(repr=False)
+    _part: int = field(repr=False)
+    _pickled: tuple[bytes, ...] = field(repr=False)
 
     split_type = RangeSplit
     bounded = True
 
     def __init__(self, items: Iterable[Any], type_info: TypeInformation | None = None) -> None:
-        values = list(items)
+        values = items if type(items) is list else list(items)
         if type_info is not None:
             codec = codec_for(type_info)
             values = [codec.decode(codec.encode(value)) for value in values]
         object.__setattr__(self, "type_info", type_info)
         object.__setattr__(self, "count", len(values))
-        object.__setattr__(self, "_pickled", _pickle(values))
+        part, pickled = _pickle(values)
+        object.__setattr__(self, "_part", part)
+        object.__setattr__(self, "_pickled", pickled)
 
     def items(self) -> list[Any]:
         """Fresh copies of the values."""
-        values: list[Any] = cloudpickle.loads(self._pickled)
-        return values
+        return list(chain.from_iterable(map(cloudpickle.loads, self._pickled)))
 
     def open_enumerator(
         self, context: EnumeratorContext[RangeSplit], restored: bytes | None
@@ -73,16 +83,34 @@ class CollectionSource(Source[RangeSplit]):
         return ListEnumerator(context, [split for split in splits if not split.done], RangeSplit, restored)
 
     def open_reader(self, context: ReaderContext) -> RangeReader:
-        """Reads parts by index."""
-        values = self.items()
-        return RangeReader(lambda numbers: values[numbers.start : numbers.stop])
+        """Reads parts by index, and unpacks no others."""
+        pickled, size = self._pickled, self._part
+        unpacked = lru_cache(_AT_HAND)(lambda part: cloudpickle.loads(pickled[part]))
+
+        def read(numbers: range) -> list[Any]:
+            values: list[Any] = []
+            for part in range(numbers.start // size, (numbers.stop - 1) // size + 1):
+                before = part * size
+                values += unpacked(part)[max(numbers.start - before, 0) : numbers.stop - before]
+            return values
+
+        return RangeReader(read)
 
     def bound(self, split: RangeSplit, records: int) -> tuple[RangeSplit, RangeSplit | None]:
         """At most the next `records` of a part, and the rest."""
         return split.cut(records)
 
 
-def _pickle(values: list[Any]) -> bytes:
+def _pickle(values: list[Any]) -> tuple[int, tuple[bytes, ...]]:
+    """How many values are in a part, and the parts."""
+    try:
+        return _PART, tuple(dumps_plain(values[at : at + _PART]) for at in range(0, len(values), _PART))
+    except (PicklingError, RecursionError):
+        # One part, since a class of a script travels in each: unpacking it again would undo what the job did to it.
+        return len(values), (_dumps(values),)
+
+
+def _dumps(values: list[Any]) -> bytes:
     try:
         return dumps(values)
     except Exception as error:  # pickling runs the code of the values' classes

@@ -106,6 +106,10 @@ class NumberSequenceSource(GeneratorSource[int]):
             )
         super().__init__(_Offset(start), end - start + 1, splits=_PARTS)
 
+    def _read(self, numbers: range) -> list[int]:
+        first = self.function(0)
+        return list(range(first + numbers.start, first + numbers.stop))
+
 
 _PARTS = 16
 """Few enough for the smallest sequence, enough for the cores of one machine."""

@@ -121,7 +121,7 @@ class StreamExecutionEnvironment(Supplies):
         """A bounded stream of the given records."""
         source = registry.load("tidegate.connectors", "collection.source")
         shape = shaper(type_info)
-        made = source(tuple(collection if shape is None else map(shape, collection)), type_info)
+        made = source(collection if shape is None else map(shape, collection), type_info)
         stream = self.from_source(made, source_name="collection", type_info=type_info)
         stream._transformation.label = "Collection Source"
         return stream

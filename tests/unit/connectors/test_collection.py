@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from tidegate.connectors.base import RangeSplit
 from tidegate.connectors.collection import CollectionSource, CollectSink, read_collected
 from tidegate.connectors.collection.serde import Frames, frames_in
-from tidegate.connectors.spi import SupportsBranch, SupportsCommit, SupportsRanges
+from tidegate.connectors.spi import ReaderContext, SupportsBranch, SupportsCommit, SupportsRanges
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import RecordError, StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId, SplitId
@@ -110,3 +111,21 @@ def test_a_file_that_ends_early_is_refused(cut: int) -> None:
         StateCorruptError, match=r"collected file x\.frames ends within a batch; run the job again"
     ):
         list(frames_in(data[:cut], "x.frames"))
+
+
+@pytest.mark.parametrize("last", [9_999, ("last", [1]), date(2024, 2, 29)], ids=["int", "tuple", "date"])
+def test_every_range_of_a_long_collection_is_read_as_it_was_given(
+    last: Any, reader_context: ReaderContext
+) -> None:
+    given = [*range(9_999), last]
+    reader = CollectionSource(given).open_reader(reader_context)
+    reader.add_splits([RangeSplit(SplitId("low"), 0, 5_000), RangeSplit(SplitId("high"), 5_000, 10_000)])
+    reader.no_more_splits()
+
+    found: dict[str, list[Any]] = {"low": [], "high": []}
+    while isinstance(batch := reader.poll(1_500), Batch):
+        assert batch.origin is not None
+        found[batch.origin.split] += batch.values
+
+    assert found == {"low": given[:5_000], "high": given[5_000:]}
+    assert type(found["high"][-1]) is type(last)
