@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from tidegate.backends.savepoint._arrow import read_table as read_table
 from tidegate.backends.savepoint.base import CanonicalBase as CanonicalBase
-from tidegate.backends.savepoint.write import write_keyed as write_keyed
+from tidegate.backends.savepoint.write import folder as folder, write_keyed as write_keyed
 
-__all__ = ["CanonicalBase", "write_keyed"]
+__all__ = ["CanonicalBase", "folder", "read_table", "write_keyed"]

@@ -7,20 +7,35 @@ Columns are `key_group`, `key`, `namespace`, then `position` (lists), `map_key` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from itertools import groupby, repeat
+from operator import and_
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.savepoint.records import Record
-from tidegate.backends.savepoint.shapes import Atom, Fields, Repeated, Shape, pack, unpack
+from tidegate.backends.savepoint.shapes import (
+    OPAQUE,
+    Atom,
+    Fields,
+    Repeated,
+    Shape,
+    merge,
+    observe,
+    pack,
+    unpack,
+)
 from tidegate.errors import StateCorruptError, StateFormatError
+from tidegate.keys import canonical, key_bytes, key_group
 
-__all__ = ["VERSION", "Header", "read_file", "read_header", "write_file"]
+__all__ = ["VERSION", "Header", "read_file", "read_table", "write_file"]
 
 VERSION: Final = 1
 
@@ -58,18 +73,13 @@ def write_file(path: Path, header: Header, groups: Iterable[tuple[int, Sequence[
             writer.write_table(pa.table(columns, schema))
 
 
-def read_header(data: bytes, name: str) -> Header:
-    """What a file says it holds.
+def read_file(data: bytes, name: str) -> tuple[Header, Iterator[tuple[int, list[Record]]]]:
+    """What a file says it holds, and its records by key group.
 
     Raises:
         StateCorruptError: it is no such file.
         StateFormatError: it is of a newer version.
     """
-    return _open(data, name)[0]
-
-
-def read_file(data: bytes, name: str) -> tuple[Header, Iterator[tuple[int, list[Record]]]]:
-    """What a file holds, and its records by key group; raises as `read_header`."""
     header, file = _open(data, name)
     return header, _groups(header, file)
 
@@ -90,6 +100,42 @@ def _open(data: bytes, name: str) -> tuple[Header, pq.ParquetFile]:
             "upgrade tidegate or use another savepoint"
         )
     return msgspec.json.decode(described, type=Header), file
+
+
+def read_table(
+    folder: Path,
+    max_parallelism: int,
+    *,
+    key: Any = None,
+    namespace: bytes | None = None,
+    chosen: pc.Expression | None = None,
+) -> pa.Table:
+    """The records in the files of one state below `folder`: of one key, of one namespace, where `chosen` holds."""
+    files = sorted(folder.glob("*.parquet"))
+    header, _ = _open(files[0].read_bytes(), str(files[0]))
+    wanted = [] if chosen is None else [chosen]
+    if namespace is not None:
+        wanted.append(pc.field("namespace") == namespace)
+    held = None
+    if key is not None:
+        data = _key_of(header.key, key)
+        same = merge(header.key, observe(data)) == header.key or header.key == OPAQUE
+        # No row has a key of another shape; what cannot be compared is not.
+        wanted.append(pc.field("key_group") == key_group(data, max_parallelism) if same else pc.scalar(False))
+        held = unpack(header.key, data) if same else None
+        if isinstance(header.key, Atom) and same:
+            wanted.append(pc.field("key") == held)
+    found = ds.dataset(files, format="parquet").to_table(filter=reduce(and_, wanted) if wanted else None)
+    if isinstance(header.key, Atom) or held is None:
+        return found
+    return found.filter(pa.array([other == held for other in found["key"].to_pylist()], pa.bool_()))
+
+
+def _key_of(shape: Shape, key: Any) -> bytes:
+    """The bytes of a key as its operator has them: declared types keep what Python calls equal apart."""
+    plain = canonical(key)
+    declared = {Atom("float"): float, Atom("bool"): bool}.get(shape) if isinstance(shape, Atom) else None
+    return key_bytes(declared(plain) if declared is not None and type(plain) is int else plain)
 
 
 class _Versioned(msgspec.Struct):

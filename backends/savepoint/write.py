@@ -5,10 +5,9 @@ The state is read twice: columns get their types from all values, then the value
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Literal
 from urllib.parse import quote
 
 from tidegate.backends.keyed.address import group_of, range_bounds
@@ -17,13 +16,13 @@ from tidegate.backends.keyed.segment import Segment, encode_segment
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.savepoint._arrow import VERSION, Header, write_file
 from tidegate.backends.savepoint.base import NAME, groups_file
-from tidegate.backends.savepoint.records import Record, Records, disassemble
+from tidegate.backends.savepoint.records import TIMERS, Record, Records, disassemble
 from tidegate.backends.savepoint.shapes import NOTHING, Shape, merge, observe, settled
 from tidegate.backends.spi import Backend, BackendContext, BaseHandle, Chunk, InlineChunk, KeyedHandle
 from tidegate.backends.storage import StorageFiles
 from tidegate.keys import KeyGroupRange, ranges
 
-__all__ = ["write_keyed"]
+__all__ = ["folder", "write_keyed"]
 
 
 def write_keyed(
@@ -55,10 +54,12 @@ def write_keyed(
             yield group, disassemble(members, table)
 
     try:
-        headers = _headers(operator, read(everything))
+        headers = _headers(operator, table, read(everything))
         return tuple(
             KeyedHandle(
-                key_groups, _base(headers, key_groups, max_parallelism, read, context, target), segments
+                key_groups,
+                _base(operator, headers, key_groups, max_parallelism, read, context, target),
+                segments,
             )
             for segments in [(InlineChunk(encode_segment(Segment(table, []))),)]
             for key_groups in ranges(parts, max_parallelism)
@@ -67,16 +68,20 @@ def write_keyed(
         restored.materialisation.close()
 
 
-def _headers(operator: str, content: Iterator[tuple[int, Records]]) -> dict[StateEntry, Header]:
-    """What the files of each state say, in an order that does not depend on the state's."""
-    shapes: dict[StateEntry, list[Shape]] = defaultdict(lambda: [NOTHING] * 3)
+def folder(operator: str, what: Literal["state", "timers"], name: str) -> str:
+    """Where the files of a state are, named as tools expect that find columns in the names of folders."""
+    return f"operator={quote(operator, safe='')}/{what}={quote(name, safe='')}"
+
+
+def _headers(
+    operator: str, table: Sequence[StateEntry], content: Iterator[tuple[int, Records]]
+) -> dict[StateEntry, Header]:
+    """What the files of each state say; a state that was declared has files though it be empty."""
+    shapes: dict[StateEntry, list[Shape]] = {state: [NOTHING] * 3 for state in (*table, *TIMERS)}
     for _, records in content:
         for state, members in records.items():
             shapes[state] = _observe(shapes[state], members)
-    return {
-        state: Header(VERSION, operator, state, *map(settled, found))
-        for state, found in sorted(shapes.items(), key=lambda item: (item[0].state, item[0].slot))
-    }
+    return {state: Header(VERSION, operator, state, *map(settled, found)) for state, found in shapes.items()}
 
 
 def _observe(shapes: list[Shape], records: Sequence[Record]) -> list[Shape]:
@@ -90,6 +95,7 @@ def _observe(shapes: list[Shape], records: Sequence[Record]) -> list[Shape]:
 
 
 def _base(
+    operator: str,
     headers: dict[StateEntry, Header],
     key_groups: KeyGroupRange,
     max_parallelism: int,
@@ -99,7 +105,7 @@ def _base(
 ) -> BaseHandle:
     files: list[tuple[str, Chunk]] = [groups_file(max_parallelism)]
     for state, header in headers.items():
-        name = f"{_folder(header)}/{key_groups.first:05}-{key_groups.last - 1:05}.parquet"
+        name = f"{folder(operator, _what(state), state.name)}/{key_groups.first:05}-{key_groups.last - 1:05}.parquet"
         path = context.directory / "canonical.parquet"
         content = ((group, records[state]) for group, records in read(key_groups) if records.get(state))
         write_file(path, header, content)
@@ -108,11 +114,5 @@ def _base(
     return BaseHandle(NAME, VERSION, tuple(files))
 
 
-def _folder(header: Header) -> str:
-    """Named as readers expect that find columns in the names of folders."""
-    what = "timers" if header.state.kind == "timers" else "state"
-    return f"operator={quote(header.operator, safe=_PLAIN)}/{what}={quote(header.state.name, safe=_PLAIN)}"
-
-
-_PLAIN: Final = " "
-"""Kept in names of folders although addresses of the web do not have it."""
+def _what(state: StateEntry) -> Literal["state", "timers"]:
+    return "timers" if state.kind == "timers" else "state"

@@ -1,0 +1,158 @@
+"""What a job left in its checkpoints, read as tables by somebody who does not have the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
+from tidegate.errors import ConfigError, StateCorruptError, StateFormatError
+from tidegate.state_reader import StateReader
+
+FAR = 2**50
+EVENTS = [("ada", 3), ("bob", 10), ("ada", 1), ("cyd", 7), ("ada", 2)]
+
+
+class Account(KeyedProcessFunction):
+    """Keeps a value, a list and a map, and a timer that is never due."""
+
+    total = state.Value(int, default=0)
+    seen = state.List(int)
+    times = state.Map(int, int)
+    unused = state.Value(str)
+
+    def process_element(self, value: tuple[str, int], ctx: Any) -> None:
+        self.total.update(self.total.value() + value[1])
+        self.seen.add(value[1])
+        self.times.put(value[1], self.total.value())
+        assert self.unused.value() is None
+        ctx.timer_service().register_processing_time_timer(FAR)
+
+
+def first(pair: tuple[str, int]) -> str:
+    return pair[0]
+
+
+def paired(pair: tuple[str, int]) -> tuple[str, int]:
+    return pair[0], len(pair[0])
+
+
+def checkpoint_of(
+    env: StreamExecutionEnvironment, root: Path, by: Callable[[tuple[str, int]], Any] = first
+) -> Path:
+    """The last checkpoint of a job over all events."""
+    env.configure({"state.checkpoints.dir": str(root)})
+    records = env.from_collection(EVENTS).set_parallelism(1)
+    records.key_by(by).process(Account()).uid("account").print()
+    env.execute("accounts")
+    return max(root.glob("*/chk-*"), key=lambda path: int(path.name.removeprefix("chk-")))
+
+
+@pytest.fixture
+def inline() -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": "inline", "pipeline.progress": "off", "parallelism.default": 2}
+    )
+
+
+@pytest.fixture
+def checkpoint(inline: StreamExecutionEnvironment, tmp_path: Path) -> Path:
+    return checkpoint_of(inline, tmp_path)
+
+
+def test_a_checkpoint_of_each_executor_is_read(anywhere: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    with StateReader(checkpoint_of(anywhere, tmp_path)) as reader:
+        totals = reader.table("account", "total")
+
+    assert dict(zip(totals["key"].to_pylist(), totals["value"].to_pylist(), strict=True)) == {
+        "ada": 6,
+        "bob": 10,
+        "cyd": 7,
+    }
+
+
+@pytest.mark.parametrize("backend", ["heap", "filesystem", "rocksdb"])
+def test_every_kind_of_state_of_each_backend_is_read(
+    inline: StreamExecutionEnvironment, tmp_path: Path, backend: str
+) -> None:
+    inline.configure({"state.backend.type": backend})
+    path = checkpoint_of(inline, tmp_path)
+    with StateReader(f"file://{path}/_metadata", backend=backend) as reader:
+        assert reader.operators() == {"account": ("seen", "times", "total", "unused")}
+        seen = reader.table("account", "seen", key="ada")
+        assert seen.select(["position", "value"]).to_pylist() == [
+            {"position": 0, "value": 3},
+            {"position": 1, "value": 1},
+            {"position": 2, "value": 2},
+        ]
+        times = reader.table("account", "times", key="ada")
+        assert dict(zip(times["map_key"].to_pylist(), times["value"].to_pylist(), strict=True)) == {
+            3: 3,
+            1: 4,
+            2: 6,
+        }
+        timers = reader.timers("account", "processing")
+        assert sorted(timers["key"].to_pylist()) == ["ada", "bob", "cyd"]
+        assert set(timers["time"].to_pylist()) == {FAR}
+        assert len(reader.timers("account")) == 0
+        assert len(reader.table("account", "unused", key="ada")) == 0
+
+
+def test_only_what_is_asked_for_is_found(checkpoint: Path) -> None:
+    with StateReader(checkpoint) as reader:
+        assert reader.table("account", "total", key="bob")["value"].to_pylist() == [10]
+        assert len(reader.table("account", "total", key="dan")) == 0
+        assert len(reader.table("account", "total", key=7)) == 0
+        assert len(reader.table("account", "total", namespace=b"")) == 3
+        assert len(reader.table("account", "total", namespace=b"w")) == 0
+        large = reader.table("account", "total", filter=pc.field("value") > 6)
+        assert sorted(large["key"].to_pylist()) == ["bob", "cyd"]
+        assert reader.table("account", "total", key="cyd", filter=pc.field("value") > 7).num_rows == 0
+
+
+def test_keys_of_several_fields_are_columns_of_several_fields(
+    inline: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    with StateReader(checkpoint_of(inline, tmp_path, by=paired)) as reader:
+        assert reader.table("account", "total", key=("bob", 3))["value"].to_pylist() == [10]
+        assert len(reader.table("account", "total", key=("bob", 4))) == 0
+        assert {"f0": "ada", "f1": 3} in reader.table("account", "total")["key"].to_pylist()
+
+
+def test_reading_changes_nothing(checkpoint: Path) -> None:
+    def content() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in checkpoint.parent.parent.rglob("*") if path.is_file()}
+
+    before = content()
+    with StateReader(checkpoint) as reader:
+        reader.table("account", "total")
+    reader.close()
+
+    assert content() == before
+
+
+def test_what_is_not_there_is_named(checkpoint: Path, tmp_path: Path) -> None:
+    with StateReader(checkpoint) as reader:
+        with pytest.raises(ConfigError, match=r"no state 'sum'.*known are seen, times, total, unused"):
+            reader.table("account", "sum")
+        with pytest.raises(ConfigError, match="no keyed state of operator 'accounts'; known are account"):
+            reader.table("accounts", "total")
+    with pytest.raises(ConfigError, match="'7' is no checkpoint; expected <root>/<run>/chk-<number>"):
+        StateReader("7")
+    with pytest.raises(StateCorruptError, match="chk-99/_metadata does not exist"):
+        StateReader(checkpoint.parent / "chk-99")
+
+
+def test_damaged_metadata_is_refused(checkpoint: Path) -> None:
+    metadata = checkpoint / "_metadata"
+    good = metadata.read_bytes()
+    metadata.write_bytes(good[:-1])
+    with pytest.raises(StateCorruptError, match="_metadata is damaged: its checksum does not match"):
+        StateReader(checkpoint)
+    metadata.write_bytes(good[:4] + b"\0\x09" + good[6:])
+    with pytest.raises(StateFormatError, match="metadata version 9 is newer than supported"):
+        StateReader(checkpoint)
