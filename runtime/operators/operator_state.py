@@ -13,7 +13,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 import msgspec
 
@@ -121,7 +121,7 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
     def read_only(self) -> ReadOnlyBroadcastState[K, V]:
         """The same map as the other side sees it."""
-        return ReadOnlyBroadcastState(self._entries)
+        return _Refusing(self._entries)
 
     def put(self, key: K, value: V) -> None:
         """Store a value under a map key.
@@ -222,6 +222,19 @@ class OperatorStates:
         return held.items if held is not None else ()
 
 
+class _Refusing(ReadOnlyBroadcastState[K, V]):
+    """Says why nothing can be written, where a program tries to in spite of the type."""
+
+    def _refuse(self, *given: Any) -> NoReturn:
+        raise ConfigError(
+            f"broadcast state {self._entries.name!r} was to be changed by the side that only reads it; got a change in "
+            "process_element or on_timer; expected one in process_broadcast_element, which makes it in every subtask "
+            "alike; move it there, and broadcast what it depends on"
+        )
+
+    put = put_all = remove = clear = __setitem__ = __delitem__ = _refuse
+
+
 class _Encoded(Protocol):
     """What can be written to a checkpoint."""
 
@@ -234,6 +247,7 @@ class _Entries:
     """A broadcast map with the bytes of its entries, so that a barrier encodes nothing twice."""
 
     def __init__(self, descriptor: MapStateDescriptor, items: Iterable[bytes]) -> None:
+        self.name = descriptor.name
         self._key_type = descriptor.key_type_info
         self._values = Values(descriptor.name, codec_for(descriptor.stored_type))
         self.live: dict[Any, Any] = {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,7 +22,7 @@ from tidegate.datastream import (
     ValueStateDescriptor,
     state,
 )
-from tidegate.errors import ConfigError, JobFailedError, TidegateError
+from tidegate.errors import ConfigError, TidegateError
 from tidegate.testing.harness import Harness
 from tidegate.types import Types
 
@@ -270,6 +271,21 @@ def test_the_side_with_the_records_only_reads() -> None:
         assert (harness.take(), harness.take(Price.LATE)) == ([], ["tea"])
 
 
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "put": lambda rules: rules.put("a", "b"),
+    "put_all": lambda rules: rules.put_all({"a": "b"}),
+    "remove": lambda rules: rules.remove("a"),
+    "clear": lambda rules: rules.clear(),
+    "set": lambda rules: operator.setitem(rules, "a", "b"),
+    "delete": lambda rules: operator.delitem(rules, "a"),
+}
+READS_ONLY = (
+    "broadcast state 'RulesBroadcastState' was to be changed by the side that only reads it; got a change in process_element or "
+    "on_timer; expected one in process_broadcast_element, which makes it in every subtask alike; move it there, and "
+    "broadcast what it depends on"
+)
+
+
 class Misuse(KeyedBroadcastProcessFunction):
     def __init__(self, misuse: str) -> None:
         self.misuse = misuse
@@ -279,8 +295,8 @@ class Misuse(KeyedBroadcastProcessFunction):
 
     def process_element(self, value: str, ctx: Any) -> None:
         rules = ctx.get_broadcast_state(MapStateDescriptor("other") if self.misuse == "name" else RULES)
-        if self.misuse == "write":
-            rules.put("a", "b")
+        if self.misuse in CHANGES:
+            CHANGES[self.misuse](rules)
 
     def process_broadcast_element(self, value: str, ctx: Any) -> None:
         self.last.update(value)
@@ -290,7 +306,7 @@ class Writes(Misuse):
     """Writes from the wrong side only."""
 
     def __init__(self) -> None:
-        super().__init__("write")
+        super().__init__("put")
 
     def process_broadcast_element(self, value: str, ctx: Any) -> None:
         assert list(ctx.get_broadcast_state(RULES).keys()) == []
@@ -300,8 +316,8 @@ class Writes(Misuse):
     ("misuse", "message"),
     [
         ("name", "broadcast state 'other' is not one of this step; .*; pass it to broadcast"),
-        ("write", "'ReadOnlyBroadcastState' object has no attribute 'put'"),
         ("key", "keyed state is used where no key is bound"),
+        *((change, READS_ONLY) for change in CHANGES),
     ],
 )
 def test_misuse_is_refused(misuse: str, message: str) -> None:
@@ -322,7 +338,8 @@ def test_the_side_with_the_records_cannot_write_broadcast_state(anywhere: Env) -
 
     written = words.key_by(str).connect(orders.map(str).filter(bool).broadcast(RULES)).process(Writes())
 
-    with pytest.raises(JobFailedError, match="'ReadOnlyBroadcastState' object has no attribute 'put'"):
+    refused = r"operator 'broadcast_process'.*: broadcast state 'RulesBroadcastState' was to be changed by the side that only reads"
+    with pytest.raises(ConfigError, match=refused):
         list(written.execute_and_collect())
 
 
