@@ -1,7 +1,8 @@
 """Sums that functions add to while a job runs and that its result shows.
 
 Accumulators of one name are one, in whatever functions and subtasks they are. They count what the last attempt has
-processed: after a restart they begin again, so records before the restored checkpoint are not in them.
+processed: after a restart they begin again, so records before the restored checkpoint are not in them. A function may
+add from a thread of its own: what is shown on the way may then lag behind, the result of the job holds everything.
 
 Example:
     >>> mine, theirs = IntCounter(), IntCounter()

@@ -30,6 +30,9 @@ class IterativeStream(DataStream):
     Watermarks are those of what came in; a record that comes back may be late. At the end of the input the
     iteration goes on until nothing has come back for the time given to `iterate`. Event time ends then, and a
     record that comes back even later fails the job.
+
+    What comes back waits in memory, without bound, because a cycle of full channels would wait for itself. So each
+    round should send back less than it gets: what multiplies on its way fills the memory of the worker.
     """
 
     _closed = False
