@@ -57,6 +57,13 @@ class Program:
             )
         return build_job_graph(steps)
 
+    def at_a_stop(self) -> str:
+        """What happens when it is stopped, in words."""
+        graph = self.graph(None)
+        if graph.batch or (graph.iterative and not self.options.forced):
+            return "cancelling the job, which has no checkpoint to go on from"
+        return "taking a last checkpoint"
+
     def interval_ms(self, graph: JobGraph) -> int:
         """The time between two checkpoints; as good as never where iterations forbid them."""
         never = graph.iterative and not self.options.forced

@@ -78,7 +78,7 @@ def run_program(launch: Launch) -> JobResult:
     """Run a program to its end."""
     if _instead is not None:
         return _instead(launch)
-    with _prepared(launch) as (executor, startup, _), _stopping_on_signals(executor.stop, startup.say):
+    with _prepared(launch) as (executor, startup, _), _stopping_on_signals(executor.stop, startup):
         try:
             return executor.run()
         except TidegateError as error:
@@ -190,15 +190,16 @@ def _pipeline_id(launch: Launch, root: str) -> PipelineId:
 
 
 @contextlib.contextmanager
-def _stopping_on_signals(stop: Callable[[], None], say: Callable[[str], None]) -> Iterator[None]:
-    """SIGTERM and the first Ctrl-C stop with a checkpoint; the second Ctrl-C ends at once."""
+def _stopping_on_signals(stop: Callable[[], None], startup: Startup) -> Iterator[None]:
+    """SIGTERM and the first Ctrl-C stop, with a checkpoint if the job takes some; the second Ctrl-C ends at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        say(f"{signal.Signals(number).name}: taking a last checkpoint; press Ctrl-C again to end at once")
+        doing = startup.program.at_a_stop()
+        startup.say(f"{signal.Signals(number).name}: {doing}; press Ctrl-C again to end at once")
         stop()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}

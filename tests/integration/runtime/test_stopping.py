@@ -122,6 +122,21 @@ def test_the_second_ctrl_c_ends_at_once(place: Place, target: str) -> None:
     assert processes_of(place) == []
 
 
+def test_a_signal_cancels_a_batch_job_and_says_so(place: Place) -> None:
+    place.settings = {"execution.target": "embedded", "execution.runtime-mode": "BATCH"}
+    running = place.start("stuck.py")
+    running.until(lambda progress: progress.get("state") == "running")
+    running.process.send_signal(signal.SIGTERM)
+    said = running.until(lambda progress: "said" in progress and "SIGTERM" in progress["said"])
+    code, _, err = running.end()
+
+    assert said["said"] == (
+        "SIGTERM: cancelling the job, which has no checkpoint to go on from; press Ctrl-C again to end at once"
+    )
+    assert (code, "batch job 'stuck' was stopped before its end" in err) == (1, True)
+    assert processes_of(place) == []
+
+
 @pytest.mark.parametrize("before", ["heap", "filesystem", "rocksdb"])
 def test_a_checkpoint_resumes_with_another_backend_at_another_parallelism(
     place: Place, before: str, tmp_path: Path

@@ -88,6 +88,19 @@ class _Decisions(Decisions):
         return self._inner.read(name)
 
 
+class Hesitant(Moody):
+    """Does not take the first pieces it is given."""
+
+    def __init__(self, refused: int) -> None:
+        super().__init__(0, share=0.0)
+        self.refused = refused
+
+    def fail(self, moment: str) -> None:
+        if moment == "before a put" and self.failures < self.refused:
+            self.failures += 1
+            raise UnavailableError(f"the storage did not answer {moment}")
+
+
 class Totals(KeyedProcessFunction):
     """Sums per account; fails on one record as long as a file is missing, which it makes then."""
 
@@ -105,11 +118,12 @@ class Totals(KeyedProcessFunction):
         yield {**value, "total": self.total.value()}
 
 
-def run(directory: Path, once: Path | None, rate: float) -> JobResult:
+def run(directory: Path, once: Path | None, rate: float, mode: str = "STREAMING") -> JobResult:
     env = StreamExecutionEnvironment.get_execution_environment(
         {
             "execution.target": "inline",
             "pipeline.progress": "off",
+            "execution.runtime-mode": mode,
             "parallelism.default": 2,
             "state.checkpoints.dir": str(directory / "state"),
             "state.backend.fs.memory-threshold": 0,
@@ -144,6 +158,19 @@ def test_a_storage_that_does_not_answer_costs_time_but_no_record(
     assert faults_in_totals(rows(tmp_path), COUNT) == []
     assert result.state == "finished"
     assert storage.failures > 0
+
+
+def test_the_only_checkpoint_of_a_batch_job_is_taken_again_until_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Hesitant(refused=2)
+    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda url: storage)
+
+    result = run(tmp_path, None, rate=100_000.0, mode="BATCH")
+
+    assert faults_in_totals(rows(tmp_path), COUNT) == []
+    assert (result.state, result.restarts, result.checkpoint) == ("finished", 0, 3)
+    assert storage.failures == storage.refused
 
 
 def test_a_function_that_fails_once_is_tried_again_from_the_last_checkpoint(tmp_path: Path) -> None:
