@@ -19,6 +19,7 @@ from tidegate.backends.keyed.map_state import MapState as MapState
 from tidegate.backends.keyed.row import ValueState as ValueState
 from tidegate.backends.keyed.snapshot import PendingSnapshot as PendingSnapshot
 from tidegate.backends.keyed.store import KeyedStore as KeyedStore
+from tidegate.backends.keyed.ttl import StateTtlConfig as StateTtlConfig
 
 __all__ = [
     "AggregatingState",
@@ -32,6 +33,7 @@ __all__ = [
     "ReducingState",
     "ReducingStateDescriptor",
     "StateDescriptor",
+    "StateTtlConfig",
     "ValueState",
     "ValueStateDescriptor",
 ]

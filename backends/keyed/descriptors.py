@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from tidegate.backends.keyed.ttl import StateTtlConfig
 from tidegate.errors import ConfigError
 from tidegate.types import TypeInformation
 
@@ -53,6 +54,8 @@ class StateDescriptor(ABC):
     """
 
     name: str
+    ttl_config: StateTtlConfig | None = field(default=None, init=False)
+    """How long what the state holds lives; None: until it is removed."""
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -68,6 +71,19 @@ class StateDescriptor(ABC):
     def get_name(self) -> str:
         """The name."""
         return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
+        """Let what the state holds expire; called before the state is asked for.
+
+        Raises:
+            ConfigError: it is no `StateTtlConfig`.
+        """
+        given: object = ttl_config
+        if not isinstance(given, StateTtlConfig):
+            raise ConfigError(
+                f"state {self.name!r}: got {given!r} as its time to live; expected a StateTtlConfig"
+            )
+        object.__setattr__(self, "ttl_config", ttl_config if ttl_config.is_enabled() else None)
 
 
 @dataclass(frozen=True, slots=True)

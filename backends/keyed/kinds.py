@@ -13,16 +13,24 @@ from tidegate.backends.keyed.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from tidegate.backends.keyed.expiring import (
+    ExpiringListState,
+    ExpiringMapState,
+    ExpiringValueState,
+    StampedValues,
+)
 from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import Cursor, RowCodec, ValueState
+from tidegate.backends.keyed.sweep import Expiring
 from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.keyed.ttl import Lifetime
 from tidegate.backends.spi import Materialisation
 from tidegate.errors import InternalError
 from tidegate.serde import codec_for
 
-__all__ = ["open_state"]
+__all__ = ["open_expiring", "open_state"]
 
 
 def open_state(
@@ -35,14 +43,8 @@ def open_state(
     """The handle of a state whose values stand where `entry` says, in the rows `cursor` is bound to."""
     codec = codec_for(descriptor.stored_type)
     values = Values(descriptor.name, codec)
-    rows.declare(entry.slot, descriptor.name, codec)
+    rows.declare(entry.slot, descriptor.name, values.encode)
     match descriptor:
-        case ValueStateDescriptor():
-            return ValueState[Any](values, descriptor.default, entry.slot, cursor)
-        case ReducingStateDescriptor():
-            return ReducingState[Any](descriptor, ValueState(values, None, entry.slot, cursor))
-        case AggregatingStateDescriptor():
-            return AggregatingState[Any, Any](descriptor, ValueState(values, None, entry.slot, cursor))
         case ListStateDescriptor():
             elements = ListState[Any](values, entry, cursor, materialisation)
             rows.declare_collection(entry.slot, elements.content)
@@ -51,5 +53,47 @@ def open_state(
             entries = MapState[Any, Any](descriptor, values, entry, cursor, materialisation)
             rows.declare_collection(entry.slot, entries.content)
             return entries
+        case _:
+            return _folded(descriptor, ValueState(values, _default(descriptor), entry.slot, cursor))
+
+
+def open_expiring(
+    descriptor: StateDescriptor,
+    entry: StateEntry,
+    cursor: Cursor,
+    materialisation: Materialisation,
+    rows: RowCodec,
+    life: Lifetime,
+) -> tuple[Any, Expiring]:
+    """`open_state` of a state with a time to live; and what removes expired values from any row."""
+    values = StampedValues(descriptor.name, codec_for(descriptor.stored_type), life.shape)
+    rows.declare(entry.slot, descriptor.name, values.encode)
+    match descriptor:
+        case ListStateDescriptor():
+            elements = ExpiringListState[Any](values, entry, cursor, materialisation, life)
+            rows.declare_collection(entry.slot, elements.content)
+            return elements, elements
+        case MapStateDescriptor():
+            entries = ExpiringMapState[Any, Any](descriptor, values, entry, cursor, materialisation, life)
+            rows.declare_collection(entry.slot, entries.content)
+            return entries, entries
+        case _:
+            value = ExpiringValueState[Any](values, _default(descriptor), entry.slot, cursor, life)
+            return _folded(descriptor, value), value
+
+
+def _default(descriptor: StateDescriptor) -> Any:
+    return descriptor.default if isinstance(descriptor, ValueStateDescriptor) else None
+
+
+def _folded(descriptor: StateDescriptor, value: ValueState[Any]) -> Any:
+    """The handle of a kind that keeps one value per key."""
+    match descriptor:
+        case ValueStateDescriptor():
+            return value
+        case ReducingStateDescriptor():
+            return ReducingState[Any](descriptor, value)
+        case AggregatingStateDescriptor():
+            return AggregatingState[Any, Any](descriptor, value)
         case other:
             raise InternalError(f"no kind of state is known for {other!r}")

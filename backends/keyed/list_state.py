@@ -148,6 +148,11 @@ class ListContent(Collection):
         self._opened.clear()
         self.touched = True
 
+    def keep(self, elements: list[Any]) -> None:
+        """Forget all but some of the live elements."""
+        self.clear()
+        self._tail = elements.copy()
+
     def settle(self, entries: list[Entry]) -> bytes | None:
         """Encode what changed; the row keeps the number of chunks and the rest."""
         for number, (before, elements) in self._opened.items():

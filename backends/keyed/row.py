@@ -23,7 +23,6 @@ from tidegate.backends.keyed.collection import ATOMS, Collection, Live, Raw, Val
 from tidegate.backends.spi import Address, Entry
 from tidegate.errors import ConfigError
 from tidegate.isolation import is_immutable, isolate
-from tidegate.serde import Codec
 
 __all__ = ["Binding", "Cursor", "Row", "RowCodec", "ValueState"]
 
@@ -104,10 +103,10 @@ class RowCodec:
         self._collections: dict[int, Callable[[Row], Collection]] = {}
         self.width = 0
 
-    def declare(self, slot: int, name: str, codec: Codec) -> None:
-        """Use `codec` for the values of a slot."""
+    def declare(self, slot: int, name: str, encode: Callable[[Any], bytes]) -> None:
+        """Use `encode` for the values of a slot."""
         self._names[slot] = name
-        self._encoders[slot] = codec.encode
+        self._encoders[slot] = encode
         self.width = max(self.width, slot + 1)
 
     def declare_collection(self, slot: int, content: Callable[[Row], Collection]) -> None:

@@ -97,15 +97,21 @@ class History:
         table: tuple[StateEntry, ...],
         files: SnapshotFiles,
         cut: Callable[[CheckpointId], Cut],
+        leftovers: Callable[[], Mapping[Address, bytes | None]],
     ) -> PendingSnapshot:
-        """Close the epoch and freeze its checkpoint; raises what `cut` raises."""
+        """Close the epoch and freeze its checkpoint; raises what `cut` raises.
+
+        `leftovers` tells how a snapshot that builds on no other differs from what is stored.
+        """
         self._log.close_epoch(checkpoint)
         previous = self._confirm(confirmed)
         changes = self._log.since(None if previous is self._restored else confirmed)
         if previous is None or changes is None or self._base_is_due(previous, changes):
             alone = KeyedHandle(self._key_groups, None, ())
-            pending = PendingSnapshot(files, previous or alone, table, {}, cut(checkpoint))
+            pending = PendingSnapshot(files, previous or alone, table, leftovers(), cut(checkpoint))
         else:
+            if not previous.chunks:
+                changes.update(leftovers())
             pending = PendingSnapshot(files, previous, table, changes, None)
         self._taken[checkpoint] = pending
         return pending
@@ -131,7 +137,9 @@ class History:
         return bool(self._taken) and checkpoint >= min(self._taken)
 
     def _base_is_due(self, previous: KeyedHandle, changes: dict[Address, bytes | None]) -> bool:
-        logged = sum(map(chunk_size, previous.segments))
+        # The first segment after a base came with it: another base would be followed by the same.
+        own = previous.segments[1:] if previous.base is not None else previous.segments
+        logged = sum(map(chunk_size, own))
         logged += size_of(changes)
         return len(previous.segments) >= MAX_SEGMENTS or logged > self._log_limit
 

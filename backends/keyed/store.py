@@ -7,10 +7,10 @@ thread alone; only `PendingSnapshot.finish` runs elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from tidegate.backends.keyed.address import (
     EVENT_TIMERS,
@@ -23,24 +23,27 @@ from tidegate.backends.keyed.address import (
 )
 from tidegate.backends.keyed.collection import Shelf
 from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
-from tidegate.backends.keyed.kinds import open_state
+from tidegate.backends.keyed.kinds import open_expiring, open_state
 from tidegate.backends.keyed.restore import restore
 from tidegate.backends.keyed.row import UNBOUND, Binding, Cursor, Row, RowCodec, ValueState, unpack_slots
 from tidegate.backends.keyed.snapshot import History, PendingSnapshot
+from tidegate.backends.keyed.sweep import NAMESPACED, AllRows, Sweeps
+from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.keyed.timers import StoredTimers
+from tidegate.backends.keyed.ttl import Lifetime
 from tidegate.backends.spi import Address, Backend, BackendContext, Entry, KeyedHandle
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import ConfigError, InternalError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange, key_bytes, key_from_bytes, key_group
 
 __all__ = ["KeyedStore"]
 
-_NAMESPACED: Final = object()
-"""Starts the place of a namespaced row in the cache, so that it is never the place of a key."""
-
 
 class KeyedStore:
     """Opens the state that `handles` hold of `key_groups` and keeps at most `cache_entries` rows as objects.
+
+    What has a time to live expires by `now_ms`.
 
     Raises:
         StateCorruptError: a file of a handle is missing or damaged.
@@ -56,6 +59,7 @@ class KeyedStore:
         context: BackendContext,
         *,
         cache_entries: int = 100_000,
+        now_ms: Callable[[], int] = SYSTEM_CLOCK.now_ms,
     ) -> None:
         self._key_groups = key_groups
         self._max_parallelism = max_parallelism
@@ -73,6 +77,9 @@ class KeyedStore:
         self._rows: dict[Any, Row] = {}
         self._written = bool(handles)
         """Whether anything may stand outside of the cache."""
+        everything = AllRows(self._rows, self._materialisation, key_groups, self._codec, self._cursor)
+        self._now_ms = now_ms
+        self._sweeps = Sweeps(everything, self._log, now_ms)
         self._states: dict[tuple[str, Cursor], Any] = {}
         self._descriptors: dict[str, StateDescriptor] = {}
         self.slots: dict[str, int] = {}
@@ -103,7 +110,7 @@ class KeyedStore:
         if at not in self._states:
             entry = self._table.add(descriptor)
             self.slots[descriptor.name] = entry.slot
-            self._states[at] = open_state(descriptor, entry, cursor, self._materialisation, self._codec)
+            self._states[at] = self._open(descriptor, entry, cursor)
             for row in self._rows.values():
                 row.values.extend([None] * (self._codec.width - len(row.values)))
         return self._states[at]
@@ -135,7 +142,7 @@ class KeyedStore:
         try:
             self._cursor.row = self._rows[key]
         except KeyError:
-            self.prefetch((key,))
+            self._fetch((key,))
             self._cursor.row = self._rows[key]
 
     @property
@@ -155,7 +162,7 @@ class KeyedStore:
         Raises:
             InternalError: the key belongs to another subtask.
         """
-        at = (_NAMESPACED, key, namespace)
+        at = (NAMESPACED, key, namespace)
         row = self._rows.get(at)
         if row is None:
             where = self._address(key, namespace)
@@ -172,7 +179,7 @@ class KeyedStore:
         if row.encoded is None:
             self._cursor.changed.pop(row, None)
             self._cursor.crowded.pop(row, None)
-            del self._rows[_NAMESPACED, key, namespace]
+            del self._rows[NAMESPACED, key, namespace]
             return
         self._log(self._undeclared(row))
         self._codec.clear(row)
@@ -184,14 +191,10 @@ class KeyedStore:
         """The key that is bound."""
         return self._cursor.row.key
 
-    def prefetch(self, keys: Iterable[Any]) -> None:
+    def prefetch(self, keys: Sequence[Any]) -> None:
         """Read the rows of a batch's canonical keys that are not cached, all at once; raises as `bind` does."""
-        missing = list(set(keys).difference(self._rows))
-        if missing:
-            addresses = [self._address(key) for key in missing]
-            found = self._materialisation.get_many(addresses)
-            for key, at, data in zip(missing, addresses, found, strict=True):
-                self._rows[key] = Row(key, at, data, self._codec.unpack(data))
+        self._sweeps.records(len(keys))
+        self._fetch(keys)
 
     def end_batch(self) -> None:
         """Shrink the cache to its limit; what changed is logged and written before it leaves."""
@@ -241,16 +244,39 @@ class KeyedStore:
             RecordError: a value was changed in place into something that cannot be encoded.
         """
         self.before_settling()
+        self._sweeps.barrier()
         self._write_back(list(self._cursor.changed))
         self._log(self.event_timers.take_changes())
         self._log(self.processing_timers.take_changes())
         return self._history.take(
-            checkpoint, confirmed, self._table.entries, self._files, self._materialisation.cut
+            checkpoint,
+            confirmed,
+            self._table.entries,
+            self._files,
+            self._materialisation.cut,
+            self._sweeps.leftovers,
         )
 
     def close(self) -> None:
         """Release local resources; what was not part of a decided checkpoint is lost."""
         self._materialisation.close()
+
+    def _fetch(self, keys: Sequence[Any]) -> None:
+        missing = list(set(keys).difference(self._rows))
+        if missing:
+            addresses = [self._address(key) for key in missing]
+            found = self._materialisation.get_many(addresses)
+            for key, at, data in zip(missing, addresses, found, strict=True):
+                self._rows[key] = Row(key, at, data, self._codec.unpack(data))
+
+    def _open(self, descriptor: StateDescriptor, entry: StateEntry, cursor: Cursor) -> Any:
+        config = descriptor.ttl_config
+        if config is None:
+            return open_state(descriptor, entry, cursor, self._materialisation, self._codec)
+        life = Lifetime(config, self._now_ms)
+        state, expiring = open_expiring(descriptor, entry, cursor, self._materialisation, self._codec, life)
+        self._sweeps.add(config, expiring, life, restored=self._written)
+        return state
 
     def _write_back(self, rows: Sequence[Row]) -> None:
         entries: list[Entry] = []
@@ -264,7 +290,7 @@ class KeyedStore:
                 entries.append((row.address, data))
             if data is None and row.namespace is not None:
                 # Namespaces come and go: an empty row that stays would be one too many for each that ever was.
-                self._rows.pop((_NAMESPACED, row.key, row.namespace), None)
+                self._rows.pop((NAMESPACED, row.key, row.namespace), None)
                 self._inner.row = UNBOUND
         self._log(entries)
 

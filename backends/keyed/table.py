@@ -69,6 +69,8 @@ class StateTable:
         stored = codec.fingerprint
         if isinstance(descriptor, MapStateDescriptor):
             stored = f"of {descriptor.key_type_info or 'any'} to {stored}"
+        if descriptor.ttl_config is not None:
+            stored = f"expiring {stored}"
         slot = len(self._by_name)
         state = COLLECTIONS + slot if descriptor.kind in _COLLECTED else ROWS
         return self._agree(

@@ -71,8 +71,6 @@ REFUSED = {
     "connectors/kafka_json_format.py": KAFKA,
     "connectors/kafka_row_field_extractor_example.py": KAFKA,
     "connectors/pulsar.py": "connectors.pulsar is not there: not implemented yet: a Pulsar connector",
-    "event_time_timer.py": "state.StateTtlConfig is not there: not implemented yet: time to live",
-    "state_access.py": "state.StateTtlConfig is not there: not implemented yet: time to live",
     "streaming_word_count.py": TABLES,
 }
 
@@ -179,6 +177,19 @@ def test_the_word_count_reads_the_file_it_is_given(examples: Path, tmp_path: Pat
 
     assert done.returncode == 0, done.stderr
     assert records(done.stdout) == ["('be', 2)", "('not', 1)", "('or', 1)", "('to', 2)"]
+
+
+@pytest.mark.parametrize("name", ["event_time_timer.py", "state_access.py"])
+def test_an_example_with_state_that_expires_adds_everything_up(
+    examples: Path, tmp_path: Path, name: str
+) -> None:
+    done = run(examples / name, tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    sums = [ast.literal_eval(line) for line in records(done.stdout)]
+    assert Counter(who for who, _ in sums) == {"Alice": 4, "Bob": 4}
+    assert max(total for who, total in sums if who == "Alice") == pytest.approx(163.3)
+    assert max(total for who, total in sums if who == "Bob") == pytest.approx(102.5)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

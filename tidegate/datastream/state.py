@@ -26,6 +26,7 @@ from tidegate.backends.keyed.folding import (
 from tidegate.backends.keyed.list_state import ListState as ListState
 from tidegate.backends.keyed.map_state import MapState as MapState
 from tidegate.backends.keyed.row import ValueState as ValueState
+from tidegate.backends.keyed.ttl import StateTtlConfig as StateTtlConfig
 from tidegate.runtime.operators.operator_state import (
     BroadcastState as BroadcastState,
     ReadOnlyBroadcastState as ReadOnlyBroadcastState,
@@ -56,6 +57,7 @@ __all__ = [
     "ReducingState",
     "ReducingStateDescriptor",
     "StateDescriptor",
+    "StateTtlConfig",
     "Value",
     "ValueState",
     "ValueStateDescriptor",

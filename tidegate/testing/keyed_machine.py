@@ -102,7 +102,7 @@ class KeyedMachine(RuleBasedStateMachine):
         for number, store in enumerate(self.stores):
             groups = [key_group(key_bytes(key), MAX_PARALLELISM) for key in keys]
             owners = [owner(group, len(self.stores), MAX_PARALLELISM) for group in groups]
-            store.prefetch(key for key, mine in zip(keys, owners, strict=True) if mine == number)
+            store.prefetch([key for key, mine in zip(keys, owners, strict=True) if mine == number])
 
     @precondition(lambda self: len(self.open_checkpoints) < 2)
     @rule(rely=st.booleans())

@@ -11,6 +11,7 @@ from tidegate.backends.filesystem import FilesystemBackend
 from tidegate.backends.keyed import KeyedStore
 from tidegate.backends.spi import Backend, BackendContext, KeyedHandle
 from tidegate.backends.storage import MemoryStorage, StorageFiles
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.keys import KeyGroupRange
 
 Open = Callable[..., KeyedStore]
@@ -31,6 +32,7 @@ def open_store(tmp_path: Path, storage: MemoryStorage) -> Iterator[Open]:
         backend: Backend | None = None,
         key_groups: KeyGroupRange = KeyGroupRange(0, 8),  # noqa: B008  # frozen
         cache_entries: int = 100,
+        now_ms: Callable[[], int] = SYSTEM_CLOCK.now_ms,
     ) -> KeyedStore:
         directory = tmp_path / str(len(opened))
         directory.mkdir()
@@ -38,7 +40,13 @@ def open_store(tmp_path: Path, storage: MemoryStorage) -> Iterator[Open]:
         chosen: Sequence[KeyedHandle] = handles
         opened.append(
             KeyedStore(
-                backend or FilesystemBackend(), key_groups, 8, chosen, context, cache_entries=cache_entries
+                backend or FilesystemBackend(),
+                key_groups,
+                8,
+                chosen,
+                context,
+                cache_entries=cache_entries,
+                now_ms=now_ms,
             )
         )
         return opened[-1]
