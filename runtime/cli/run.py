@@ -97,9 +97,5 @@ def _show_user_failure(error: BaseException | None) -> None:
     """The user's own traceback, without the frames that carried it here."""
     while isinstance(error, JobFailedError):
         error = error.__cause__
-    if not isinstance(error, UserCodeError):
-        return
-    if error.__cause__ is not None:
-        traceback.print_exception(error.__cause__, chain=False)
-    for note in getattr(error, "__notes__", ()):
-        print(note, file=sys.stderr)
+    if isinstance(error, UserCodeError) and error.__cause__ is not None:
+        traceback.print_exception(error.__cause__)

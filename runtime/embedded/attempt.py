@@ -24,6 +24,7 @@ from tidegate.runtime.graph.execution_graph import Execution
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.schedule.restart import FixedDelay
+from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task import messages
@@ -203,7 +204,7 @@ class Attempt:
             case _Broken():
                 raise message.error
             case Ended():
-                raise InternalError(f"worker {message.worker} ended before the job did")
+                raise InternalError(f"{called(message.worker)} ended before the job did")
             case cp.Swapped():
                 self._restart.progressed()
                 self._status.note("decided", f"checkpoint {message.checkpoint}")
@@ -318,7 +319,7 @@ class Attempt:
 
     def _lost(self, message: WorkerLost) -> UnavailableError:
         ran = ", ".join(str(subtask) for subtask, place in self._places.items() if place == message.worker)
-        return UnavailableError(f"worker {message.worker} is gone ({message.how}); it ran {ran}")
+        return UnavailableError(f"{called(message.worker)} is gone ({message.how}); it ran {ran}")
 
     def _in_background(self, work: Callable[[], None]) -> None:
         def guarded() -> None:

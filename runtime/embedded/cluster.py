@@ -27,7 +27,10 @@ from tidegate.runtime.embedded.handshake import Ended, Invitation
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
+from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.shipping import pack
+from tidegate.runtime.task.messages import Failed
+from tidegate.runtime.tracebacks import arrive
 
 __all__ = ["Cluster", "Farewell", "InlineCluster", "ProcessCluster", "WorkerLost"]
 
@@ -121,10 +124,10 @@ class ProcessCluster(Cluster):
                 control.recv()
             except (EOFError, OSError) as error:
                 raise UnavailableError(
-                    f"worker {worker} ended before it was ready: {self._fate(worker)}"
+                    f"{called(worker)} ended before it was ready: {self._fate(worker)}"
                 ) from error
         for worker, control in enumerate(self._controls):
-            control.send_bytes(pack(f"the part of worker {worker}", (deployments[worker], addresses)))
+            control.send_bytes(pack(f"the part of {called(worker)}", (deployments[worker], addresses)))
             self._listeners.append(_thread(self._listen, worker, control))
 
     def post(self, worker: int, message: Post | Shutdown) -> None:
@@ -173,6 +176,8 @@ class ProcessCluster(Cluster):
         try:
             while True:
                 message = control.recv()
+                if isinstance(message, Failed):
+                    message.error.__cause__ = arrive(message.cause)
                 self.heard.put(message)
                 if isinstance(message, Ended):
                     return

@@ -21,6 +21,7 @@ from tidegate.runtime.embedded.inbox import Inbox
 from tidegate.runtime.embedded.line import Line
 from tidegate.runtime.embedded.wire import Granted, Hello, decode
 from tidegate.runtime.graph.job_graph import JobEdge
+from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.task.exchange import CREDIT, ChannelId
 from tidegate.runtime.task.wire import EdgeWire, Frame
 
@@ -62,7 +63,7 @@ class RemoteChannel:
         try:
             self._line.send(data)
         except OSError as error:
-            raise UnavailableError(f"worker {self._place} cannot be reached: {error}") from error
+            raise UnavailableError(f"{called(self._place)} cannot be reached: {error}") from error
         if isinstance(element, Batch):
             self.credit -= 1
 

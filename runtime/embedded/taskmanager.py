@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-import traceback
+from dataclasses import replace
 from multiprocessing.connection import Connection, Listener
 
 from tidegate.clock import SYSTEM_CLOCK
@@ -22,7 +22,7 @@ from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
 from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.task.messages import Failed, FromSubtask
-from tidegate.runtime.tracebacks import hide_engine
+from tidegate.runtime.tracebacks import carry, hide_engine
 
 __all__ = ["collect_rarely", "main"]
 
@@ -64,10 +64,9 @@ def _serve(
     lock = threading.Lock()
 
     def report(message: FromSubtask) -> None:
-        if isinstance(message, Failed) and message.error.__cause__ is not None:
+        if isinstance(message, Failed):
             hide_engine(message.error)
-            # A cause stays behind when an error is sent; what it says goes along.
-            message.error.add_note("".join(traceback.format_exception(message.error.__cause__)).rstrip())
+            message = replace(message, cause=carry(message.error.__cause__))
         with lock:
             control.send(message)
 

@@ -19,7 +19,7 @@ from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.options import JobOptions
 
-__all__ = ["Slot", "allocate", "cluster_size"]
+__all__ = ["Slot", "allocate", "called", "cluster_size"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,7 +30,12 @@ class Slot:
     number: int
 
     def __str__(self) -> str:
-        return f"task manager {self.task_manager + 1}, slot {self.number + 1}"
+        return f"{called(self.task_manager)}, slot {self.number + 1}"
+
+
+def called(task_manager: int) -> str:
+    """What people read of a task manager; they count from one."""
+    return f"task manager {task_manager + 1}"
 
 
 def cluster_size(graph: JobGraph, options: JobOptions) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.operators.measures import Measured
 from tidegate.runtime.task.flow import Flow
+from tidegate.runtime.tracebacks import Carried
 from tidegate.twophase.spi import CommitAnswer, Committable
 
 __all__ = [
@@ -133,6 +134,8 @@ class Failed:
 
     subtask: Subtask
     error: TidegateError
+    cause: Carried | None = None
+    """Of an error from another process: its cause, which an error that is sent leaves behind."""
 
 
 @dataclass(frozen=True, slots=True)

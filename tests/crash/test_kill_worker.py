@@ -35,6 +35,6 @@ def test_without_restarts_the_job_fails_and_names_the_worker(job: Any) -> None:
     done = job.run_into("taskmanager-1/task.before-ack@3", **{"restart-strategy.fixed-delay.attempts": 0})
 
     assert done.returncode == 1
-    assert "worker 1 is gone" in done.stderr
+    assert "task manager 2 is gone" in done.stderr
     assert "killed by SIGKILL" in done.stderr
     assert any("is missing" in wrong for wrong in job.audit())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -129,9 +128,7 @@ def test_a_failing_function_is_shown_with_its_own_traceback_and_its_record(
 
     assert ran.returncode == 1
     assert "return 10 // (number - 7)" in ran.stderr
-    assert re.search(
-        r'File "<tidegate chain collection-1\[1\].*>", line \d+, in run\n    v1 = f1\(v\)', ran.stderr
-    )
+    assert "<tidegate chain" not in ran.stderr
     assert "ZeroDivisionError: integer division or modulo by zero" in ran.stderr
     assert "environment.py" not in ran.stderr, "our own frames stay out of the way"
     assert ran.stderr.splitlines()[-1] == (

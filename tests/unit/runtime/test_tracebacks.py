@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
 
 from tidegate.errors import InternalError, UserCodeError
-from tidegate.runtime.tracebacks import hide_engine
+from tidegate.runtime.tracebacks import arrive, carry, hide_engine
 
 PROGRAM = """
 import sys
@@ -47,6 +49,9 @@ def test_a_failed_program_shows_the_users_frames_and_the_place_and_no_engine(
     )
 
     assert ran.returncode == 1
+    assert ran.stderr.startswith(
+        f'Traceback (most recent call last):\n  File "{program}", line 6, in parse\n    return helper(text)\n'
+    )
     frames = [line for line in ran.stderr.splitlines() if line.startswith('  File "')]
     of_user = [line.rpartition(" in ")[2] for line in frames if f'"{program}"' in line]
     assert of_user == ["parse", "helper", "<module>"]
@@ -70,3 +75,76 @@ def test_a_defect_of_the_engine_keeps_every_frame() -> None:
 
     assert before is not None
     assert caught.value.__traceback__ is before
+
+
+class PickyError(Exception):
+    """Cannot be made again from what it says."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} is not {two}")
+
+
+def failing() -> BaseException:
+    """An error with what led to it, as caught."""
+    numbers: dict[str, int] = {}
+    try:
+        try:
+            try:
+                numbers["key"]
+            except KeyError as error:
+                raise PickyError(1, 2) from error
+        except PickyError as error:
+            raise ValueError("why") from error
+    except ValueError as caught:
+        caught.add_note("a note")
+        last = caught
+    return last
+
+
+def without_carets(error: BaseException | None) -> list[str]:
+    assert error is not None
+    text = "".join(traceback.format_exception(error))
+    return [line for line in text.splitlines() if line.strip("~^ ")]
+
+
+def test_an_exception_from_another_process_reads_as_it_did_there() -> None:
+    error = failing()
+
+    arrived = arrive(pickle.loads(pickle.dumps(carry(error))))
+
+    assert without_carets(arrived) == without_carets(error)
+    assert isinstance(arrived, ValueError)
+    assert isinstance(arrived.__cause__, Exception)
+    assert isinstance(arrived.__cause__.__cause__, KeyError)
+
+
+def test_what_led_to_an_exception_unasked_and_what_hides_it_arrive_too() -> None:
+    try:
+        try:
+            raise KeyError("first")
+        except KeyError:
+            raise ValueError("second")  # noqa: B904
+    except ValueError as caught:
+        error = caught
+    shown = arrive(carry(error))
+    error.__suppress_context__ = True
+    hidden = arrive(carry(error))
+
+    assert "During handling of the above exception" in "".join(without_carets(shown))
+    assert "first" not in "".join(without_carets(hidden))
+
+
+def test_exceptions_that_lead_to_each_other_are_carried_once() -> None:
+    one, two = ValueError("one"), ValueError("two")
+    one.__cause__, two.__cause__ = two, one
+
+    arrived = arrive(carry(one))
+
+    assert arrived is not None
+    assert repr(arrived.__cause__) == "ValueError('two')"
+    assert arrived.__cause__ is not None
+    assert arrived.__cause__.__cause__ is None
+
+
+def test_nothing_is_carried_as_nothing() -> None:
+    assert arrive(carry(None)) is None

@@ -145,5 +145,5 @@ def test_a_worker_that_always_dies_is_named_and_nothing_is_left(place: Path) -> 
     env = environment(place, "embedded")
     env.from_collection([1, 2]).key_by(abs).process(dies_at_once()).sink_to(FileSink(place / "out"))
 
-    with pytest.raises(JobFailedError, match=r"worker \d is gone \(pid \d+, exit code 9\); it ran "):
+    with pytest.raises(JobFailedError, match=r"task manager \d is gone \(pid \d+, exit code 9\); it ran "):
         env.execute("dying")
