@@ -113,18 +113,18 @@ def build_stream_graph(
     chaining: bool = True,
     mode: RuntimeMode = "STREAMING",
 ) -> StreamGraph:
-    """Resolve the program that ends in `sinks`.
+    """Resolve the program that ends in `sinks`, or in other steps if it has no sinks.
 
     `restored` holds the max parallelism that state was written with; it wins over a default and refuses another.
 
     Raises:
-        ConfigError: there is no sink, a uid is used twice, a parallelism or a co-location is impossible, an
+        ConfigError: there is no step, a uid is used twice, a parallelism or a co-location is impossible, an
             iteration is open, or the mode is BATCH and the program does not fit.
     """
     order = _topological(sinks)
     if not order:
         raise ConfigError(
-            "the program has no sink, so nothing would run; end it with sink_to(...) or print()"
+            "the program has no sink and no step behind a source, so nothing would run; end it with sink_to(...) or print()"
         )
     numbers = _number(order)
     steps = [step for step in order if step.kind != "union"]

@@ -90,6 +90,8 @@ class _Step(Refusing):
         # Later settings are for later steps; a view of an earlier step, such as a key, leaves it as it is.
         if new and transformation.kind not in ("union", "side") and (usual := env.get_parallelism()) > 0:
             transformation.usual_parallelism = usual
+        if new:
+            env.add_step(transformation)
 
     def uid(self, uid: str) -> Self:
         """Name the step over program versions: its state is found by this name."""

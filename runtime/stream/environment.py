@@ -9,7 +9,7 @@ import tempfile
 import warnings
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from tidegate import registry
 from tidegate.connectors.spi import Source
@@ -47,6 +47,7 @@ class StreamExecutionEnvironment(Supplies):
     def __init__(self, configuration: Mapping[str, Any] | Configuration | None = None) -> None:
         super().__init__(configuration)
         self._sinks: list[Transformation] = []
+        self._steps: list[Transformation] = []
         self._time = TimeCharacteristic.ProcessingTime
 
     @classmethod
@@ -197,15 +198,21 @@ class StreamExecutionEnvironment(Supplies):
         """Make a step part of the program; called by the methods that end a stream."""
         self._sinks.append(step)
 
+    def add_step(self, step: Transformation) -> None:
+        """Remember a step, which runs if the program has no sinks at all; called by all that add one."""
+        if step.kind not in _VIEWS:
+            self._steps.append(step)
+
     def execute(self, job_name: str | None = None) -> JobResult:
         """Run the program to its end, or until it is stopped; it goes on where an earlier run ended early.
+
+        What runs is all that leads to a sink. A program without sinks runs for what its steps do and keep in state.
 
         Raises:
             ConfigError: the program or a setting is wrong, or the pipeline is already running.
             JobFailedError: it failed too often.
         """
-        steps, self._sinks = tuple(self._sinks), []
-        return run_program(self._launch(steps, job_name))
+        return run_program(self._launch(self._taken(), job_name))
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Start the program and go on; the client tells how it is doing, stops or cancels it.
@@ -213,12 +220,11 @@ class StreamExecutionEnvironment(Supplies):
         Raises:
             ConfigError: a setting is wrong.
         """
-        steps, self._sinks = tuple(self._sinks), []
-        return start_program(self._launch(steps, job_name))
+        return start_program(self._launch(self._taken(), job_name))
 
     def get_execution_plan(self) -> str:
         """The program so far as JSON, for Flink's plan visualizer; nothing runs."""
-        return plan_json(explained(self._launch(tuple(self._sinks), None)).steps)
+        return plan_json(explained(self._launch(self._program, None)).steps)
 
     def explain(self, *, svg: str | os.PathLike[str] | None = None, code: bool = False) -> str:
         """The program so far in words; nothing runs. With `svg` also as a picture in that file, with `code` its loops.
@@ -229,7 +235,7 @@ class StreamExecutionEnvironment(Supplies):
             >>> print(env.explain().splitlines()[2])
             chain 1: 1 subtask, slots 'default'
         """
-        program = explained(self._launch(tuple(self._sinks), None))
+        program = explained(self._launch(self._program, None))
         if svg is not None:
             Path(svg).write_text(picture(program), encoding="utf-8")
         return text(program) + (f"\n{loops(program)}" if code else "")
@@ -244,8 +250,7 @@ class StreamExecutionEnvironment(Supplies):
             results = Path(directory) / "results"
             results.mkdir()
             stream.sink_to(sink(str(results))).name("collect")
-            steps, self._sinks = tuple(self._sinks), []
-            result = run_program(self._launch(steps, job_name, root=f"{directory}/state"))
+            result = run_program(self._launch(self._taken(), job_name, root=f"{directory}/state"))
             if result.state != "finished":
                 warnings.warn(
                     f"job {result.name!r} was {result.state} before its input ended; what was collected is not all",
@@ -254,12 +259,25 @@ class StreamExecutionEnvironment(Supplies):
                 )
             yield from read(str(results))
 
+    @property
+    def _program(self) -> tuple[Transformation, ...]:
+        return tuple(self._sinks or self._steps)
+
+    def _taken(self) -> tuple[Transformation, ...]:
+        """The program so far; what is written from now on is another one."""
+        program, self._sinks, self._steps = self._program, [], []
+        return program
+
     def _launch(
         self, steps: tuple[Transformation, ...], job_name: str | None, root: str | None = None
     ) -> Launch:
         layers = (Layer("program", self._settings), *client_layers(os.environ, Path.cwd()))
         options = dataclasses.replace(load(JobOptions, *layers), given=self._given())
         return Launch(steps, job_name, options, script=_script(), root=root)
+
+
+_VIEWS: Final = ("source", "union", "side", "iterate")
+"""Steps that do nothing without others."""
 
 
 def _script() -> Path | None:
