@@ -11,19 +11,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from tidegate import faults, registry
 from tidegate.backends.spi import Backend, CheckpointStorage, SnapshotFiles
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import Clock, new_id
 from tidegate.connectors.spi import SupportsBranch
 from tidegate.errors import ConfigError, TidegateError, UnavailableError
-from tidegate.ids import CheckpointId, LineageId, PipelineId, RunId
+from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.committers import Committers
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, Plan
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
+from tidegate.runtime.checkpoint.savepoint import copied, is_savepoint, open_snapshot
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph
 from tidegate.runtime.graph.transformations import Transformation
@@ -205,6 +208,9 @@ class Startup:
             self._newest()
         record = self.pipeline.record
         target = next((known for known in record.retained if path in _names(known, self.storage.url)), None)
+        if target is None and is_savepoint(path):
+            self._take_over(path)
+            return
         if target is None:
             known = ", ".join(f"{r.run}/chk-{r.checkpoint}" for r in record.retained) or "none"
             raise ConfigError(
@@ -213,10 +219,31 @@ class Startup:
         if target == record.retained[-1]:
             return
         later = [known for known in record.retained if known.checkpoint > target.checkpoint]
-        self._ask_sinks(target, later)
+        self._ask_sinks(target.checkpoint, later)
         self.pipeline.open_branch(target)
 
-    def _ask_sinks(self, target: Retained, later: list[Retained]) -> None:
+    def _take_over(self, place: str) -> None:
+        """Make a copy of a savepoint the newest checkpoint; the savepoint itself is neither changed nor needed later."""
+        opened = open_snapshot(place)
+        record, found = self.pipeline.record, opened.manifest
+        if found.lineage == record.lineage:
+            later = [known for known in record.retained if known.checkpoint > found.checkpoint]
+            self._ask_sinks(found.checkpoint, later)
+        copy = msgspec.structs.replace(
+            found,
+            pipeline=self.pipeline.id,
+            lineage=record.lineage,
+            branch=Branch(record.branch + 1),
+            run=self.run,
+            checkpoint=CheckpointId(record.newest_id + 1),
+            parent=None,
+            operators=copied(found.operators, opened.blobs, self.files()),
+        )
+        self.pipeline.archive.write(copy)
+        self.pipeline.archive.mark_settled(Retained(self.run, copy.checkpoint))
+        self.pipeline.take_over(copy.checkpoint)
+
+    def _ask_sinks(self, target: CheckpointId, later: list[Retained]) -> None:
         refusing = [
             uid
             for uid, node in self.program.graph(None).nodes.items()
@@ -228,7 +255,7 @@ class Startup:
             mine = {c for c in work if c.uid == uid}
             if mine:
                 raise ConfigError(
-                    f"sink {uid!r} has committed {sum(c.records for c in mine)} records after checkpoint {target.checkpoint} "
+                    f"sink {uid!r} has committed {sum(c.records for c in mine)} records after checkpoint {target} "
                     f"({', '.join(sorted(c.describe for c in mine))}); going back would write them again; "
                     "give the sink on_branch='append' if that is wanted"
                 )

@@ -85,7 +85,7 @@ class JobOptions:
         "execution.checkpointing.timeout", 600_000, "after this a checkpoint is given up"
     )
     savepoint: str | None = option(
-        "execution.savepoint.path", None, "checkpoint to start from instead of the newest"
+        "execution.savepoint.path", None, "checkpoint or savepoint to start from instead of the newest"
     )
     fresh: bool = option("execution.fresh", False, "begin a new history instead of going on")
     restart_attempts: int = option(

@@ -149,6 +149,18 @@ class Pipeline:
             branch = Branch(self.record.branch + 1)
             self._swap(msgspec.structs.replace(self.record, retained=kept, branch=branch))
 
+    def take_over(self, savepoint: CheckpointId) -> None:
+        """Make a savepoint the only checkpoint, under the number it was written with; what was before is history."""
+        with self._lock:
+            self._swap(
+                msgspec.structs.replace(
+                    self.record,
+                    retained=(Retained(self.run, savepoint),),
+                    newest_id=savepoint,
+                    branch=Branch(self.record.branch + 1),
+                )
+            )
+
     def renew(self) -> None:
         """Show that the owner lives.
 

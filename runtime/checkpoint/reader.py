@@ -16,9 +16,10 @@ from tidegate import registry
 from tidegate.backends.keyed.segment import read_segment
 from tidegate.backends.savepoint import folder, read_table, write_keyed
 from tidegate.backends.spi import Backend, BackendContext, SnapshotFiles
-from tidegate.backends.storage import LocalStorage, StorageFiles, open_storage
+from tidegate.backends.storage import LocalStorage, StorageFiles
 from tidegate.errors import ConfigError
-from tidegate.runtime.checkpoint.manifest import OperatorState, decode
+from tidegate.runtime.checkpoint.manifest import OperatorState
+from tidegate.runtime.checkpoint.savepoint import open_snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,35 +27,27 @@ if TYPE_CHECKING:
 
 __all__ = ["StateReader"]
 
-_METADATA = "/_metadata"
-
 
 class StateReader:
-    """The keyed state of a checkpoint as tables; `checkpoint` is `<root>/<run>/chk-<n>`, a path or a URL.
+    """The keyed state of a checkpoint `<root>/<run>/chk-<n>` or of a savepoint as tables; a path or a URL names it.
 
     `backend` opens the state meanwhile: `rocksdb` where it is larger than memory. To be closed, or used with `with`.
 
     Example:
         >>> StateReader("chk-7")
         Traceback (most recent call last):
-        tidegate.errors.ConfigError: 'chk-7' is no checkpoint; expected <root>/<run>/chk-<number>
+        tidegate.errors.ConfigError: 'chk-7' is no checkpoint and no savepoint; expected ...
 
     Raises:
-        ConfigError: the name is not that of a checkpoint.
+        ConfigError: the name is that of no checkpoint and no savepoint.
         StateCorruptError: there is no such checkpoint, or it is damaged.
         StateFormatError: it is of a newer version.
     """
 
     def __init__(self, checkpoint: str | Path, *, backend: str = "filesystem") -> None:
-        place = str(checkpoint).rstrip("/").removesuffix(_METADATA)
-        root, _, name = place.rpartition("/chk-")
-        root, _, run = root.rpartition("/")
-        if not root or not name.isdigit():
-            raise ConfigError(f"{str(checkpoint)!r} is no checkpoint; expected <root>/<run>/chk-<number>")
-        blobs = open_storage(root).blobs
-        with blobs.open(f"{run}/chk-{name}{_METADATA}") as file:
-            self._manifest = decode(file.read(), place + _METADATA)
-        self._files: SnapshotFiles = StorageFiles(blobs, "")
+        opened = open_snapshot(checkpoint)
+        self._manifest = opened.manifest
+        self._files: SnapshotFiles = StorageFiles(opened.blobs, "")
         self._backend: Backend = registry.load("tidegate.backends", backend)()
         self._scratch = TemporaryDirectory(prefix="tidegate-state-")
         self._written: dict[str, Path] = {}

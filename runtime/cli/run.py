@@ -43,7 +43,10 @@ def add_program(parser: argparse.ArgumentParser) -> None:
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-s", "--savepoint", metavar="CHECKPOINT", help="go on from this checkpoint, by number or path"
+        "-s",
+        "--savepoint",
+        metavar="CHECKPOINT",
+        help="go on from this checkpoint, by number or path, or savepoint",
     )
     parser.add_argument("--fresh", action="store_true", help="begin a new history")
     parser.add_argument(

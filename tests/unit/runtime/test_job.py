@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from tidegate.backends.storage import MemoryStorage
+from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.clock import SYSTEM_CLOCK, ManualClock
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.spi import Sink
@@ -16,6 +18,7 @@ from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Unsettled
 from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.runtime.checkpoint.savepoint import write_savepoint
 from tidegate.runtime.graph.transformations import Input, Transformation
 from tidegate.runtime.job import Program, Startup
 from tidegate.runtime.options import JobOptions
@@ -280,3 +283,51 @@ def test_a_checkpoint_nobody_knows_is_refused_and_nothing_is_forgotten(
 def test_what_only_reads_savepoints_keeps_no_state() -> None:
     with pytest.raises(ConfigError, match=r"'canonical' reads savepoints and keeps no state; use"):
         start(MemoryStorage(), Told(), [], backend="canonical")
+
+
+@pytest.fixture
+def savepoint(storage: MemoryStorage, before: Callable[..., Pipeline], tmp_path: Path) -> str:
+    """A savepoint of the first of three checkpoints."""
+    pipeline = before([1, 2, 3], settled=[1, 2, 3])
+    first = pipeline.archive.load(Retained(RunId("before"), CheckpointId(1)))
+    place = tmp_path / "savepoint"
+    write_savepoint(
+        msgspec.structs.replace(first, unsettled=()), StorageFiles(storage.blobs, ""), place, "heap"
+    )
+    return str(place)
+
+
+def test_a_savepoint_is_refused_by_a_sink_that_committed_since(
+    storage: MemoryStorage, savepoint: str
+) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=r"sink 'sink' has committed 20 records after checkpoint 1 \(part-2, part-3\)",
+    ):
+        start(storage, Told(), [], savepoint=savepoint).acquire()
+
+    goes_on = start(storage, Told(), [])
+    goes_on.acquire()
+    assert goes_on.resumed_from == 3, "a refusal changes nothing"
+
+
+def test_a_savepoint_takes_the_place_of_all_checkpoints(storage: MemoryStorage, savepoint: str) -> None:
+    startup = start(storage, Told(on_branch="append"), [], savepoint=savepoint)
+
+    startup.acquire()
+
+    record = startup.pipeline.record
+    assert record.retained == (Retained(startup.run, CheckpointId(4)),)
+    assert (startup.resumed_from, record.branch, record.newest_id) == (4, 1, 4)
+    assert startup.pipeline.archive.settled(record.retained[0])
+    assert startup.start_point().checkpoint == 4
+    assert storage.blobs.list("before/") == []
+
+
+def test_a_savepoint_of_another_history_begins_one_of_its_own(savepoint: str) -> None:
+    startup = start(MemoryStorage(), Told(), [], savepoint=savepoint)
+
+    startup.acquire()
+
+    assert startup.pipeline.record.lineage != "l"
+    assert startup.start_point().checkpoint == 1

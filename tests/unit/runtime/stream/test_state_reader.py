@@ -141,7 +141,9 @@ def test_what_is_not_there_is_named(checkpoint: Path, tmp_path: Path) -> None:
             reader.table("account", "sum")
         with pytest.raises(ConfigError, match="no keyed state of operator 'accounts'; known are account"):
             reader.table("accounts", "total")
-    with pytest.raises(ConfigError, match="'7' is no checkpoint; expected <root>/<run>/chk-<number>"):
+    with pytest.raises(
+        ConfigError, match="'7' is no checkpoint and no savepoint; expected <root>/<run>/chk-<number>"
+    ):
         StateReader("7")
     with pytest.raises(StateCorruptError, match="chk-99/_metadata does not exist"):
         StateReader(checkpoint.parent / "chk-99")
