@@ -170,7 +170,8 @@ def test_a_lost_answer_is_found_out(s3: S3Service, monkeypatch: pytest.MonkeyPat
     assert decisions.create("latest", b"one")
     first = decisions.read("latest")
     assert first is not None
-    put, lost = Bucket.put, []
+    put = Bucket.put
+    lost: list[Any] = []
 
     def losing(bucket: Bucket, key: str, data: bytes, tag: str | None) -> Stored:
         if lost:

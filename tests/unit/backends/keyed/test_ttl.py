@@ -40,7 +40,7 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=BACKENDS.values(), ids=BACKENDS.keys())
+@pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
 def reopen(open_store: Open, clock: ManualClock, request: pytest.FixtureRequest) -> Open:
     """Opens stores over each backend that live by `clock`."""
     return functools.partial(open_store, backend=request.param(), now_ms=clock.now_ms)
@@ -111,7 +111,7 @@ READS: dict[str, tuple[Callable[[], StateDescriptor], Callable[[Any], None], Cal
 }
 
 
-@pytest.fixture(params=READS.values(), ids=READS.keys())
+@pytest.fixture(params=list(READS.values()), ids=list(READS))
 def kind(request: pytest.FixtureRequest) -> Any:
     return request.param
 
