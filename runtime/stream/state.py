@@ -3,6 +3,8 @@
 The same descriptors are underneath, and the name of the attribute is the name of the state. A plain annotation or a
 `TypeInformation` says the type; without one the state is untyped.
 
+Each kind takes `ttl`, a length of time or a `StateTtlConfig`, and then expires.
+
 Example:
     >>> from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
     >>> class Count(KeyedProcessFunction):
@@ -36,6 +38,7 @@ from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import ValueState
 from tidegate.backends.keyed.store import KeyedStore
+from tidegate.backends.keyed.ttl import Length, StateTtlConfig
 from tidegate.errors import ConfigError
 from tidegate.types import TypeInformation, Types
 
@@ -52,6 +55,12 @@ class Declared(ABC, Generic[H]):
     """An attribute of a function class that stands for a state of its operator."""
 
     _name = "?"
+
+    def __init__(self, ttl: StateTtlConfig | Length | None) -> None:
+        self.ttl: StateTtlConfig | None = (
+            ttl if ttl is None or isinstance(ttl, StateTtlConfig) else StateTtlConfig.new_builder(ttl).build()
+        )
+        """How long what the state holds lives; None: until it is removed."""
 
     @abstractmethod
     def describe(self, name: str) -> StateDescriptor:
@@ -79,15 +88,26 @@ class Value(Declared[ValueState[T]]):
     """One value per key; `default` is what it is while nothing is stored."""
 
     @overload
-    def __init__(self, type: type[T], default: T) -> None: ...
+    def __init__(self, type: type[T], default: T, *, ttl: StateTtlConfig | Length | None = None) -> None: ...
 
     @overload
-    def __init__(self: Value[N | None], type: type[N]) -> None: ...
+    def __init__(
+        self: Value[N | None], type: type[N], *, ttl: StateTtlConfig | Length | None = None
+    ) -> None: ...
 
     @overload
-    def __init__(self: Value[Any], type: TypeInformation | None = None, default: Any = None) -> None: ...
+    def __init__(
+        self: Value[Any],
+        type: TypeInformation | None = None,
+        default: Any = None,
+        *,
+        ttl: StateTtlConfig | Length | None = None,
+    ) -> None: ...
 
-    def __init__(self, type: Any = None, default: Any = None) -> None:
+    def __init__(
+        self, type: Any = None, default: Any = None, *, ttl: StateTtlConfig | Length | None = None
+    ) -> None:
+        super().__init__(ttl)
         self._type = _information(type)
         self._default = default
 
@@ -99,7 +119,13 @@ class Value(Declared[ValueState[T]]):
 class List(Declared[ListState[T]]):
     """A list per key."""
 
-    def __init__(self, element: type[T] | TypeInformation | None = None) -> None:
+    def __init__(
+        self,
+        element: type[T] | TypeInformation | None = None,
+        *,
+        ttl: StateTtlConfig | Length | None = None,
+    ) -> None:
+        super().__init__(ttl)
         self._element = _information(element)
 
     def describe(self, name: str) -> StateDescriptor:
@@ -111,8 +137,13 @@ class Map(Declared[MapState[K, V]]):
     """A map per key."""
 
     def __init__(
-        self, key: type[K] | TypeInformation | None = None, value: type[V] | TypeInformation | None = None
+        self,
+        key: type[K] | TypeInformation | None = None,
+        value: type[V] | TypeInformation | None = None,
+        *,
+        ttl: StateTtlConfig | Length | None = None,
     ) -> None:
+        super().__init__(ttl)
         self._key = _information(key)
         self._value = _information(value)
 
@@ -125,8 +156,13 @@ class Reducing(Declared[ReducingState[T]]):
     """What all values added to a key come to."""
 
     def __init__(
-        self, function: Callable[[T, T], T] | Any, type: type[T] | TypeInformation | None = None
+        self,
+        function: Callable[[T, T], T] | Any,
+        type: type[T] | TypeInformation | None = None,
+        *,
+        ttl: StateTtlConfig | Length | None = None,
     ) -> None:
+        super().__init__(ttl)
         self._function = function
         self._type = _information(type)
 
@@ -138,7 +174,14 @@ class Reducing(Declared[ReducingState[T]]):
 class Aggregating(Declared[AggregatingState[Any, Any]]):
     """An accumulator per key."""
 
-    def __init__(self, function: Any, accumulator: type[Any] | TypeInformation | None = None) -> None:
+    def __init__(
+        self,
+        function: Any,
+        accumulator: type[Any] | TypeInformation | None = None,
+        *,
+        ttl: StateTtlConfig | Length | None = None,
+    ) -> None:
+        super().__init__(ttl)
         self._function = function
         self._accumulator = _information(accumulator)
 
@@ -154,7 +197,14 @@ def bind_declared(function: object, open_store: Callable[[str], KeyedStore]) -> 
             if isinstance(declared, Declared):
                 store = open_store(f"declares state {name!r}")
                 # What stands in the instance is found first, so reading it costs no more than any attribute.
-                vars(function)[name] = store.state(declared.describe(name))
+                vars(function)[name] = store.state(_described(declared, name))
+
+
+def _described(declared: Declared[Any], name: str) -> StateDescriptor:
+    descriptor = declared.describe(name)
+    if declared.ttl is not None:
+        descriptor.enable_time_to_live(declared.ttl)
+    return descriptor
 
 
 def _information(given: Any) -> TypeInformation | None:
