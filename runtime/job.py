@@ -249,6 +249,14 @@ class Startup:
             for uid, node in self.program.graph(None).nodes.items()
             if isinstance(node.payload, SupportsBranch) and node.payload.on_branch == "refuse"
         ]
+        record = self.pipeline.record
+        oldest = record.retained[0].checkpoint if record.retained else record.newest_id + 1
+        if refusing and oldest > target + 1:
+            raise ConfigError(
+                f"what sink {refusing[0]!r} committed with checkpoints {target + 1} to {oldest - 1} cannot be told any "
+                "more, they are no longer retained; going back could write records again; use a newer savepoint, "
+                "or give the sink on_branch='append' if that is wanted"
+            )
         manifests = [self.pipeline.archive.load(known) for known in later] if refusing else []
         work = [c for manifest in manifests for u in manifest.unsettled for c in u.committables]
         for uid in refusing:

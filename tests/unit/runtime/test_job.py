@@ -311,6 +311,21 @@ def test_a_savepoint_is_refused_by_a_sink_that_committed_since(
     assert goes_on.resumed_from == 3, "a refusal changes nothing"
 
 
+def test_a_savepoint_is_refused_where_later_checkpoints_are_not_retained(
+    storage: MemoryStorage, savepoint: str
+) -> None:
+    appending = start(storage, Told(on_branch="append"), [], savepoint=savepoint)
+    appending.acquire()
+    appending.pipeline.leave("stopped")
+
+    with pytest.raises(
+        ConfigError,
+        match=r"what sink 'sink' committed with checkpoints 2 to 3 cannot be told any more, they are no longer "
+        r"retained; going back could write records again; use a newer savepoint, or give the sink on_branch='append'",
+    ):
+        start(storage, Told(), [], savepoint=savepoint).acquire()
+
+
 def test_a_savepoint_takes_the_place_of_all_checkpoints(storage: MemoryStorage, savepoint: str) -> None:
     startup = start(storage, Told(on_branch="append"), [], savepoint=savepoint)
 
