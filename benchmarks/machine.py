@@ -38,7 +38,9 @@ class CoreMeter:
 
     def free_cores(self) -> float:
         elapsed = max(time.perf_counter() - self._wall, 1e-9)
-        return (_idle_seconds() - self._idle + tree_cpu_seconds(os.getpid()) - self._own) / elapsed
+        free = (_idle_seconds() - self._idle + tree_cpu_seconds(os.getpid()) - self._own) / elapsed
+        # The kernel counts in ticks, of which a short measurement sees one too many or too few.
+        return min(max(free, 0.0), len(os.sched_getaffinity(0)))
 
 
 def cpu_seconds() -> float:
