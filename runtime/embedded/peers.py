@@ -87,10 +87,17 @@ class Peers:
         _thread(lambda: self._accept(listener))
 
     def sender(self, channel: ChannelId, edge: JobEdge, place: int) -> RemoteChannel:
-        """The sending end of a channel to another worker; connects to it on first use."""
+        """The sending end of a channel to another worker; connects to it on first use.
+
+        Raises:
+            UnavailableError: the other worker is gone.
+        """
         if place not in self._to:
-            line = Line(Client(self._addresses[place], "AF_UNIX", authkey=self._token))
-            line.send(msgspec.msgpack.encode(Hello(self._me)))
+            try:
+                line = Line(Client(self._addresses[place], "AF_UNIX", authkey=self._token))
+                line.send(msgspec.msgpack.encode(Hello(self._me)))
+            except (OSError, EOFError) as error:
+                raise UnavailableError(f"{called(place)} cannot be reached: {error}") from error
             self._to[place] = line
             _thread(lambda: self._read(line))
         sender = RemoteChannel(channel, self._wire(edge), self._to[place], place)
