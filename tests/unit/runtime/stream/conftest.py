@@ -7,15 +7,18 @@ from collections.abc import Iterator
 import cloudpickle
 import pytest
 
+from tests.unit.runtime.stream import written
 from tidegate.datastream import StreamExecutionEnvironment
 
 
 @pytest.fixture(autouse=True)
 def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
     """Workers cannot import test modules, so what is written there travels by value."""
-    cloudpickle.register_pickle_by_value(request.module)
+    for module in (request.module, written):
+        cloudpickle.register_pickle_by_value(module)
     yield
-    cloudpickle.unregister_pickle_by_value(request.module)
+    for module in (request.module, written):
+        cloudpickle.unregister_pickle_by_value(module)
 
 
 @pytest.fixture(

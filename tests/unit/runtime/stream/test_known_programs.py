@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.runtime.stream.written import Numbered
 from tidegate.common import Duration, WatermarkStrategy
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.files import FileSink
@@ -19,7 +20,6 @@ from tidegate.datastream import (
     AggregateFunction,
     DataStream,
     KeyedProcessFunction,
-    MapFunction,
     SinkFunction,
     SourceFunction,
     StreamExecutionEnvironment,
@@ -50,17 +50,6 @@ def in_time(env: Env, *records: tuple[str, int, int]) -> DataStream:
 
 def purchases(env: Env, *counts: int, user: str = "ada") -> Any:
     return in_time(env, *((user, count, at) for at, count in enumerate(counts))).key_by(lambda pair: pair[0])
-
-
-class Numbered(MapFunction):
-    """Adds how many records came before."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.count = 0
-
-    def map(self, value: Any) -> tuple[int, Any]:
-        self.count += 1
-        return self.count, value
 
 
 def in_order(stream: DataStream) -> list[Any]:

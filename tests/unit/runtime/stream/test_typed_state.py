@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.unit.runtime.stream.written import FailOnce
 from tidegate.common import Duration, Row, Types, WatermarkStrategy
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import (
     DataStream,
     KeyedStream,
-    MapFunction,
     StreamExecutionEnvironment,
 )
 from tidegate.datastream.window import CountEvictor, TumblingEventTimeWindows
@@ -51,21 +51,6 @@ def counted(so_far: tuple[int, Order | None], one: Order) -> tuple[int, Order | 
     return so_far[0] + 1, one if so_far[1] is None else added(so_far[1], one)
 
 
-class FailOnce(MapFunction):
-    """Fails at one record, and notes which record it sees first after that."""
-
-    def __init__(self, failed: Path, resumed: Path) -> None:
-        self.failed, self.resumed = failed, resumed
-
-    def map(self, value: int) -> int:
-        if value == FATAL and not self.failed.exists():
-            self.failed.touch()
-            raise ValueError("once")
-        if self.failed.exists() and not self.resumed.exists():
-            self.resumed.write_text(str(value))
-        return value
-
-
 STEPS: dict[str, Callable[[KeyedStream[Order]], DataStream[Order]]] = {
     "reduce": lambda keyed: keyed.reduce(added),
     "sum": lambda keyed: keyed.sum("amount"),
@@ -87,7 +72,7 @@ def test_records_of_a_class_stay_what_they_are_in_the_state_a_failed_job_goes_on
     times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda number, _: number)
     source = GeneratorSource(int, COUNT, rate_per_second=1_000)
     numbers = anywhere.from_source(source, times, "numbers", Types.LONG()).set_parallelism(1)
-    failing = numbers.map(FailOnce(tmp_path / "failed", tmp_path / "resumed")).set_parallelism(1)
+    failing = numbers.map(FailOnce(FATAL, tmp_path / "failed", tmp_path / "resumed")).set_parallelism(1)
     orders = STEPS[step](
         failing.map(order).set_parallelism(1).key_by(lambda each: each.customer, Types.LONG())
     )

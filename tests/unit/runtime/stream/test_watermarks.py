@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.runtime.stream.written import Numbered
 from tidegate.clock import ManualClock
 from tidegate.common import Duration, WatermarkStrategy
 from tidegate.connectors.collection import CollectionSource
@@ -15,7 +16,6 @@ from tidegate.datastream import (
     DataStream,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
-    MapFunction,
     ProcessFunction,
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
@@ -56,17 +56,6 @@ class Tell(ProcessFunction):
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[Any, int | None, int]]:
         yield value, ctx.timestamp(), ctx.timer_service().current_watermark()
-
-
-class Numbered(MapFunction):
-    """Remembers the order in which records came."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.count = 0
-
-    def map(self, value: Any) -> tuple[int, Any]:
-        self.count += 1
-        return self.count, value
 
 
 def in_order(stream: DataStream) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.runtime.stream.written import listed, ran, stream
 from tidegate.backends.heap import HeapBackend
 from tidegate.backends.keyed.address import ROWS, split
 from tidegate.backends.keyed.restore import restore
@@ -20,7 +21,6 @@ from tidegate.backends.spi import BackendContext
 from tidegate.backends.storage import StorageFiles, open_storage
 from tidegate.common import Duration, WatermarkStrategy
 from tidegate.datastream import (
-    DataStream,
     MapFunction,
     OutputTag,
     ProcessWindowFunction,
@@ -44,50 +44,15 @@ from tidegate.ids import OperatorUid
 from tidegate.runtime.checkpoint.manifest import decode, metadata_name
 from tidegate.runtime.checkpoint.pipeline import Record
 from tidegate.runtime.options import default_root
-from tidegate.runtime.stream.watermarks import WatermarkGenerator
 from tidegate.serde import codec_for
 
 Env = StreamExecutionEnvironment
-Item = tuple[Any, int] | int
-"""A value and its time, or a watermark."""
 
 hours, seconds, millis = Duration.of_hours, Duration.of_seconds, Duration.of_millis
 
 
-class AsWritten(WatermarkGenerator):
-    asked = "record"
-    newest: int | None = None
-
-    def on_event(self, value: Item, timestamp: int) -> None:
-        if isinstance(value, int):
-            self.newest = value
-
-    def watermark(self) -> int | None:
-        return self.newest
-
-
-TIMES = WatermarkStrategy.for_generator(AsWritten).with_timestamp_assigner(
-    lambda item, _: item if isinstance(item, int) else item[1]
-)
-
-
-def stream(env: Env, *items: Item) -> Any:
-    """The values of one key, in this order, with the watermarks between them."""
-    stamped: Any = env.from_collection(items).set_parallelism(1).assign_timestamps_and_watermarks(TIMES)
-    records = stamped.set_parallelism(1).filter(lambda item: not isinstance(item, int)).set_parallelism(1)
-    return records.map(lambda item: item[0]).set_parallelism(1).key_by(lambda value: "k")
-
-
-def listed(key: Any, window: Any, values: list[Any]) -> list[list[Any]]:
-    return [values]
-
-
 def bounds(key: Any, window: Any, values: list[Any]) -> list[tuple[int, int]]:
     return [(window.start, window.end)]
-
-
-def ran(stream: DataStream) -> list[Any]:
-    return list(stream.execute_and_collect())
 
 
 class Gone(ProcessWindowFunction):

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.unit.runtime.stream.written import listed, ran, stream
 from tidegate.common import Duration, WatermarkStrategy
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import (
     AggregateFunction,
     AggregatingStateDescriptor,
     CheckpointedFunction,
-    DataStream,
     ListStateDescriptor,
     MapFunction,
     MapStateDescriptor,
@@ -35,46 +35,11 @@ from tidegate.datastream.window import (
     TumblingEventTimeWindows,
 )
 from tidegate.errors import JobFailedError
-from tidegate.runtime.stream.watermarks import WatermarkGenerator
 
 Env = StreamExecutionEnvironment
-Item = tuple[int, int] | int
-"""A value and its time, or a watermark."""
 
 seconds, millis = Duration.of_seconds, Duration.of_millis
 FIVE_SECONDS = TumblingEventTimeWindows.of(seconds(5))
-
-
-class AsWritten(WatermarkGenerator):
-    asked = "record"
-    newest: int | None = None
-
-    def on_event(self, value: Item, timestamp: int) -> None:
-        if isinstance(value, int):
-            self.newest = value
-
-    def watermark(self) -> int | None:
-        return self.newest
-
-
-TIMES = WatermarkStrategy.for_generator(AsWritten).with_timestamp_assigner(
-    lambda item, _: item if isinstance(item, int) else item[1]
-)
-
-
-def stream(env: Env, *items: Item) -> Any:
-    """The values of one key, in this order, with the watermarks between them."""
-    stamped: Any = env.from_collection(items).set_parallelism(1).assign_timestamps_and_watermarks(TIMES)
-    records = stamped.set_parallelism(1).filter(lambda item: not isinstance(item, int)).set_parallelism(1)
-    return records.map(lambda item: item[0]).set_parallelism(1).key_by(lambda value: "k")
-
-
-def listed(key: Any, window: Any, values: list[Any]) -> list[list[Any]]:
-    return [values]
-
-
-def ran(stream: DataStream) -> list[Any]:
-    return list(stream.execute_and_collect())
 
 
 class Longest(AggregateFunction):

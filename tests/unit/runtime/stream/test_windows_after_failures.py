@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.unit.runtime.stream.written import FailOnce
 from tidegate.common import Duration, WatermarkStrategy
 from tidegate.connectors.generator import GeneratorSource
-from tidegate.datastream import MapFunction, StreamExecutionEnvironment
+from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.window import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
@@ -20,21 +21,6 @@ from tidegate.datastream.window import (
 
 COUNT, FATAL = 1_500, 1_200
 millis = Duration.of_millis
-
-
-class FailOnce(MapFunction):
-    """Fails at one record, and notes which record it sees first after that."""
-
-    def __init__(self, failed: Path, resumed: Path) -> None:
-        self.failed, self.resumed = failed, resumed
-
-    def map(self, value: int) -> int:
-        if value == FATAL and not self.failed.exists():
-            self.failed.touch()
-            raise ValueError("once")
-        if self.failed.exists() and not self.resumed.exists():
-            self.resumed.write_text(str(value))
-        return value
 
 
 @pytest.mark.parametrize("target", ["inline", "embedded"])
@@ -65,7 +51,7 @@ def test_a_restored_window_counts_each_record_once(
     times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda number, _: number)
     source = GeneratorSource(int, COUNT, rate_per_second=2_000)
     numbers = env.from_source(source, times, "numbers").set_parallelism(1)
-    failing = numbers.map(FailOnce(tmp_path / "failed", tmp_path / "resumed")).set_parallelism(1)
+    failing = numbers.map(FailOnce(FATAL, tmp_path / "failed", tmp_path / "resumed")).set_parallelism(1)
     windows = failing.key_by(lambda number: number % 2).window(assigner)
 
     def counted(key: int, window: Any, elements: list[int]) -> list[tuple[int, int]]:
