@@ -2,9 +2,9 @@
 
 What a user sees of state (kinds, namespaces, cache, log, snapshots) is written once in `tidegate.backends.keyed`.
 A backend is only a materialisation: a sorted map from address to bytes that can be cut at a barrier. An *address*
-is opaque here; it starts with the two bytes of its key group, big-endian, and sorts as bytes. The work is split
-between a *description* (`Backend`, `CheckpointStorage`: frozen, picklable, no I/O when made) and the *workers*
-it opens.
+is opaque here; it starts with the two bytes of its key group and the two of its state's number, big-endian, and sorts
+as bytes. The work is split between a *description* (`Backend`, `CheckpointStorage`: frozen, picklable, no I/O when
+made) and the *workers* it opens.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Protocol, TypeAlias
+from typing import Any, BinaryIO, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -27,12 +27,14 @@ __all__ = [
     "BaseHandle",
     "BaseReader",
     "Blobs",
+    "Bounded",
     "CheckpointStorage",
     "Chunk",
     "Cut",
     "Decision",
     "Decisions",
     "Entry",
+    "Excess",
     "InlineChunk",
     "KeyedHandle",
     "Materialisation",
@@ -175,6 +177,28 @@ class Materialisation(ABC):
 
     def close(self) -> None:  # noqa: B027
         """Release local resources; called once, also after an error. Nothing is called afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A state that has outgrown its materialisation: its number, its size and the limit in bytes, and the ways on."""
+
+    state: int
+    size: int
+    limit: int
+    remedy: str
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """An ability of a materialisation: it holds no more than some size, and a checkpoint of more is declined."""
+
+    def excess(self) -> Excess | None:
+        """A state that is too large, None if there is none.
+
+        Asked by the subtask's thread at each barrier, after `apply` of everything dirty. Must be quick.
+        """
+        ...
 
 
 class BaseReader(ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from tidegate import faults
 from tidegate.errors import ConfigError
@@ -63,6 +63,9 @@ class JobOptions:
         "taskmanager.numberOfTaskSlots", 1, "slots per process; they share one interpreter lock"
     )
     backend: str = option("state.backend.type", "filesystem", "heap, filesystem, rocksdb or a registered one")
+    heap_max_state_bytes: int | None = option(
+        "state.backend.heap.max-state", None, "how large one state of a subtask may become; default: 5 mb"
+    )
     cache_entries: int = option(
         "state.cache.entries", 100_000, "rows of keyed state held as objects per subtask"
     )
@@ -102,6 +105,13 @@ class JobOptions:
     faults_dir: str | None = option("testing.faults-dir", None, "where crash points leave their witness")
     given: Given = field(default_factory=Given)
     """Set by the program alone."""
+
+    @property
+    def of_backend(self) -> dict[str, Any]:
+        """What was said about the chosen backend; what was not is its own default."""
+        prefix = f"state.backend.{self.backend}."
+        settings = as_mapping(self).items()
+        return {key: value for key, value in settings if key.startswith(prefix) and value is not None}
 
     def arm_faults(self, role: str) -> None:
         """Make this process, known as `role`, die where a test of recovery asks for it."""

@@ -64,7 +64,8 @@ class CommitUnknownError(TidegateError):
 
 
 class StateFormatError(TidegateError):
-    """State was written by another version or with another type; restore an older one or migrate."""
+    """State does not fit what is to hold it: another version or type wrote it, or it is too large; the message says
+    whether to restore an older one, migrate or move."""
 
 
 class StateCorruptError(TidegateError):

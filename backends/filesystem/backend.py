@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tidegate.backends.heap.materialisation import MemoryMaterialisation, open_in_memory, read_base
+from tidegate.backends.heap.materialisation import MemoryMaterialisation, kept_entries, read_base
 from tidegate.backends.spi import Address, Backend, BackendContext, BaseHandle, Chunk, SnapshotFiles
 from tidegate.keys import KeyGroupRange
 
@@ -28,7 +28,7 @@ class FilesystemBackend(Backend):
         self, base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext
     ) -> MemoryMaterialisation:
         """The base's entries in memory."""
-        return open_in_memory(self.name, _as_file, base, key_groups, context)
+        return MemoryMaterialisation(self.name, _as_file, kept_entries(base, key_groups, context))
 
     def read(self, base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
         """The base's entries."""

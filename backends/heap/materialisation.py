@@ -26,7 +26,7 @@ from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
 
-__all__ = ["MemoryMaterialisation", "Place", "open_in_memory", "read_base"]
+__all__ = ["MemoryMaterialisation", "Place", "kept_entries", "read_base"]
 
 FORMAT_VERSION: Final = 1
 _FILE: Final = "entries"
@@ -127,13 +127,12 @@ class _MemoryCut(Cut):
         self._open_cuts.discard(self)
 
 
-def open_in_memory(
-    backend: str, place: Place, base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext
-) -> MemoryMaterialisation:
-    """What `Backend.open` promises."""
+def kept_entries(
+    base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext
+) -> Iterator[tuple[Address, bytes]]:
+    """What a materialisation of `key_groups` starts with; raises as `Backend.open` does."""
     entries = read_base(base, context) if base is not None else iter(())
-    kept = ((at, value) for at, value in entries if group_of(at) in key_groups)
-    return MemoryMaterialisation(backend, place, kept)
+    return ((at, value) for at, value in entries if group_of(at) in key_groups)
 
 
 def read_base(base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:

@@ -34,6 +34,7 @@ __all__ = [
     "group_of",
     "range_bounds",
     "split",
+    "state_of",
     "state_prefix",
     "subkey_of",
     "with_state",
@@ -88,6 +89,11 @@ def split(at: Address) -> Parts:
 def group_of(at: Address) -> int:
     """The key group of an address."""
     return int.from_bytes(at[:2], "big")
+
+
+def state_of(at: Address) -> int:
+    """The number of the state an address belongs to."""
+    return int.from_bytes(at[2:4], "big")
 
 
 def state_prefix(key_group: int, state: int) -> bytes:

@@ -14,6 +14,7 @@ from tidegate.backends.keyed.log import ChangeLog, size_of
 from tidegate.backends.keyed.segment import Segment, chunk_size, encode_segment
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.spi import Address, BaseHandle, Cut, Entry, KeyedHandle, SnapshotFiles
+from tidegate.errors import TidegateError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
 
@@ -43,6 +44,8 @@ class PendingSnapshot:
         self._changes = changes
         self._cut = cut
         self.handle: KeyedHandle | None = None
+        self.refusal: TidegateError | None = None
+        """Why this state cannot be part of a checkpoint."""
 
     def finish(self) -> KeyedHandle:
         """Make the snapshot durable and say where it is.
@@ -51,7 +54,11 @@ class PendingSnapshot:
 
         Raises:
             UnavailableError: the storage did not take a file; the checkpoint is declined, the job goes on.
+            StateFormatError: a state is larger than its backend may hold; likewise.
         """
+        if self.refusal is not None:
+            self.discard()
+            raise self.refusal
         base, segments = self._previous.base, self._previous.segments
         if self._cut is not None:
             try:

@@ -31,9 +31,9 @@ from tidegate.backends.keyed.sweep import NAMESPACED, AllRows, Sweeps
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.backends.keyed.ttl import Lifetime
-from tidegate.backends.spi import Address, Backend, BackendContext, Entry, KeyedHandle
+from tidegate.backends.spi import Address, Backend, BackendContext, Bounded, Entry, KeyedHandle
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.errors import ConfigError, InternalError
+from tidegate.errors import ConfigError, InternalError, StateFormatError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange, key_bytes, key_from_bytes, key_group
 
@@ -248,7 +248,7 @@ class KeyedStore:
         self._write_back(list(self._cursor.changed))
         self._log(self.event_timers.take_changes())
         self._log(self.processing_timers.take_changes())
-        return self._history.take(
+        pending = self._history.take(
             checkpoint,
             confirmed,
             self._table.entries,
@@ -256,10 +256,21 @@ class KeyedStore:
             self._materialisation.cut,
             self._sweeps.leftovers,
         )
+        pending.refusal = self._too_large()
+        return pending
 
     def close(self) -> None:
         """Release local resources; what was not part of a decided checkpoint is lost."""
         self._materialisation.close()
+
+    def _too_large(self) -> StateFormatError | None:
+        excess = self._materialisation.excess() if isinstance(self._materialisation, Bounded) else None
+        if excess is None:
+            return None
+        return StateFormatError(
+            f"state {self._table.name_of(excess.state)} is too large for its backend; got {excess.size} bytes; "
+            f"expected at most {excess.limit}; {excess.remedy}"
+        )
 
     def _fetch(self, keys: Sequence[Any]) -> None:
         missing = list(set(keys).difference(self._rows))

@@ -77,6 +77,11 @@ class StateTable:
             StateEntry(descriptor.name, descriptor.kind, state, slot, stored, codec.id, codec.version)
         )
 
+    def name_of(self, state: int) -> str:
+        """How messages call the state with a number of an address; values of one operator share theirs."""
+        names = [repr(entry.name) for entry in self._by_name.values() if entry.state == state]
+        return " with ".join(names) or "of timers"
+
     def merge(self, others: Iterable[StateEntry]) -> dict[int, int]:
         """Add the states of another table; where each of its slots is in this one.
 

@@ -197,7 +197,7 @@ class Worker:
             attempt=deployment.attempt,
             clock=deployment.options.given.clock or self._clock,
             backend=deployment.backend,
-            state=BackendContext(self._directory, files, {}),
+            state=BackendContext(self._directory, files, deployment.options.of_backend),
             cache_entries=deployment.options.cache_entries,
             checkpoint=deployment.checkpoint,
             restored=deployment.restored.get(subtask, {}),

@@ -92,7 +92,7 @@ class _Task:
             attempt=f"{order.run}_{order.attempt}_{self.id}",
             clock=EpochClock(order.now_ms, SYSTEM_CLOCK),
             backend=order.backend,
-            state=BackendContext(directory, files, {}),
+            state=BackendContext(directory, files, order.options.of_backend),
             cache_entries=order.options.cache_entries,
             checkpoint=order.confirmed,
             restored=order.restored.get(subtask, {}),

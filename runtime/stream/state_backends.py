@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from typing import Any
 from urllib.parse import urlsplit
 
-from tidegate.errors import ConfigError
 from tidegate.runtime.refusing import Refusing
 
 __all__ = [
@@ -79,20 +78,18 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         return self._path
 
     def get_max_state_size(self) -> int | None:
-        """What was given; nothing limits the size."""
+        """What was given: the limit of one state on the backend `heap`."""
         return self._max_state_size
 
     def settings(self) -> dict[str, Any]:
-        """The directory, if there is one."""
-        return {} if self._path is None else {"state.checkpoints.dir": self._path}
+        """The directory and the limit, if they were given."""
+        directory = {} if self._path is None else {"state.checkpoints.dir": self._path}
+        limit = {} if self._max_state_size is None else {"state.backend.heap.max-state": self._max_state_size}
+        return {**directory, **limit}
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """Files in a directory; state below a threshold goes into the metadata.
-
-    Raises:
-        ConfigError: the path is not on this machine.
-    """
+    """Files in a directory or at another storage's URL; state below a threshold goes into the metadata."""
 
     def __init__(
         self, checkpoint_path: str, file_state_size_threshold: int | None = None, write_buffer_size: int = -1
@@ -121,8 +118,4 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
 def _local(path: str) -> str:
     url = urlsplit(path)
-    if url.scheme not in ("", "file"):
-        raise ConfigError(
-            f"checkpoint path {path!r} is on {url.scheme}; expected a directory of this machine or file://"
-        )
-    return url.path if url.scheme else path
+    return url.path if url.scheme == "file" else path

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 
 from tidegate import faults
 from tidegate.elements import Barrier, Batch, Control, Idle, Watermark
-from tidegate.errors import InternalError, TidegateError, UnavailableError
+from tidegate.errors import InternalError, StateFormatError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.chain import OperatorChain, PendingReports
@@ -154,7 +154,7 @@ class SubtaskRunner(ABC):
     def _finish(self, checkpoint: CheckpointId, pending: PendingReports, also: list[OperatorReport]) -> None:
         try:
             reports = [*also, *pending()]
-        except UnavailableError as error:
+        except (UnavailableError, StateFormatError) as error:
             self._report(Declined(self.subtask, checkpoint, str(error)))
             return
         faults.point("task.before-ack")

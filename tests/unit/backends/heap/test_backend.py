@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 
 from tidegate.backends.filesystem import FilesystemBackend
 from tidegate.backends.heap import HeapBackend
-from tidegate.backends.spi import BackendContext, BaseHandle, Cut, InlineChunk, StoredChunk
+from tidegate.backends.spi import BackendContext, BaseHandle, Cut, Excess, InlineChunk, StoredChunk
 from tidegate.backends.storage import MemoryStorage, StorageFiles
-from tidegate.errors import ConfigError, StateCorruptError, StateFormatError
+from tidegate.errors import ConfigError, StateCorruptError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
 
@@ -34,15 +34,30 @@ def test_a_base_is_inline_on_the_heap_and_a_file_on_the_filesystem(tmp_path: Pat
     assert kinds == [InlineChunk, StoredChunk]
 
 
-def test_state_too_large_for_the_metadata_is_refused_with_a_way_out(tmp_path: Path) -> None:
-    where = context(tmp_path, **{"max-base": "1 kb"})
+def test_one_state_beyond_its_limit_is_told_with_a_way_out(tmp_path: Path) -> None:
+    where = context(tmp_path, **{"max-state": "1 kb"})
     opened = HeapBackend().open(None, ALL, where)
-    opened.apply([(b"\0\1a", b"x" * 2_000)])
-    with pytest.raises(
-        StateFormatError,
-        match=r"too large for the heap backend; got 2\d+ bytes; .* use backend filesystem or rocksdb",
-    ):
-        opened.cut(CheckpointId(1)).publish(where.files, None)
+    opened.apply([(b"\0\1\0\7" + key, b"x" * 400) for key in (b"a", b"b")])
+    opened.apply([(b"\0\1\0\7a", b"x" * 300), (b"\0\1\0\x08a", b"x" * 800)])
+    assert opened.excess() is None
+    opened.apply([(b"\0\2\0\7c", b"x" * 400)])
+    remedy = "raise state.backend.heap.max-state, or use backend filesystem or rocksdb"
+    assert opened.excess() == Excess(state=7, size=1115, limit=1024, remedy=remedy)
+    base = opened.cut(CheckpointId(1)).publish(where.files, None)
+    assert HeapBackend().open(base, ALL, where).excess() == opened.excess()
+    opened.apply([(b"\0\1\0\7b", None)])
+    assert opened.excess() is None
+
+
+def test_the_limit_is_five_megabytes_of_one_state(tmp_path: Path) -> None:
+    opened = HeapBackend().open(None, ALL, context(tmp_path))
+    most = 5 * 1024 * 1024 - 5
+    opened.apply([(b"\0\1\0\1a", b"x" * most), (b"\0\1\0\2a", b"x" * most)])
+    assert opened.excess() is None
+    opened.apply([(b"\0\1\0\2a", b"x" * (most + 1))])
+    excess = opened.excess()
+    assert excess is not None
+    assert excess.state == 2
 
 
 def test_an_unknown_option_is_refused(tmp_path: Path) -> None:

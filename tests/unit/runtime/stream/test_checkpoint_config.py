@@ -116,15 +116,13 @@ def test_the_storage_of_a_job_manager_is_a_directory_like_any_other() -> None:
     storage = JobManagerCheckpointStorage("file:///data/a", max_state_size=5)
 
     assert (storage.get_checkpoint_path(), storage.get_max_state_size()) == ("/data/a", 5)
-    assert storage.settings() == {"state.checkpoints.dir": "/data/a"}
+    assert storage.settings() == {"state.checkpoints.dir": "/data/a", "state.backend.heap.max-state": 5}
     assert JobManagerCheckpointStorage().settings() == {}
 
 
-def test_a_storage_on_another_system_is_refused() -> None:
-    with pytest.raises(
-        ConfigError, match=r"'hdfs://host/a' is on hdfs; expected a directory of this machine"
-    ):
-        FileSystemCheckpointStorage("hdfs://host/a")
+def test_a_storage_on_another_system_keeps_its_url() -> None:
+    storage = FileSystemCheckpointStorage("s3://bucket/a?region=eu-west-1")
+    assert storage.settings() == {"state.checkpoints.dir": "s3://bucket/a?region=eu-west-1"}
 
 
 def test_an_environment_is_told_the_mode() -> None:

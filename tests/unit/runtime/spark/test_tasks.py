@@ -1,0 +1,75 @@
+"""The tasks of an epoch, run in this process: what settings and failures of state become of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tidegate.backends.heap import HeapBackend
+from tidegate.backends.storage import MemoryStorage
+from tidegate.connectors.collection import CollectionSource
+from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
+from tidegate.errors import StateFormatError
+from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId
+from tidegate.runtime.job import Program
+from tidegate.runtime.options import JobOptions
+from tidegate.runtime.shipping import pack_main_classes, pack_vertices
+from tidegate.runtime.spark import tasks
+from tidegate.runtime.spark.messages import Order, Outcome
+from tidegate.runtime.spark.readers import Readers
+from tidegate.runtime.spark.shape import shape_of
+from tidegate.types import Types
+
+
+class Keeps(KeyedProcessFunction):
+    """Keeps two thousand bytes."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.kept = runtime_context.get_state(ValueStateDescriptor("kept", Types.STRING()))
+
+    def process_element(self, value: int, ctx: Any) -> Iterator[int]:
+        self.kept.update("x" * 2_000)
+        yield value
+
+
+def epoch(monkeypatch: pytest.MonkeyPatch, options: JobOptions) -> Outcome:
+    """What one epoch of a program with state on the heap comes to."""
+    monkeypatch.setattr(tasks, "_task_id", lambda: 7)
+    env = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 1})
+    env.from_source(CollectionSource([1])).key_by(lambda n: n).process(Keeps())
+    graph = Program("swells", PipelineId("swells"), tuple(env._steps), options, parallelism=1).graph(None)
+    with contextlib.closing(Readers(graph, None)) as readers:
+        (read,) = readers.orders(100)
+    order = Order(
+        shape=shape_of(graph),
+        vertices=pack_vertices(graph),
+        main_classes=pack_main_classes(),
+        checkpoint=CheckpointId(1),
+        confirmed=None,
+        restored={},
+        now_ms=0,
+        pipeline=PipelineId("swells"),
+        lineage=LineageId("lineage"),
+        branch=Branch(0),
+        run=RunId("run"),
+        attempt="attempt",
+        storage=MemoryStorage(),
+        backend=HeapBackend(),
+        options=options,
+        path=(),
+    )
+    (outcome,) = tasks.receive(order, 0, tasks.send(order, 0, [read]))
+    return outcome
+
+
+def test_a_task_bounds_its_state_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    within = epoch(monkeypatch, JobOptions(backend="heap"))
+    beyond = epoch(monkeypatch, JobOptions(backend="heap", heap_max_state_bytes=1_024))
+
+    assert within.result.error is None
+    assert [report.keyed is not None for report in within.result.reports] == [True]
+    with pytest.raises(StateFormatError, match=r"state 'kept' is too large .* expected at most 1024"):
+        raise beyond.result.error or AssertionError("nothing was refused")
