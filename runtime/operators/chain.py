@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tidegate import faults
 from tidegate.backends.keyed.store import KeyedStore
@@ -24,12 +24,15 @@ from tidegate.runtime.operators.failure import blame, explain
 from tidegate.runtime.operators.lifecycle import open_function, save_function
 from tidegate.runtime.operators.openers import open_operator
 from tidegate.runtime.operators.operator import Call, Deferring, Operator
-from tidegate.runtime.operators.rows import shaper
+from tidegate.runtime.operators.rows import Declared, shaper
 from tidegate.runtime.operators.sink import SinkOperator
 from tidegate.runtime.operators.stamp import Stamp
 from tidegate.runtime.stream.functions import Function
 
 __all__ = ["OperatorChain", "Outlet", "PendingReports"]
+
+_TYPED: Final = frozenset({"map", "flat_map", "process", "co_map", "co_flat_map", "co_process"})
+"""Steps whose function says what its results are."""
 
 
 class Outlet(Protocol):
@@ -215,7 +218,7 @@ class OperatorChain:
 
     def explain(self, timed: bool = False, side: int = 0) -> str:
         """The source of the generated loop for an input."""
-        return self._loop(self._vertex.head.uid, side, timed).source
+        return self._compile(self._vertex.head.uid, side, timed, {}).source
 
     def _by_clock(self) -> Iterator[tuple[OperatorUid, Operator]]:
         """Whom the clock concerns: in a batch job timers of a key wait for its end."""
@@ -298,19 +301,30 @@ class OperatorChain:
             self.announce()
 
     def _loop(self, uid: OperatorUid, side: int | None, timed: bool) -> Compiled:
-        """The loop that starts with a step, called for input `side`, or behind it."""
+        """The loop to take for the next batch; it checks the results of steps that had none in batches before."""
         compiled = self._compiled.get((uid, side, timed))
         if compiled is None:
-            stage, operator = self._stages[uid], self._operators.get(uid)
-            call = operator.calls[side] if operator is not None and side is not None else None
-            if side is None and (
-                stage.sides or (stage.call is not None and stage.call.shape in ("process", "emit"))
-            ):
-                call = Call("emitted", _nothing)
-            where = f"{self._env.subtask} {uid}{f' input {side}' if side is not None else ' timers'}"
-            compiled = compile_stages(where, dataclasses.replace(stage, call=call), timed=timed)
-            self._compiled[uid, side, timed] = compiled
+            stages = self._stages[uid].walk()
+            checks = {each.number: Declared(each.typed) for each in stages if each.typed is not None}
+        elif any(check.seen for check in compiled.checks.values()):
+            checks = {number: check for number, check in compiled.checks.items() if not check.seen}
+        else:
+            return compiled
+        self._compiled[uid, side, timed] = compiled = self._compile(uid, side, timed, checks)
         return compiled
+
+    def _compile(
+        self, uid: OperatorUid, side: int | None, timed: bool, checks: dict[int, Declared]
+    ) -> Compiled:
+        """The loop that starts with a step, called for input `side`, or behind it."""
+        stage, operator = self._stages[uid], self._operators.get(uid)
+        call = operator.calls[side] if operator is not None and side is not None else None
+        if side is None and (
+            stage.sides or (stage.call is not None and stage.call.shape in ("process", "emit"))
+        ):
+            call = Call("emitted", _nothing)
+        where = f"{self._env.subtask} {uid}{f' input {side}' if side is not None else ' timers'}"
+        return compile_stages(where, dataclasses.replace(stage, call=call), timed=timed, checks=checks)
 
     def _build(self, uid: OperatorUid, *, stateful: bool) -> Stage:
         operator = self._operators.get(uid)
@@ -333,6 +347,7 @@ class OperatorChain:
             ),
             isolated=stateful or len(self._takers) > 1,
             shape=shaper(nodes[uid].output_type) if nodes[uid].kind != "filter" else None,
+            typed=nodes[uid].output_type if nodes[uid].kind in _TYPED else None,
         )
         return stage
 

@@ -14,8 +14,9 @@ from typing import Any
 from tidegate.ids import OperatorUid
 from tidegate.isolation import ATOMS, isolate
 from tidegate.runtime.operators.operator import Call
-from tidegate.runtime.operators.rows import Shaper
+from tidegate.runtime.operators.rows import Declared, Shaper
 from tidegate.runtime.stream.tags import OutputTag
+from tidegate.types import TypeInformation
 
 __all__ = ["Compiled", "Stage", "compile_stages"]
 
@@ -25,7 +26,8 @@ class Stage:
     """One step of a chain: how it is called, who follows, and the outputs that take what it emits.
 
     `isolated` says that emitted values may change later, so an output must keep a copy. `sides` are what follows
-    its side outputs, each a stage that calls nothing. `shape` gives what it emits its declared shape.
+    its side outputs, each a stage that calls nothing. `shape` gives what it emits its declared shape; `typed` is what
+    its function says its results are.
     """
 
     uid: OperatorUid
@@ -36,6 +38,7 @@ class Stage:
     sides: tuple[tuple[OutputTag, Stage], ...] = ()
     isolated: bool = False
     shape: Shaper | None = None
+    typed: TypeInformation | None = None
 
     def walk(self) -> Iterator[Stage]:
         """This stage and all that follow."""
@@ -48,7 +51,8 @@ class Stage:
 class Compiled:
     """The loop: `run(values, timestamps, keys)` answers a (values, timestamps) pair for each of `outputs`.
 
-    It stops behind a record that makes `moved` of one of `cuts` true; given iterators it goes on from there.
+    It stops behind a record that makes `moved` of one of `cuts` true; given iterators it goes on from there. The
+    results of the stages numbered in `checks` are looked at on their way.
     """
 
     run: Callable[..., tuple[tuple[list[Any], list[int] | None], ...]]
@@ -57,6 +61,7 @@ class Compiled:
     filename: str
     lines: Mapping[int, OperatorUid]
     cuts: tuple[Any, ...] = ()
+    checks: Mapping[int, Declared] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -67,6 +72,7 @@ class _Loop:
     lines: list[str] = field(default_factory=list)
     owners: dict[int, OperatorUid] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
+    checks: Mapping[int, Declared] = field(default_factory=dict)
     timed: set[int] = field(default_factory=set)
 
     def add(self, depth: int, text: str, owner: OperatorUid | None = None) -> None:
@@ -79,9 +85,11 @@ class _Loop:
         return text
 
 
-def compile_stages(name: str, head: Stage, *, timed: bool) -> Compiled:
+def compile_stages(
+    name: str, head: Stage, *, timed: bool, checks: Mapping[int, Declared] | None = None
+) -> Compiled:
     """Compile the loop that feeds each record to `head` and all that follows; `timed` if records have timestamps."""
-    loop = _Loop()
+    loop = _Loop(checks=checks or {})
     filename = f"<tidegate chain {name}{' timed' * timed}>"
     outputs = tuple(sorted({output for stage in head.walk() for output in stage.outputs}))
     if head.call is None and not head.children and not head.isolated and len(outputs) == 1:
@@ -109,7 +117,7 @@ def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[A
     exec(compile(source, filename, "exec"), scope)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     owners = {len(head) + line: owner for line, owner in loop.owners.items()}
-    return Compiled(scope["run"], outputs, source, filename, owners, cuts)
+    return Compiled(scope["run"], outputs, source, filename, owners, cuts, loop.checks)
 
 
 def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:
@@ -195,6 +203,9 @@ def _sort_out(loop: _Loop, stage: Stage, depth: int, time: str | None) -> None:
 def _deliver(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:
     if stage.shape is not None:
         loop.add(depth, f"{value} = {loop.name(f'shape{stage.number}', stage.shape)}({value})")
+    if stage.number in loop.checks:
+        check = loop.name(f"check{stage.number}", loop.checks[stage.number])
+        loop.add(depth, f"{check}({value})", stage.uid)
     for output in stage.outputs:
         kept = f"{value} if type({value}) in ATOMS else isolate({value})" if stage.isolated else value
         loop.add(depth, f"out{output}.append({kept})")

@@ -17,9 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tidegate.checks import checker, locate
+from tidegate.errors import RecordError
 from tidegate.types import Kind, Row, TypeInformation
 
-__all__ = ["Shaper", "shaped", "shaper"]
+__all__ = ["Declared", "Shaper", "shaped", "shaper"]
 
 Shaper = Callable[[Any], Any]
 
@@ -47,6 +49,31 @@ def shaped(combine: Callable[[Any, Any], Any], info: TypeInformation | None) -> 
     """`combine` with results of the shape of a type."""
     shape = shaper(info)
     return combine if shape is None else lambda first, second: shape(combine(first, second))
+
+
+class Declared:
+    """Refuses a result that is not of the type its function declares; `seen` once one was.
+
+    Example:
+        >>> from tidegate.types import Types
+        >>> Declared(Types.INT())("7")
+        Traceback (most recent call last):
+        ...
+        tidegate.errors.RecordError: result does not have its declared type: got str '7'; expected int
+    """
+
+    __slots__ = ("_has_type", "_info", "seen")
+
+    def __init__(self, info: TypeInformation) -> None:
+        self._info = info
+        self._has_type = checker(info)
+        self.seen = False
+
+    def __call__(self, value: Any) -> None:
+        """Take note of a result, or refuse it."""
+        if not self._has_type(value):
+            raise RecordError(f"result does not have its declared type: {locate(self._info, value)}")
+        self.seen = True
 
 
 def _row(value: Any, names: tuple[str, ...], inner: list[Shaper | None]) -> Any:

@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tidegate.backends.keyed.row import Binding, Cursor
+from tidegate.errors import RecordError
 from tidegate.ids import OperatorUid
 from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
 from tidegate.runtime.operators.operator import Call, Shape
+from tidegate.runtime.operators.rows import Declared
 from tidegate.runtime.stream.tags import OutputTag
+from tidegate.types import Types
 
 
 def stage(
@@ -215,3 +218,20 @@ def test_a_loop_pauses_behind_the_record_that_moves_time_and_goes_on_from_there(
 
     assert loop.cuts == (even,)
     assert parts == [[1, 2], [3, 4], [5], []]
+
+
+def test_a_loop_checks_the_results_of_the_stages_it_is_told_to() -> None:
+    even = stage("map", 1, outputs=(0,), does=str, typed=Types.INT())
+    head = stage("filter", 0, even)
+    check = Declared(Types.INT())
+
+    plain = compile_stages("plain", head, timed=False)
+    checked = compile_stages("checked", head, timed=False, checks={1: check})
+
+    assert plain.run([1, 2], None, None) == ((["2"], None),)
+    assert checked.run([1], None, None) == (([], None),)
+    assert not check.seen
+    with pytest.raises(
+        RecordError, match="result does not have its declared type: got str '2'; expected int"
+    ):
+        checked.run([1, 2], None, None)

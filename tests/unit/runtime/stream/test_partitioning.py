@@ -208,11 +208,13 @@ class Plain:
             lambda value: array.array("i", [value]),
             "array .* cannot be a key: it is a collection; use a tuple",
         ),
+        (lambda value: {value: 1}, "dict .* cannot be a key: it is a collection; use a tuple"),
+        (lambda value: float("nan"), "float nan cannot be a key: it is not equal to itself; replace it"),
         (lambda value: Plain(), "Plain .* cannot be a key: it is told apart by identity alone; use a frozen"),
     ],
-    ids=["list", "array", "object"],
+    ids=["list", "array", "dict", "nan", "object"],
 )
-def test_an_array_or_an_object_without_its_own_hash_is_no_key(
+def test_what_changes_or_does_not_equal_itself_or_has_no_hash_of_its_own_is_no_key(
     anywhere: StreamExecutionEnvironment, selector: Any, what: str
 ) -> None:
     keyed = anywhere.from_collection([1, 2]).key_by(selector)
