@@ -166,9 +166,15 @@ class Startup:
         return Committers(self.pipeline, graph, self._clock)
 
     def coordinator(
-        self, graph: JobGraph, start: StartPoint, *, interval_ms: int | None = None
+        self,
+        graph: JobGraph,
+        start: StartPoint,
+        *,
+        interval_ms: int | None = None,
+        tolerated: int | None = None,
     ) -> CheckpointCoordinator:
-        """The checkpoint coordinator of an attempt; `interval_ms` is for executors with a pace of their own."""
+        """The checkpoint coordinator of an attempt; `interval_ms` is for executors with a pace of their own,
+        `tolerated` failures are theirs if the program names no number."""
         options = self.program.options
         plan = Plan(
             subtasks=tuple(graph.subtasks),
@@ -181,6 +187,7 @@ class Startup:
             interval_ms=self.program.interval_ms(graph) if interval_ms is None else interval_ms,
             timeout_ms=_NEVER_MS if graph.batch else options.timeout_ms,
             retained=options.retained,
+            tolerated=tolerated if options.tolerated_failures is None else options.tolerated_failures,
         )
         return CheckpointCoordinator(
             plan,

@@ -20,7 +20,12 @@ INTERVAL_MS: Final = 10_000
 
 Progress = Literal["auto", "plain", "json", "off"]
 
-_FROM_ZERO = ("restart-strategy.", "state.backend.fs.memory-threshold", "state.cache.entries")
+_FROM_ZERO = (
+    "restart-strategy.",
+    "state.backend.fs.memory-threshold",
+    "state.cache.entries",
+    "execution.checkpointing.tolerable-failed-checkpoints",
+)
 
 _LEAST = {"execution.buffer-timeout": -1}
 
@@ -86,6 +91,11 @@ class JobOptions:
     )
     timeout_ms: int = option(
         "execution.checkpointing.timeout", 600_000, "after this a checkpoint is given up"
+    )
+    tolerated_failures: int | None = option(
+        "execution.checkpointing.tolerable-failed-checkpoints",
+        None,
+        "checkpoints in a row that may come to nothing; default: any number, but 2 at the end",
     )
     savepoint: str | None = option(
         "execution.savepoint.path", None, "checkpoint or savepoint to start from instead of the newest"

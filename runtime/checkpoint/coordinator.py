@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
-from tidegate.errors import FencedError, TidegateError, UnavailableError
+from tidegate.errors import FencedError, StateFormatError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.checkpoint.manifest import Unsettled, stored
 from tidegate.runtime.checkpoint.retention import FileRegistry, Release
@@ -62,16 +62,23 @@ __all__ = [
 
 How = Literal["finish", "stop"]
 
+_LAST_TOLERATED: Final = 2
+_LAST_AGAIN_MS: Final = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Who takes part and when: all subtasks, those with a source, interval and time limit."""
+    """Who takes part and when: all subtasks, those with a source, interval and time limit.
+
+    At most `tolerated` checkpoints in a row may come to nothing; if None, any number of them, but two at the end.
+    """
 
     subtasks: tuple[Subtask, ...]
     sources: tuple[Subtask, ...]
     interval_ms: int
     timeout_ms: int = 600_000
     retained: int = 10
+    tolerated: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ class Decline:
 
     subtask: Subtask
     checkpoint: CheckpointId
-    reason: str
+    error: TidegateError
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,7 @@ class MetadataFailed:
     """The metadata could not be written."""
 
     checkpoint: CheckpointId
-    reason: str
+    error: TidegateError
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +280,8 @@ class CheckpointCoordinator:
         self._last_id: CheckpointId | None = None
         self._due_ms: int | None = None
         self._now_ms = 0
+        self._given_up = 0
+        """Checkpoints in a row."""
 
     @property
     def confirmed(self) -> CheckpointId | None:
@@ -289,7 +298,7 @@ class CheckpointCoordinator:
             case Ack():
                 return self._ack(event)
             case Decline() | MetadataFailed():
-                return self._give_up(event.checkpoint, event.reason)
+                return self._give_up(event.checkpoint, event.error)
             case MetadataDurable():
                 return self._metadata(event)
             case Swapped():
@@ -317,9 +326,8 @@ class CheckpointCoordinator:
             if not late or pending.deciding:
                 return []
             waiting = ", ".join(sorted(map(str, pending.missing)))
-            return self._give_up(
-                pending.checkpoint, f"not acknowledged within {self._plan.timeout_ms} ms by {waiting}"
-            )
+            late_by = f"not acknowledged within {self._plan.timeout_ms} ms by {waiting}"
+            return self._give_up(pending.checkpoint, UnavailableError(late_by))
         if now_ms < self._due_ms or self._last_id is not None:
             return []
         return self._trigger(self._last)
@@ -337,6 +345,7 @@ class CheckpointCoordinator:
         if self._last is not None:
             return []
         self._last = how
+        self._given_up = 0
         return self._trigger(how) if self._pending is None else []
 
     def _ack(self, ack: Ack) -> list[Action]:
@@ -363,6 +372,7 @@ class CheckpointCoordinator:
         assert self._pending is not None
         pending, self._pending = self._pending, None
         self._confirmed = checkpoint
+        self._given_up = 0
         self._registry.decided(checkpoint, pending.files)
         actions = self._settling(self._ledger.on(ledger.Decided(checkpoint, _work(pending.reports))))
         if self._last is not None and pending.last is None:
@@ -392,16 +402,27 @@ class CheckpointCoordinator:
             actions.append(Ended(self._last, checkpoint))
         return actions
 
-    def _give_up(self, checkpoint: CheckpointId, reason: str) -> list[Action]:
+    def _give_up(self, checkpoint: CheckpointId, error: TidegateError) -> list[Action]:
         pending = self._pending
         if pending is None or pending.checkpoint != checkpoint:
             return []
         self._pending = None
         self._registry.abandoned(checkpoint, _files(pending.reports))
-        actions: list[Action] = [Abort(checkpoint, reason)]
+        self._given_up += 1
+        tolerated, forever = self._plan.tolerated, isinstance(error, StateFormatError)
         if pending.last is not None:
             self._last_id = None
+            self._due_ms = min(self._due_ms or 0, self._now_ms + _LAST_AGAIN_MS)
+            tolerated = 0 if forever else _LAST_TOLERATED if tolerated is None else tolerated
+        actions: list[Action] = [Abort(checkpoint, str(error))]
+        if tolerated is not None and self._given_up > tolerated:
+            actions.append(FailJob(error if forever else self._nothing_decided(checkpoint, error)))
         return actions
+
+    def _nothing_decided(self, checkpoint: CheckpointId, error: TidegateError) -> UnavailableError:
+        return UnavailableError(
+            f"{self._given_up} checkpoints in a row came to nothing; the last one, checkpoint {checkpoint}: {error}"
+        )
 
 
 def _work(reports: Iterable[OperatorReport]) -> tuple[Committable, ...]:

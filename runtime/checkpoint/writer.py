@@ -47,7 +47,7 @@ class CheckpointWriter:
         try:
             files = self._pipeline.archive.write(manifest)
         except UnavailableError as error:
-            return cp.MetadataFailed(action.checkpoint, str(error))
+            return cp.MetadataFailed(action.checkpoint, error)
         self.written = manifest
         return cp.MetadataDurable(action.checkpoint, files)
 

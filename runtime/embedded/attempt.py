@@ -177,7 +177,7 @@ class Attempt:
                 )
             case messages.Declined():
                 self._perform(
-                    self._coordinator.on(cp.Decline(message.subtask, message.checkpoint, message.reason))
+                    self._coordinator.on(cp.Decline(message.subtask, message.checkpoint, message.error))
                 )
             case messages.Answered():
                 answered = ledger.Answered(message.checkpoint, message.answers)

@@ -36,8 +36,8 @@ __all__ = ["SparkAttempt"]
 
 _OBSERVE_S = 0.2
 _RETRY_S = 0.5
-_DECLINES = 3
-"""Epochs in a row that may come to nothing before the attempt counts as failed."""
+_TOLERATED = 2
+"""Epochs in a row that may come to nothing, unless the program says otherwise."""
 
 
 class SparkAttempt:
@@ -64,7 +64,9 @@ class SparkAttempt:
         self._shape = shape_of(start.graph)
         self._vertices, self._main_classes = pack_vertices(start.graph), pack_main_classes()
         self._attempt = new_id(8)
-        self._coordinator: CheckpointCoordinator = startup.coordinator(start.graph, start, interval_ms=0)
+        self._coordinator: CheckpointCoordinator = startup.coordinator(
+            start.graph, start, interval_ms=0, tolerated=_TOLERATED
+        )
         self._writer = CheckpointWriter(startup.pipeline, start.graph, start.checkpoint, clock)
         self._committers = startup.committers(start.graph)
         self._readers = Readers(start.graph, start.manifest)
@@ -75,7 +77,6 @@ class SparkAttempt:
         self._results: list[TaskResult] = []
         self._read: Counter[Subtask] = Counter()
         self._commits: Counter[CheckpointId] = Counter()
-        self._declined = 0
         self._idle_until_ms = 0
         self._ended: How | None = None
 
@@ -155,7 +156,8 @@ class SparkAttempt:
         try:
             self._results = winners(self._shape, outcomes)
         except Disagreement as disagreement:
-            return [cp.Decline(outcomes[0].result.subtask, checkpoint, str(disagreement))]
+            error = UnavailableError(str(disagreement))
+            return [cp.Decline(outcomes[0].result.subtask, checkpoint, error)]
         for result in self._results:
             if result.error is not None:
                 raise result.error
@@ -186,7 +188,6 @@ class SparkAttempt:
         event = self._writer.decide(checkpoint)
         if isinstance(event, cp.Swapped) and self._writer.written is not None:
             self._restart.progressed()
-            self._declined = 0
             self._status.note("decided", f"checkpoint {checkpoint}")
             self._restored = redistribute(self._graph, self._writer.written)
             self._readers.advance(self._results)
@@ -212,9 +213,3 @@ class SparkAttempt:
     def _abort(self, action: cp.Abort) -> None:
         self._status.note("aborted", f"checkpoint {action.checkpoint}: {action.reason}")
         self._committers.abort()
-        self._declined += 1
-        if self._declined >= _DECLINES:
-            raise UnavailableError(
-                f"{self._declined} epochs in a row came to nothing; the last one, "
-                f"checkpoint {action.checkpoint}: {action.reason}"
-            )

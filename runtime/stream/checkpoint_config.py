@@ -14,7 +14,7 @@ Example:
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
@@ -26,6 +26,10 @@ from tidegate.runtime.stream.state_backends import CheckpointStorage, FileSystem
 from tidegate.runtime.stream.time import Duration
 
 __all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention", "refuse_other_modes"]
+
+
+_TOLERATED: Final = "execution.checkpointing.tolerable-failed-checkpoints"
+_ANY_NUMBER: Final = 2**31 - 1
 
 
 class CheckpointingMode(Enum):
@@ -103,27 +107,26 @@ class CheckpointConfig(Refusing):
         return self
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """No: after a checkpoint that was given up the job goes on and tries the next."""
-        return False
+        """Whether the first checkpoint that comes to nothing fails the job."""
+        return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
-        """Only False.
-
-        Raises:
-            ConfigError: it is true.
-        """
-        return self._must_stay(
-            "fail_on_checkpointing_errors", fail_on_checkpointing_errors, "a job outlives failed checkpoints"
-        )
+        """Fail at the first checkpoint that comes to nothing, or at none."""
+        if fail_on_checkpointing_errors:
+            return self.set_tolerable_checkpoint_failure_number(0)
+        self._settings.pop(_TOLERATED, None)
+        return self
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
-        """As many as there may be."""
-        return 2**31 - 1
+        """As many checkpoints in a row may come to nothing; unless it is set, any number, but two at the end."""
+        tolerated = self._options().tolerated_failures
+        return _ANY_NUMBER if tolerated is None else tolerated
 
     def set_tolerable_checkpoint_failure_number(
         self, tolerable_checkpoint_failure_number: int
     ) -> CheckpointConfig:
-        """Accepted and ignored: a job outlives any number of failed checkpoints."""
+        """Fail the job when more checkpoints in a row come to nothing."""
+        self._settings[_TOLERATED] = tolerable_checkpoint_failure_number
         return self
 
     def is_externalized_checkpoints_enabled(self) -> bool:

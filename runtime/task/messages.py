@@ -109,7 +109,7 @@ class Declined:
 
     subtask: Subtask
     checkpoint: CheckpointId
-    reason: str
+    error: TidegateError
 
 
 @dataclass(frozen=True, slots=True)

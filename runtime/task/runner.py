@@ -155,7 +155,7 @@ class SubtaskRunner(ABC):
         try:
             reports = [*also, *pending()]
         except (UnavailableError, StateFormatError) as error:
-            self._report(Declined(self.subtask, checkpoint, str(error)))
+            self._report(Declined(self.subtask, checkpoint, error))
             return
         faults.point("task.before-ack")
         self._report(Acked(self.subtask, checkpoint, tuple(reports)))

@@ -275,12 +275,12 @@ class World:
     def _report(self, subtask: Subtask, number: CheckpointId, report: OperatorReport) -> None:
         ack: cp.Event = cp.Ack(subtask, number, (report,))
         if self.faulty and self.chance.random() < 0.03:
-            ack = cp.Decline(subtask, number, "no space left")
+            ack = cp.Decline(subtask, number, UnavailableError("no space left"))
         self._network.append((True, lambda: self._perform(self.coordinator.on(ack))))
 
     def _write(self, action: cp.WriteMetadata) -> None:
         if self.faulty and self.chance.random() < 0.1:
-            failed = cp.MetadataFailed(action.checkpoint, "the storage did not answer")
+            failed = cp.MetadataFailed(action.checkpoint, UnavailableError("the storage did not answer"))
             return self._perform(self.coordinator.on(failed))
         manifest = _assemble(action)
         files = self.storage.write(self._term, manifest)

@@ -269,7 +269,7 @@ class Harness:
             case Failed():
                 raise message.error
             case Declined():
-                raise ConfigError(f"the snapshot was declined: {message.reason}")
+                raise ConfigError(f"the snapshot was declined: {message.error}")
 
     def _manifest(self) -> manifest.Manifest:
         by_uid: dict[OperatorUid, list[OperatorReport]] = {uid: [] for uid in self._graph.nodes}

@@ -7,6 +7,8 @@ from tidegate.errors import (
     CommitUnknownError,
     FencedError,
     InternalError,
+    StateFormatError,
+    TidegateError,
     UnavailableError,
 )
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
@@ -22,6 +24,8 @@ A, B = Subtask("a", 0), Subtask("b", 0)
 ONE, TWO, THREE = CheckpointId(1), CheckpointId(2), CheckpointId(3)
 WORK = Committable(OperatorUid("sink"), 0, ONE, b"", "part-1", 5)
 OTHER = Committable(OperatorUid("sink"), 1, ONE, b"", "part-2", 6)
+FULL = UnavailableError("disk full")
+TOO_LARGE = StateFormatError("state 'seen' is too large")
 NO_RELEASE = Release((), frozenset())
 
 
@@ -96,7 +100,7 @@ def test_a_checkpoint_that_is_being_decided_is_never_given_up() -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [cp.Decline(B, ONE, "disk full"), cp.MetadataFailed(ONE, "disk full")],
+    [cp.Decline(B, ONE, FULL), cp.MetadataFailed(ONE, FULL)],
     ids=["declined by a subtask", "metadata not written"],
 )
 def test_a_checkpoint_that_cannot_be_made_durable_is_given_up_and_the_job_goes_on(event: cp.Event) -> None:
@@ -141,10 +145,76 @@ def test_a_last_checkpoint_that_fails_is_tried_again() -> None:
     made = coordinator()
     made.on(cp.Finish("stop"))
 
-    assert made.on(cp.Decline(A, ONE, "disk full")) == [cp.Abort(ONE, "disk full")]
+    assert made.on(cp.Decline(A, ONE, FULL)) == [cp.Abort(ONE, "disk full")]
     assert made.on(cp.Tick(100)) == [cp.TriggerSources(TWO, None)]
     decide(made, TWO)
     assert made.on(cp.SettledDurable(TWO))[-1] == cp.Ended("stop", TWO)
+
+
+def declined(made: CheckpointCoordinator, number: CheckpointId, error: TidegateError) -> TidegateError | None:
+    """Decline a checkpoint; what the job fails with, if it does."""
+    abort, *rest = made.on(cp.Decline(A, number, error))
+    assert abort == cp.Abort(number, str(error))
+    (failed,) = rest or (None,)
+    return failed.error if isinstance(failed, cp.FailJob) else None
+
+
+def test_a_job_outlives_any_number_of_failed_checkpoints_but_not_of_last_ones() -> None:
+    made = coordinator()
+    for number in map(CheckpointId, range(1, 51)):
+        assert made.on(cp.Tick(number * 100)) == [cp.TriggerSources(number, None)]
+        assert declined(made, number, FULL) is None
+
+    assert made.on(cp.Finish("finish")) == [cp.TriggerSources(CheckpointId(51), None)]
+    assert declined(made, CheckpointId(51), FULL) is None
+    assert made.on(cp.Tick(5_100)) == [cp.TriggerSources(CheckpointId(52), None)]
+    assert declined(made, CheckpointId(52), FULL) is None
+    assert made.on(cp.Tick(5_200)) == [cp.TriggerSources(CheckpointId(53), None)]
+    error = declined(made, CheckpointId(53), FULL)
+    with pytest.raises(
+        UnavailableError,
+        match=r"3 checkpoints in a row came to nothing; the last one, checkpoint 53: disk full",
+    ):
+        raise error or AssertionError("it goes on")
+
+
+def test_a_last_checkpoint_is_tried_again_soon_however_rare_checkpoints_are() -> None:
+    made = coordinator(interval_ms=2**62)
+    made.on(cp.Finish("finish"))
+    declined(made, ONE, FULL)
+
+    assert made.on(cp.Tick(9_999)) == []
+    assert made.on(cp.Tick(10_000)) == [cp.TriggerSources(TWO, None)]
+
+
+def test_state_that_fits_no_checkpoint_ends_the_job_with_the_last_one() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+    assert declined(made, ONE, TOO_LARGE) is None, "it may shrink"
+    made.on(cp.Finish("finish"))
+    made.on(cp.Tick(200))
+
+    assert declined(made, TWO, TOO_LARGE) is TOO_LARGE
+
+
+def test_more_failed_checkpoints_in_a_row_than_are_tolerated_end_the_job() -> None:
+    made = coordinator(tolerated=1)
+    made.on(cp.Tick(100))
+    assert declined(made, ONE, FULL) is None
+    made.on(cp.Tick(200))
+    decide(made, TWO)
+    made.on(cp.Tick(300))
+    assert declined(made, THREE, FULL) is None, "one was decided in between"
+    made.on(cp.Tick(400))
+
+    assert isinstance(declined(made, CheckpointId(4), FULL), UnavailableError)
+
+
+def test_state_that_fits_no_checkpoint_counts_like_any_failure_and_is_named() -> None:
+    made = coordinator(tolerated=0)
+    made.on(cp.Tick(100))
+
+    assert declined(made, ONE, TOO_LARGE) is TOO_LARGE
 
 
 def test_who_lost_the_pipeline_is_fenced() -> None:

@@ -38,8 +38,8 @@ def test_what_is_chosen_becomes_a_setting(config: CheckpointConfig, settings: di
 
 def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settings: dict[str, Any]) -> None:
     config.set_checkpointing_mode(CheckpointingMode.EXACTLY_ONCE).set_min_pause_between_checkpoints(500)
-    config.set_max_concurrent_checkpoints(3).set_tolerable_checkpoint_failure_number(2)
-    config.set_fail_on_checkpointing_errors(False).disable_unaligned_checkpoints()
+    config.set_max_concurrent_checkpoints(3).set_fail_on_checkpointing_errors(False)
+    config.disable_unaligned_checkpoints()
     config.enable_unaligned_checkpoints(False).set_force_unaligned_checkpoints(False)
     config.set_aligned_checkpoint_timeout(Duration.of_millis(0))
     config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
@@ -57,6 +57,20 @@ def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settin
     assert config.get_externalized_checkpoint_retention().name == "RETAIN_ON_CANCELLATION"
 
 
+def test_how_many_failed_checkpoints_are_tolerated_is_a_setting(
+    config: CheckpointConfig, settings: dict[str, Any]
+) -> None:
+    config.set_tolerable_checkpoint_failure_number(2)
+    assert settings == {"execution.checkpointing.tolerable-failed-checkpoints": 2}
+    assert config.get_tolerable_checkpoint_failure_number() == 2
+    assert not config.is_fail_on_checkpointing_errors()
+
+    assert config.set_fail_on_checkpointing_errors(True).is_fail_on_checkpointing_errors()
+    assert config.get_tolerable_checkpoint_failure_number() == 0
+    assert not config.set_fail_on_checkpointing_errors(False).is_fail_on_checkpointing_errors()
+    assert settings == {}
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -71,10 +85,6 @@ def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settin
             r"set_aligned_checkpoint_timeout is refused, because unaligned checkpoints are not available yet",
         ),
         (
-            lambda it: it.set_fail_on_checkpointing_errors(True),
-            r"a job outlives failed checkpoints; leave it",
-        ),
-        (
             lambda it: it.set_externalized_checkpoint_retention(
                 ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
             ),
@@ -86,7 +96,7 @@ def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settin
             r"checkpointing mode takes a CheckpointingMode",
         ),
     ],
-    ids=["mode", "unaligned", "forced", "timeout", "failing", "retention", "interval", "no mode"],
+    ids=["mode", "unaligned", "forced", "timeout", "retention", "interval", "no mode"],
 )
 def test_what_is_not_there_is_refused(
     config: CheckpointConfig, call: Callable[[CheckpointConfig], Any], message: str
