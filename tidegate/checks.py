@@ -17,7 +17,7 @@ import datetime
 import decimal
 import functools
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from tidegate.row import Row
@@ -74,8 +74,8 @@ def checker(info: TypeInformation) -> Callable[[Any], bool]:
 
 
 @functools.lru_cache(maxsize=1_024)
-def batch_checker(info: TypeInformation) -> Callable[[list[Any]], bool]:
-    """A function that tells whether all values of a list have exactly this type, in one loop."""
+def batch_checker(info: TypeInformation) -> Callable[[Sequence[Any]], bool]:
+    """A function that tells whether all values of a sequence have exactly this type, in one loop."""
     return _Source().compile(
         info, "    for v in v:\n        if not ({test}):\n            return False\n    return True"
     )

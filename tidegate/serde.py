@@ -18,6 +18,7 @@ from __future__ import annotations
 import gc
 import pickle
 import typing
+from collections.abc import Sequence
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -72,6 +73,10 @@ class Codec(Protocol):
         Raises:
             StateFormatError: the bytes do not hold such a value.
         """
+        ...
+
+    def encode_each(self, values: Sequence[Any]) -> list[bytes]:
+        """The bytes of each value, quicker than one call after the other; raises as `encode` does."""
         ...
 
     def encode_batch(self, values: list[Any]) -> bytes:
@@ -142,6 +147,14 @@ class _TypedCodec:
         except msgspec.DecodeError as error:
             raise _unreadable(self._info, error) from error
 
+    def encode_each(self, values: Sequence[Any]) -> list[bytes]:
+        try:
+            if self._check_batch(values):
+                return list(map(self._encode, values))
+        except _UNENCODABLE:
+            pass  # one by one below says which one it was
+        return list(map(self.encode, values))
+
     def encode_batch(self, values: list[Any]) -> bytes:
         try:
             if self._check_batch(values):
@@ -182,6 +195,9 @@ class _CheckedCodec(SelfDescribing):
             raise _refusal(self._info, value)
         return super().encode(value)
 
+    def encode_each(self, values: Sequence[Any]) -> list[bytes]:
+        return list(map(self.encode, values))
+
     def encode_batch(self, values: list[Any]) -> bytes:
         for value in values:
             if not self._check(value):
@@ -211,6 +227,9 @@ class _PickleCodec:
             raise StateFormatError(
                 f"pickled value cannot be read: {error}; are its classes importable?"
             ) from error
+
+    def encode_each(self, values: Sequence[Any]) -> list[bytes]:
+        return list(map(self.encode, values))
 
     def encode_batch(self, values: list[Any]) -> bytes:
         return self.encode(values)
@@ -272,7 +291,7 @@ def _is_constrained(annotation: Any) -> bool:
     return any(map(_is_constrained, (*arguments, *getattr(annotation, "__metadata__", ()))))
 
 
-def _unchecked(values: list[Any]) -> bool:
+def _unchecked(values: Sequence[Any]) -> bool:
     return True
 
 

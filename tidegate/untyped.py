@@ -20,7 +20,7 @@ import types
 import uuid
 import warnings
 import zoneinfo
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -75,7 +75,7 @@ class SelfDescribing:
             RecordError: the value cannot be written so that it comes back the same.
         """
         try:
-            if type(value) is int or type(value) in _ATOMS:
+            if type(value) in _PLAIN or (type(value) is list and _PLAIN.issuperset(map(type, value))):
                 try:
                     return self._encode(value)
                 except OverflowError:
@@ -103,6 +103,15 @@ class SelfDescribing:
             raise StateFormatError(
                 f"not a self-describing value: {error}; was it written by another codec?"
             ) from error
+
+    def encode_each(self, values: Sequence[Any]) -> list[bytes]:
+        """The bytes of each value; raises as `encode` does."""
+        if _PLAIN.issuperset(map(type, values)):
+            try:
+                return list(map(self._encode, values))
+            except (OverflowError, UnicodeEncodeError):
+                pass  # one of them needs the long way
+        return list(map(self.encode, values))
 
     def encode_batch(self, values: list[Any]) -> bytes:
         """The bytes of a list of values."""

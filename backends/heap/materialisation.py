@@ -46,8 +46,8 @@ class MemoryMaterialisation(Materialisation):
         self._layers: list[_Layer] = [dict(entries)]
         self._cuts: set[_MemoryCut] = set()
         self._sorted: list[Address] | None = None
-        """All addresses but those of `_unsorted`, with some that are gone."""
-        self._unsorted: set[Address] = set()
+        """All addresses but those of `_unsorted`, with some that are gone; None until somebody scans."""
+        self._unsorted: list[Address] = []
 
     def get_many(self, addresses: Sequence[Address]) -> list[bytes | None]:
         """The bytes of each address."""
@@ -60,7 +60,10 @@ class MemoryMaterialisation(Materialisation):
         self._fold()
         written = dict(entries)
         if self._sorted is not None:
-            self._unsorted.update(written.keys())
+            self._unsorted.extend(written)
+            if len(self._unsorted) > len(self._sorted):
+                self._sorted = None  # sorting all of it anew is no more work than merging
+                self._unsorted.clear()
         if len(self._layers) == 1:
             _write_through(self._layers[0], written)
         else:

@@ -89,13 +89,14 @@ class Shelf:
 class Values:
     """The values of one state on their way in and out."""
 
-    __slots__ = ("_checked", "_codec", "_name", "decode", "encode")
+    __slots__ = ("_checked", "_codec", "decode", "encode", "encode_each", "name")
 
     def __init__(self, name: str, codec: Codec) -> None:
-        self._name = name
+        self.name = name
         self._codec = codec
         self._checked: set[type] = set()
         self.encode = codec.encode
+        self.encode_each = codec.encode_each
         self.decode = codec.decode
 
     def accept(self, value: Any, key: Any) -> Any:
@@ -110,7 +111,7 @@ class Values:
             try:
                 self._codec.encode(value)
             except RecordError as error:
-                error.add_note(f"while updating state {self._name!r} of key {key!r}")
+                error.add_note(f"while updating state {self.name!r} of key {key!r}")
                 raise
             self._checked.add(kind)
         return value if kind in ATOMS or is_immutable(value) else isolate(value)

@@ -12,7 +12,7 @@ Example:
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from tidegate.backends.keyed.collection import ATOMS, Live, Values
@@ -44,6 +44,7 @@ class StampedValues(Values):
         super().__init__(name, codec)
         self._shape = shape
         self.encode = self._encode
+        self.encode_each = self._encode_each
         self.decode = self._decode
 
     def accept(self, value: Any, key: Any) -> Any:
@@ -54,6 +55,10 @@ class StampedValues(Values):
 
     def _encode(self, value: Any) -> bytes:
         return _STAMP.pack(value[0]) + self._codec.encode(value[1])
+
+    def _encode_each(self, values: Sequence[Any]) -> list[bytes]:
+        encoded = self._codec.encode_each([value for _, value in values])
+        return [_STAMP.pack(at) + data for (at, _), data in zip(values, encoded, strict=True)]
 
     def _decode(self, data: bytes) -> Any:
         return self._shape((*_STAMP.unpack_from(data), self._codec.decode(data[_STAMP.size :])))

@@ -43,7 +43,7 @@ def open_state(
     """The handle of a state whose values stand where `entry` says, in the rows `cursor` is bound to."""
     codec = codec_for(descriptor.stored_type)
     values = Values(descriptor.name, codec)
-    rows.declare(entry.slot, descriptor.name, values.encode)
+    rows.declare(entry.slot, values)
     match descriptor:
         case ListStateDescriptor():
             elements = ListState[Any](values, entry, cursor, materialisation)
@@ -67,7 +67,7 @@ def open_expiring(
 ) -> tuple[Any, Expiring]:
     """`open_state` of a state with a time to live; and what removes expired values from any row."""
     values = StampedValues(descriptor.name, codec_for(descriptor.stored_type), life.shape)
-    rows.declare(entry.slot, descriptor.name, values.encode)
+    rows.declare(entry.slot, values)
     match descriptor:
         case ListStateDescriptor():
             elements = ExpiringListState[Any](values, entry, cursor, materialisation, life)

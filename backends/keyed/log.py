@@ -5,19 +5,19 @@ therefore answers "everything since checkpoint n", however many undecided checkp
 
 Example:
     >>> log = ChangeLog()
-    >>> log.append([(b"a", b"1"), (b"b", b"1")], limit=1_000)
+    >>> log.append({b"a": b"1", b"b": b"1"}, limit=1_000)
     >>> log.close_epoch(CheckpointId(1))
-    >>> log.append([(b"a", None)], limit=1_000)
+    >>> log.append({b"a": None}, limit=1_000)
     >>> log.since(CheckpointId(1))
     {b'a': None}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidegate.backends.spi import Address, Entry
+from tidegate.backends.spi import Address
 from tidegate.ids import CheckpointId
 
 __all__ = ["ChangeLog", "size_of"]
@@ -37,12 +37,11 @@ class ChangeLog:
         self._closed: dict[CheckpointId, _Epoch] = {}
         self._open = _Epoch()
 
-    def append(self, entries: Iterable[Entry], limit: int) -> None:
+    def append(self, added: Mapping[Address, bytes | None], limit: int) -> None:
         """Add entries to the open epoch, or give them up beyond `limit` bytes: a base is due then anyway."""
         epoch = self._open
         if epoch.entries is None:
             return
-        added = dict(entries)
         epoch.entries.update(added)
         epoch.size += size_of(added)
         if epoch.size > limit:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -98,15 +99,13 @@ class RowCodec:
     """
 
     def __init__(self) -> None:
-        self._names: dict[int, str] = {}
-        self._encoders: dict[int, Callable[[Any], bytes]] = {}
+        self._values: dict[int, Values] = {}
         self._collections: dict[int, Callable[[Row], Collection]] = {}
         self.width = 0
 
-    def declare(self, slot: int, name: str, encode: Callable[[Any], bytes]) -> None:
-        """Use `encode` for the values of a slot."""
-        self._names[slot] = name
-        self._encoders[slot] = encode
+    def declare(self, slot: int, values: Values) -> None:
+        """Encode what is in a slot as `values` does."""
+        self._values[slot] = values
         self.width = max(self.width, slot + 1)
 
     def declare_collection(self, slot: int, content: Callable[[Row], Collection]) -> None:
@@ -133,36 +132,68 @@ class RowCodec:
             else:
                 row.values[slot] = None
 
-    def settle(self, row: Row, entries: list[Entry]) -> bytes | None:
-        """Encode a row and drop its live mutable values; None if every slot is empty.
+    def settle(self, rows: Sequence[Row], entries: list[Entry]) -> list[bytes | None]:
+        """Encode rows and drop their live mutable values; None for a row whose slots are all empty.
 
-        What collections keep beside the row is appended to `entries`.
+        What collections keep beside the rows is appended to `entries`.
 
         Raises:
             RecordError: a value cannot be encoded.
         """
-        slot = 0
+        held = [row.values for row in rows]
+        widths = set(map(len, held))
+        width = max(widths, default=0)
+        if len(widths) > 1:
+            for values in held:
+                values.extend([None] * (width - len(values)))
+        # By column: most columns hold values of one kind, and those cost no call for each.
+        columns = [
+            self._settle_column(slot, [values[slot] for values in held], rows, entries)
+            for slot in range(width)
+        ]
+        if not columns:
+            return [None] * len(rows)
+        pack = pack_slots if None in columns[-1] else _ENCODER.encode
+        return list(map(pack, zip(*columns, strict=True)))
+
+    def _settle_column(
+        self, slot: int, column: Sequence[Any], rows: Sequence[Row], entries: list[Entry]
+    ) -> Sequence[bytes | None]:
+        kinds = set(map(type, column))
+        plain = _UNENCODED.isdisjoint(kinds) and not any(issubclass(kind, Collection) for kind in kinds)
+        if plain or kinds == {Live}:
+            values = column if plain else [held.value for held in column]
+            try:
+                parts = self._values[slot].encode_each(values)
+            except Exception:  # one by one below says whose value it was
+                pass
+            else:
+                for row, part in zip(rows, parts, strict=True) if not plain else ():
+                    row.values[slot] = Raw(part)
+                return parts
+        return self._settle_values(slot, rows, entries)
+
+    def _settle_values(self, slot: int, rows: Sequence[Row], entries: list[Entry]) -> list[bytes | None]:
         parts: list[bytes | None] = []
         try:
-            if len(row.values) == 1 and type(row.values[0]) in ATOMS:
-                return _ENCODER.encode((self._encoders[0](row.values[0]),))
-            for slot, value in enumerate(row.values):
+            for row in rows:
+                value = row.values[slot]
                 kind = type(value)
                 if value is None:
                     parts.append(None)
                 elif kind is Raw:
                     parts.append(value.data)
                 elif kind is Live:
-                    parts.append(part := self._encoders[slot](value.value))
+                    parts.append(part := self._values[slot].encode(value.value))
                     row.values[slot] = Raw(part)
                 elif kind not in ATOMS and isinstance(value, Collection):
                     parts.append(value.settle(entries))
                 else:
-                    parts.append(self._encoders[slot](value))
+                    parts.append(self._values[slot].encode(value))
         except Exception as error:
-            error.add_note(f"while storing state {self._names[slot]!r} of key {row.key!r}")
+            error.add_note(f"while storing state {self._values[slot].name!r} of key {row.key!r}")
             raise
-        return pack_slots(parts)
+        return parts
 
 
 class ValueState(Generic[T]):
@@ -278,6 +309,7 @@ def unpack_slots(data: bytes) -> list[bytes | None]:
     return _DECODER.decode(data)
 
 
+_UNENCODED: Final = frozenset({NoneType, Raw, Live})
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(list[bytes | None])
 UNBOUND: Final[Row] = _Unbound()

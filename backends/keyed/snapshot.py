@@ -7,13 +7,13 @@ of a checkpoint that was not decided, because such files may be deleted at any t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tidegate.backends.keyed.log import ChangeLog, size_of
 from tidegate.backends.keyed.segment import Segment, chunk_size, encode_segment
 from tidegate.backends.keyed.table import StateEntry
-from tidegate.backends.spi import Address, BaseHandle, Cut, Entry, KeyedHandle, SnapshotFiles
+from tidegate.backends.spi import Address, BaseHandle, Cut, KeyedHandle, SnapshotFiles
 from tidegate.errors import TidegateError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
@@ -93,9 +93,9 @@ class History:
         self._taken: dict[CheckpointId, PendingSnapshot] = {}
         self._base_size = _base_size(restored)
 
-    def append(self, entries: Iterable[Entry]) -> None:
+    def append(self, added: Mapping[Address, bytes | None]) -> None:
         """Log entries of the epoch at hand."""
-        self._log.append(entries, self._log_limit)
+        self._log.append(added, self._log_limit)
 
     def take(
         self,

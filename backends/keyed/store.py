@@ -126,7 +126,7 @@ class KeyedStore:
         Keys that `bind` is called with meanwhile stay cached until the next `end_batch`.
         """
         self.before_settling()
-        self._write_back(list(self._cursor.changed))
+        self._write_back()
         slot = self.slots[name]
         for at, data in self._scanned(ROWS):
             parts, stored = split(at), unpack_slots(data)
@@ -231,7 +231,7 @@ class KeyedStore:
         self._cursor.crowded.clear()
         self._cursor.row = self._inner.row = UNBOUND
         if self._written:
-            self._log([(at, None) for at, _ in self._materialisation.scan(b"", b"\xff")])
+            self._log({at: None for at, _ in self._materialisation.scan(b"", b"\xff")})
             self._written = False
 
     def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> PendingSnapshot:
@@ -245,7 +245,7 @@ class KeyedStore:
         """
         self.before_settling()
         self._sweeps.barrier()
-        self._write_back(list(self._cursor.changed))
+        self._write_back()
         self._log(self.event_timers.take_changes())
         self._log(self.processing_timers.take_changes())
         pending = self._history.take(
@@ -289,36 +289,43 @@ class KeyedStore:
         self._sweeps.add(config, expiring, life, restored=self._written)
         return state
 
-    def _write_back(self, rows: Sequence[Row]) -> None:
-        entries: list[Entry] = []
-        settle, changed = self._codec.settle, self._cursor.changed
-        for row in rows:
-            data = settle(row, entries)
+    def _write_back(self, some: Sequence[Row] | None = None) -> None:
+        """Write some rows, or all that changed."""
+        changed, entries = self._cursor.changed, list[Entry]()
+        rows = list(changed) if some is None else some
+        if not rows:
+            return
+        settled = self._codec.settle(rows, entries)
+        if some is None:
+            changed.clear()
+        else:
+            for row in some:
+                changed.pop(row, None)
+        written = dict(entries)
+        for row, data in zip(rows, settled, strict=True):
             row.changed = False
-            changed.pop(row, None)
             if data != row.encoded:
-                row.encoded = data
-                entries.append((row.address, data))
+                row.encoded = written[row.address] = data
             if data is None and row.namespace is not None:
                 # Namespaces come and go: an empty row that stays would be one too many for each that ever was.
                 self._rows.pop((NAMESPACED, row.key, row.namespace), None)
                 self._inner.row = UNBOUND
-        self._log(entries)
+        self._log(written)
 
-    def _undeclared(self, row: Row) -> list[Entry]:
+    def _undeclared(self, row: Row) -> dict[Address, bytes | None]:
         """Removes what collections keep beside a row that the program has not asked for since the restore."""
         shelves = [
             Shelf(self._materialisation, entry.state, row.address)
             for entry in self._table.entries
             if entry.state != ROWS and not self._codec.collects(entry.slot)
         ]
-        return [(shelf.at(subkey), None) for shelf in shelves for subkey, _ in shelf.scan()]
+        return {shelf.at(subkey): None for shelf in shelves for subkey, _ in shelf.scan()}
 
-    def _log(self, entries: Sequence[Entry]) -> None:
-        if entries:
+    def _log(self, written: dict[Address, bytes | None]) -> None:
+        if written:
             self._written = True
-            self._history.append(entries)
-            self._materialisation.apply(entries)
+            self._materialisation.apply(written.items())
+            self._history.append(written)
 
     def _address(self, key: Any, namespace: bytes = b"") -> Address:
         data = key_bytes(key)

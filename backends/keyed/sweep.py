@@ -7,7 +7,7 @@ passed nothing is looked at. States that do not expire are never looked at.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -67,20 +67,20 @@ class AllRows(NamedTuple):
         parts = split(at)
         return Row(key_from_bytes(parts.key), at, data, self.codec.unpack(data), parts.namespace or None)
 
-    def settle(self, row: Row) -> list[Entry]:
+    def settle(self, row: Row) -> dict[Address, bytes | None]:
         """What purging changed in a row beside the cache."""
         self.cursor.changed.pop(row, None)
         self.cursor.crowded.pop(row, None)
         entries: list[Entry] = []
-        data = self.codec.settle(row, entries)
-        return entries if data == row.encoded else [*entries, (row.address, data)]
+        (data,) = self.codec.settle((row,), entries)
+        return dict(entries) if data == row.encoded else {**dict(entries), row.address: data}
 
 
 class Sweeps:
     """All states of a store that expire. `log` takes what is removed from rows that are not cached."""
 
     def __init__(
-        self, rows: AllRows, log: Callable[[Sequence[Entry]], None], now_ms: Callable[[], int]
+        self, rows: AllRows, log: Callable[[dict[Address, bytes | None]], None], now_ms: Callable[[], int]
     ) -> None:
         self._rows = rows
         self._log = log
@@ -127,7 +127,7 @@ class _Sweep:
         state: Expiring,
         life: Lifetime,
         rows: AllRows,
-        log: Callable[[Sequence[Entry]], None],
+        log: Callable[[dict[Address, bytes | None]], None],
         due: float,
     ) -> None:
         strategies = config.get_cleanup_strategies()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from tidegate.backends.keyed.address import address, split
-from tidegate.backends.spi import Address, Entry, Timer, TimerQueue
+from tidegate.backends.spi import Address, Timer, TimerQueue
 from tidegate.errors import RecordError
 from tidegate.keys import key_bytes, key_from_bytes
 
@@ -90,9 +90,9 @@ class StoredTimers(TimerQueue):
         """All timers, in no order."""
         return list(self._live)
 
-    def take_changes(self) -> list[Entry]:
+    def take_changes(self) -> dict[Address, bytes | None]:
         """The entries written since the last call."""
-        changes = [(self._address(timer), value) for timer, value in self._changes.items()]
+        changes = {self._address(timer): value for timer, value in self._changes.items()}
         self._changes.clear()
         return changes
 

@@ -162,6 +162,7 @@ def test_typed_values_come_back_the_same(
     for codec in (codec_for(info, pickle="forbid"), exchange_codec(info)):
         assert same(codec.decode_batch(codec.encode_batch(found)), found)
         assert all(same(codec.decode(codec.encode(value)), value) for value in found)
+        assert codec.encode_each(found) == list(map(codec.encode, found))
 
 
 @given(
@@ -203,6 +204,8 @@ def test_what_would_come_back_changed_is_refused_with_its_path(
         codec.encode(value)
     with pytest.raises(RecordError, match=message):
         codec.encode_batch([value])
+    with pytest.raises(RecordError, match=message):
+        codec.encode_each([value])
 
 
 def test_nan_inside_a_typed_record_stays_nan() -> None:

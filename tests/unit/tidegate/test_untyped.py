@@ -132,6 +132,17 @@ def test_any_value_comes_back_the_same_all_the_way_down(same: Same, values: list
 
     assert same(codec.decode_batch(codec.encode_batch(values)), values)
     assert all(same(codec.decode(codec.encode(value)), value) for value in values)
+    assert codec.encode_each(values) == list(map(codec.encode, values))
+
+
+@given(values=st.lists(st.integers() | st.text(max_size=3) | st.none(), min_size=1))
+def test_plain_values_of_any_size_come_back_the_same_one_by_one_and_in_a_list(
+    same: Same, values: list[Any]
+) -> None:
+    codec = SelfDescribing()
+
+    assert same(list(map(codec.decode, codec.encode_each(values))), values)
+    assert same(codec.decode(codec.encode(values)), values)
 
 
 @pytest.mark.parametrize("hour", [0, 1, 2, 3])

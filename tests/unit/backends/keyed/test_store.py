@@ -100,6 +100,40 @@ def test_a_value_spoilt_in_place_fails_the_barrier_with_state_and_key(open_store
     assert "while storing state 'items' of key 'a'" in caught.value.__notes__
 
 
+def test_the_one_spoilt_value_among_many_is_named(open_store: Open) -> None:
+    store = open_store()
+    items = store.value_state(ValueStateDescriptor("items", Types.LIST(Types.LONG())))
+    for key in "abc":
+        store.bind(key)
+        items.update([1])
+    store.bind("b")
+    items.value().append("two")
+    with pytest.raises(RecordError) as caught:
+        store.snapshot(CheckpointId(1), None)
+    assert caught.value.__notes__ == ["while storing state 'items' of key 'b'"]
+
+
+def test_rows_of_different_widths_and_kinds_are_stored_together(open_store: Open) -> None:
+    store = open_store()
+    older, count = store.value_state(ITEMS), store.value_state(COUNT)
+    for key in "ab":
+        store.bind(key)
+        older.update([key])
+        count.update(1)
+    again = open_store(saved(store))
+    count = again.value_state(COUNT)
+    for key in "abc":
+        again.bind(key)
+        count.update((count.value() or 0) + 1)
+    last = open_store(saved(again))
+    older, count = last.value_state(ITEMS), last.value_state(COUNT)
+    found = {}
+    for key in "abc":
+        last.bind(key)
+        found[key] = (older.value(), count.value())
+    assert found == {"a": (["a"], 2), "b": (["b"], 2), "c": ([], 1)}
+
+
 def test_a_key_of_another_subtask_is_refused(open_store: Open) -> None:
     group = key_group(key_bytes("a"), 8)
     store = open_store(key_groups=KeyGroupRange(group + 1, group + 2))
