@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from tidegate.backends.heap.materialisation import MemoryMaterialisation, kept_entries, read_base
-from tidegate.backends.keyed.address import state_of
+from tidegate.backends.heap.materialisation import MemoryMaterialisation, kept_entries, merged, read_base
+from tidegate.backends.keyed.address import ROWS, state_of
+from tidegate.backends.keyed.log import size_of
 from tidegate.backends.spi import (
     Address,
     Backend,
     BackendContext,
     BaseHandle,
     Chunk,
-    Entry,
     Excess,
     InlineChunk,
     SnapshotFiles,
@@ -58,7 +58,7 @@ class HeapBackend(Backend):
     ) -> HeapMaterialisation:
         """The base's entries in memory."""
         limit = load(HeapOptions, Layer("backend options", context.options)).max_state_bytes
-        return HeapMaterialisation(dict(kept_entries(base, key_groups, context)), limit)
+        return HeapMaterialisation(kept_entries(base, key_groups, context), limit)
 
     def read(self, base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
         """The base's entries."""
@@ -66,32 +66,37 @@ class HeapBackend(Backend):
 
 
 class HeapMaterialisation(MemoryMaterialisation):
-    """Entries in memory that knows how large each of its states is."""
+    """Entries in memory that tells when one of its states is too large."""
 
-    def __init__(self, entries: Mapping[Address, bytes], limit: int) -> None:
-        super().__init__(HeapBackend.name, _inline, entries.items())
+    def __init__(self, entries: Iterable[tuple[Address, bytes]], limit: int) -> None:
+        super().__init__(HeapBackend.name, _inline, entries)
         self._limit = limit
-        self._sizes: Counter[int] = Counter()
-        for at, value in entries.items():
-            self._sizes[state_of(at)] += _size(at, value)
-
-    def apply(self, entries: Iterable[Entry]) -> None:
-        """Write and weigh."""
-        written = dict(entries)
-        for (at, value), old in zip(written.items(), self.get_many(list(written)), strict=True):
-            self._sizes[state_of(at)] += _size(at, value) - _size(at, old)
-        super().apply(written.items())
+        self._room = limit - size_of(self._layers[0])
+        """How many bytes may be written before some state can be too large; below 0, somebody has to look."""
 
     def excess(self) -> Excess | None:
         """The first state that is larger than the limit."""
-        for state, size in self._sizes.items():
+        if self._room >= 0:
+            return None
+        held = merged(self._layers)
+        total = size_of(held)
+        sizes = Counter({ROWS: total}) if total <= self._limit else _sizes(held)
+        self._room = self._limit - max(sizes.values())
+        for state, size in sizes.items():
             if size > self._limit:
                 return Excess(state, size, self._limit, _REMEDY)
         return None
 
+    def _write(self, written: dict[Address, bytes | None]) -> None:
+        self._room -= size_of(written)
+        super()._write(written)
 
-def _size(at: Address, value: bytes | None) -> int:
-    return len(at) + len(value) if value is not None else 0
+
+def _sizes(held: Mapping[Address, bytes | None]) -> Counter[int]:
+    sizes: Counter[int] = Counter()
+    for at, value in held.items():
+        sizes[state_of(at)] += len(at) + len(value or b"")
+    return sizes
 
 
 def _inline(_: SnapshotFiles, data: bytes) -> Chunk:

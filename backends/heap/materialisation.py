@@ -26,7 +26,7 @@ from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
 
-__all__ = ["MemoryMaterialisation", "Place", "kept_entries", "read_base"]
+__all__ = ["MemoryMaterialisation", "Place", "kept_entries", "merged", "read_base"]
 
 FORMAT_VERSION: Final = 1
 _FILE: Final = "entries"
@@ -58,7 +58,9 @@ class MemoryMaterialisation(Materialisation):
     def apply(self, entries: Iterable[Entry]) -> None:
         """Write into the top layer."""
         self._fold()
-        written = dict(entries)
+        self._write(dict(entries))
+
+    def _write(self, written: dict[Address, bytes | None]) -> None:
         if self._sorted is not None:
             self._unsorted.extend(written)
             if len(self._unsorted) > len(self._sorted):
@@ -117,10 +119,7 @@ class _MemoryCut(Cut):
 
     def publish(self, files: SnapshotFiles, confirmed: BaseHandle | None) -> BaseHandle:
         """Write all entries as one file."""
-        merged: _Layer = {}
-        for layer in self._layers:
-            merged.update(layer)
-        entries: list[Entry] = [(at, value) for at, value in sorted(merged.items()) if value is not None]
+        entries: list[Entry] = sorted(merged(self._layers).items())
         chunk = self._place(files, encode_segment(Segment((), entries)))
         return BaseHandle(self._backend, FORMAT_VERSION, ((_FILE, chunk),))
 
@@ -128,6 +127,17 @@ class _MemoryCut(Cut):
         """Let the layers be folded."""
         self._layers = ()
         self._open_cuts.discard(self)
+
+
+def merged(layers: Sequence[_Layer]) -> _Layer:
+    """What layers hold together."""
+    bottom, *rest = layers
+    if not rest:
+        return bottom
+    together = dict(bottom)
+    for layer in rest:
+        _write_through(together, layer)
+    return together
 
 
 def kept_entries(

@@ -55,18 +55,25 @@ class ChangeLog:
     def since(self, checkpoint: CheckpointId | None) -> dict[Address, bytes | None] | None:
         """Everything after `checkpoint` (None: from the start), or None if some of it was given up."""
         merged: dict[Address, bytes | None] = {}
-        for number, epoch in [*self._closed.items(), (None, self._open)]:
-            if checkpoint is not None and number is not None and number <= checkpoint:
-                continue
+        for epoch in self._after(checkpoint):
             if epoch.entries is None:
                 return None
             merged.update(epoch.entries)
         return merged
 
+    def most_since(self, checkpoint: CheckpointId | None) -> int:
+        """How many bytes `since` gives at most; counting what was written twice costs nothing."""
+        return sum(epoch.size for epoch in self._after(checkpoint))
+
     def forget(self, checkpoint: CheckpointId) -> None:
         """Drop what `checkpoint` and earlier ones hold; it is decided."""
         for number in [number for number in self._closed if number <= checkpoint]:
             del self._closed[number]
+
+    def _after(self, checkpoint: CheckpointId | None) -> list[_Epoch]:
+        closed = self._closed.items()
+        later = [epoch for number, epoch in closed if checkpoint is None or number > checkpoint]
+        return [*later, self._open]
 
 
 def size_of(entries: Mapping[Address, bytes | None]) -> int:

@@ -112,8 +112,9 @@ class History:
         """
         self._log.close_epoch(checkpoint)
         previous = self._confirm(confirmed)
-        changes = self._log.since(None if previous is self._restored else confirmed)
-        if previous is None or changes is None or self._base_is_due(previous, changes):
+        after = None if previous is self._restored else confirmed
+        changes = self._log.since(after)
+        if previous is None or changes is None or self._base_is_due(previous, changes, after):
             alone = KeyedHandle(self._key_groups, None, ())
             pending = PendingSnapshot(files, previous or alone, table, leftovers(), cut(checkpoint))
         else:
@@ -143,12 +144,14 @@ class History:
     def _is_ours(self, checkpoint: CheckpointId) -> bool:
         return bool(self._taken) and checkpoint >= min(self._taken)
 
-    def _base_is_due(self, previous: KeyedHandle, changes: dict[Address, bytes | None]) -> bool:
+    def _base_is_due(
+        self, previous: KeyedHandle, changes: dict[Address, bytes | None], after: CheckpointId | None
+    ) -> bool:
         # The first segment after a base came with it: another base would be followed by the same.
         own = previous.segments[1:] if previous.base is not None else previous.segments
-        logged = sum(map(chunk_size, own))
-        logged += size_of(changes)
-        return len(previous.segments) >= MAX_SEGMENTS or logged > self._log_limit
+        room = self._log_limit - sum(map(chunk_size, own))
+        too_large = self._log.most_since(after) > room and size_of(changes) > room
+        return len(previous.segments) >= MAX_SEGMENTS or too_large
 
 
 def _base_size(handle: KeyedHandle | None) -> int:
