@@ -14,6 +14,8 @@ Example:
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import importlib
 import sys
 from collections.abc import Callable
@@ -26,7 +28,16 @@ from msgspec.structs import force_setattr
 from tidegate.errors import ConfigError, RecordError, StateFormatError
 from tidegate.types import record_fields
 
-__all__ = ["ClassEntry", "class_name", "find_class", "record_entry", "register_class", "registered"]
+__all__ = [
+    "ClassEntry",
+    "class_name",
+    "field_defaults",
+    "find_class",
+    "rebuild",
+    "record_entry",
+    "register_class",
+    "registered",
+]
 
 T = TypeVar("T")
 
@@ -38,6 +49,8 @@ class ClassEntry:
     cls: type[Any]
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
+    named: bool = False
+    """Whether the plain value is a dictionary of the fields."""
 
 
 _by_class: Final[dict[type[Any], tuple[str, ClassEntry]]] = {}
@@ -68,7 +81,7 @@ def register_class(
     if encode is not None and decode is not None:
         entry = ClassEntry(cls, encode, decode)
     elif encode is None and decode is None and record_fields(cls) is not None:
-        entry = record_entry(cls)
+        entry = _named_entry(cls)
     else:
         raise ConfigError(f"class {cls.__qualname__} has no fields to go by; expected both encode and decode")
     _by_name[label] = entry
@@ -93,9 +106,40 @@ def record_entry(cls: type[Any]) -> ClassEntry:
             raise StateFormatError(
                 f"record {cls.__qualname__} has changed; got {len(fields)} fields; expected {names}"
             )
-        return _rebuild(cls, names, fields)
+        return rebuild(cls, names, fields)
 
     return ClassEntry(cls, encode, decode)
+
+
+def rebuild(cls: type[Any], names: tuple[str, ...], fields: tuple[Any, ...]) -> Any:
+    """An instance of a record class from all its fields, without running its `__init__`."""
+    if issubclass(cls, tuple):
+        return tuple.__new__(cls, fields)
+    if issubclass(cls, msgspec.Struct):
+        struct = cls(**dict(zip(names, fields, strict=True)))
+        for name, field in zip(names, fields, strict=True):
+            force_setattr(struct, name, field)  # what __post_init__ derived again is not what was kept
+        return struct
+    record = object.__new__(cls)
+    for name, field in zip(names, fields, strict=True):
+        object.__setattr__(record, name, field)
+    return record
+
+
+def field_defaults(cls: type[Any]) -> dict[str, Callable[[], Any]]:
+    """What makes the default of each field of a record class that has one."""
+    if issubclass(cls, tuple):
+        values: dict[str, Any] = getattr(cls, "_field_defaults", {})
+        return {name: functools.partial(_itself, value) for name, value in values.items()}
+    struct = issubclass(cls, msgspec.Struct)
+    absent: Any = msgspec.NODEFAULT if struct else dataclasses.MISSING
+    made: dict[str, Callable[[], Any]] = {}
+    for field in msgspec.structs.fields(cls) if struct else dataclasses.fields(cls):
+        if field.default_factory is not absent:
+            made[field.name] = field.default_factory
+        elif field.default is not absent:
+            made[field.name] = functools.partial(_itself, field.default)
+    return made
 
 
 def class_name(cls: type[Any]) -> str:
@@ -130,6 +174,33 @@ def find_class(label: str) -> type[Any]:
     return found
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _named_entry(cls: type[Any]) -> ClassEntry:
+    """An entry that keeps the names of the fields, since no declared type does: fields may come and go."""
+    names = record_fields(cls) or ()
+    by_place, defaults = record_entry(cls), field_defaults(cls)
+
+    def encode(value: Any) -> dict[str, Any]:
+        return dict(zip(names, by_place.encode(value), strict=True))
+
+    def decode(fields: Any) -> Any:
+        if type(fields) is not dict:
+            return by_place.decode(fields)
+        if missing := [name for name in names if name not in fields and name not in defaults]:
+            raise StateFormatError(
+                f"record {cls.__qualname__} has changed; got fields {', '.join(fields)}; "
+                f"expected {', '.join(missing)} too; give what is new a default"
+            )
+        return rebuild(
+            cls, names, tuple([fields[name] if name in fields else defaults[name]() for name in names])
+        )
+
+    return ClassEntry(cls, encode, decode, named=True)
+
+
 def _look_up(label: str) -> Any:
     module, _, path = label.partition(":")
     try:
@@ -139,17 +210,3 @@ def _look_up(label: str) -> Any:
     except (ImportError, AttributeError, ValueError):
         return None
     return found
-
-
-def _rebuild(cls: type[Any], names: tuple[str, ...], fields: tuple[Any, ...]) -> Any:
-    if issubclass(cls, tuple):
-        return tuple.__new__(cls, fields)
-    if issubclass(cls, msgspec.Struct):
-        struct = cls(**dict(zip(names, fields, strict=True)))
-        for name, field in zip(names, fields, strict=True):
-            force_setattr(struct, name, field)  # what __post_init__ derived again is not what was kept
-        return struct
-    record = object.__new__(cls)
-    for name, field in zip(names, fields, strict=True):
-        object.__setattr__(record, name, field)
-    return record

@@ -33,6 +33,7 @@ from tidegate.untyped import PickledValueWarning, SelfDescribing
 __all__ = [
     "Codec",
     "PickledValueWarning",
+    "annotation",
     "codec_for",
     "exchange_codec",
     "is_immutable",
@@ -124,14 +125,14 @@ class _TypedCodec:
     version: Final = 1
 
     def __init__(self, info: TypeInformation, *, checked: bool = True) -> None:
-        annotation = _annotation(info)
+        by = annotation(info)
         self.fingerprint = info.fingerprint
         self._info = info
         self._check = checker(info)
         self._check_batch = batch_checker(info) if checked else _unchecked
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decode = msgspec.msgpack.Decoder(annotation).decode
-        self._decode_batch = msgspec.msgpack.Decoder(list[annotation]).decode  # type: ignore[valid-type]  # dynamic
+        self._decode = msgspec.msgpack.Decoder(by).decode
+        self._decode_batch = msgspec.msgpack.Decoder(list[by]).decode  # type: ignore[valid-type]  # dynamic
 
     def encode(self, value: Any) -> bytes:
         try:
@@ -255,7 +256,7 @@ def _is_direct(info: TypeInformation) -> bool:
     if not all(map(_is_direct_part, info.walk())):
         return False
     try:
-        msgspec.msgpack.Decoder(_annotation(info))
+        msgspec.msgpack.Decoder(annotation(info))
     except (TypeError, ValueError, NotImplementedError):
         return False  # a class in a shape msgspec does not support
     return True
@@ -295,14 +296,16 @@ def _unchecked(values: Sequence[Any]) -> bool:
     return True
 
 
-def _annotation(info: TypeInformation) -> Any:
+def annotation(info: TypeInformation) -> Any:
     """The annotation msgspec decodes by."""
     if info.cls is not None:
         return info.cls
-    inner = tuple(_annotation(item) for item in info.items)
+    inner = tuple(annotation(item) for item in info.items)
     match info.kind:
         case Kind.OPTIONAL:
             return inner[0] | None
+        case Kind.ANY:
+            return Any
         case Kind.VARIADIC:
             return tuple[inner[0], ...]  # type: ignore[valid-type]  # built at run time
         case kind if kind in _CONTAINERS:

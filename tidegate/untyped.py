@@ -38,7 +38,7 @@ _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 
 # Extension numbers are persisted; never give one another meaning.
 _TUPLE, _SET, _FROZENSET, _PAIRS, _BIG_INT, _DECIMAL, _UUID, _DATE, _TIME, _DATETIME = range(10)
-_DURATION, _COMPLEX, _ROW, _ENUM, _CLASS, _PICKLE, _BYTEARRAY, _FRACTION = range(10, 18)
+_DURATION, _COMPLEX, _ROW, _ENUM, _CLASS, _PICKLE, _BYTEARRAY, _FRACTION, _RECORD = range(10, 19)
 
 
 class PickledValueWarning(UserWarning):
@@ -122,6 +122,14 @@ class SelfDescribing:
         values: list[Any] = self.decode(data)
         return values
 
+    def entry(self, name: str) -> ClassEntry:
+        """How a class is read.
+
+        Raises:
+            StateFormatError: it is not known here.
+        """
+        return self._entries.get(name) or _registered_entry(name)
+
     def _pack(self, value: Any) -> Any:
         """The value in terms of msgpack and extensions."""
         kind = type(value)
@@ -148,7 +156,8 @@ class SelfDescribing:
     def _pack_class(self, kind: type[Any], value: Any) -> msgspec.msgpack.Ext:
         if known := self._classes.get(kind) or registered(kind):
             name, entry = known
-            return self._extension(_CLASS, [name, self._pack(entry.encode(value))])
+            plain = [name, self._pack(entry.encode(value))]
+            return self._extension(_RECORD if entry.named else _CLASS, plain)
         try:
             if isinstance(value, enum.Enum):
                 return self._extension(_ENUM, _enum_parts(value, class_name(kind)))
@@ -171,10 +180,9 @@ class SelfDescribing:
                 )
             return pickle.loads(data)  # noqa: S301  # our own state, written under pickle: allow
         plain = self._decode(data)
-        if code == _CLASS:
+        if code in (_CLASS, _RECORD):
             name, fields = plain
-            entry = self._entries.get(name) or _registered_entry(name)
-            return entry.decode(fields)
+            return self.entry(name).decode(fields)
         if unpack := _UNPACKERS.get(code):
             return unpack(plain)
         raise StateFormatError(

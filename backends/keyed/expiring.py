@@ -26,13 +26,14 @@ from tidegate.backends.spi import Materialisation
 from tidegate.isolation import is_immutable, isolate
 from tidegate.serde import Codec
 
-__all__ = ["ExpiringListState", "ExpiringMapState", "ExpiringValueState", "StampedValues"]
+__all__ = ["STAMP", "ExpiringListState", "ExpiringMapState", "ExpiringValueState", "StampedValues"]
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
-_STAMP: Final = struct.Struct(">q")
+STAMP: Final = struct.Struct(">q")
+"""The moment in front of a stored value."""
 
 
 class StampedValues(Values):
@@ -54,14 +55,14 @@ class StampedValues(Values):
         return value if kept is given and type(value) is tuple else self._shape((at, kept))
 
     def _encode(self, value: Any) -> bytes:
-        return _STAMP.pack(value[0]) + self._codec.encode(value[1])
+        return STAMP.pack(value[0]) + self._codec.encode(value[1])
 
     def _encode_each(self, values: Sequence[Any]) -> list[bytes]:
         encoded = self._codec.encode_each([value for _, value in values])
         return [_STAMP.pack(at) + data for (at, _), data in zip(values, encoded, strict=True)]
 
     def _decode(self, data: bytes) -> Any:
-        return self._shape((*_STAMP.unpack_from(data), self._codec.decode(data[_STAMP.size :])))
+        return self._shape((*STAMP.unpack_from(data), self._codec.decode(data[STAMP.size :])))
 
 
 class ExpiringValueState(ValueState[T]):

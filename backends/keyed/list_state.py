@@ -6,7 +6,7 @@ change only if an element in them was changed in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -24,6 +24,8 @@ __all__ = [
     "CHUNK_ITEMS",
     "ListState",
     "chunked",
+    "convert_chunk",
+    "convert_head",
     "pack_head",
     "unpack_chunk",
     "unpack_head",
@@ -217,6 +219,17 @@ def pack_head(chunks: int, rest: list[bytes]) -> bytes:
 def unpack_head(data: bytes) -> list[bytes]:
     """The encoded elements that stand in the row."""
     return _HEADS.decode(data)[1]
+
+
+def convert_chunk(data: bytes, convert: Callable[[bytes], bytes]) -> bytes:
+    """A chunk with each of its encoded elements converted."""
+    return _ENCODER.encode(list(map(convert, _PARTS.decode(data))))
+
+
+def convert_head(data: bytes, convert: Callable[[bytes], bytes]) -> bytes:
+    """What the row keeps, with each encoded element in it converted."""
+    chunks, rest = _HEADS.decode(data)
+    return pack_head(chunks, list(map(convert, rest)))
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

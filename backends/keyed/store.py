@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from tidegate.backends.keyed.address import (
     EVENT_TIMERS,
@@ -24,11 +24,12 @@ from tidegate.backends.keyed.address import (
 from tidegate.backends.keyed.collection import Shelf
 from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
 from tidegate.backends.keyed.kinds import open_expiring, open_state
+from tidegate.backends.keyed.migration import conversion, rewritten
 from tidegate.backends.keyed.restore import restore
 from tidegate.backends.keyed.row import UNBOUND, Binding, Cursor, Row, RowCodec, ValueState, unpack_slots
 from tidegate.backends.keyed.snapshot import History, PendingSnapshot
 from tidegate.backends.keyed.sweep import NAMESPACED, AllRows, Sweeps
-from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.keyed.table import StateEntry, entry_of
 from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.backends.keyed.ttl import Lifetime
 from tidegate.backends.spi import Address, Backend, BackendContext, Bounded, Entry, KeyedHandle
@@ -38,6 +39,8 @@ from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange, key_bytes, key_from_bytes, key_group
 
 __all__ = ["KeyedStore"]
+
+_CHUNK: Final = 1_000
 
 
 class KeyedStore:
@@ -108,7 +111,7 @@ class KeyedStore:
         cursor = self._inner if namespaced else self._cursor
         at = (descriptor.name, cursor)
         if at not in self._states:
-            entry = self._table.add(descriptor)
+            entry = self._entry(descriptor)
             self.slots[descriptor.name] = entry.slot
             self._states[at] = self._open(descriptor, entry, cursor)
             for row in self._rows.values():
@@ -279,6 +282,22 @@ class KeyedStore:
             found = self._materialisation.get_many(addresses)
             for key, at, data in zip(missing, addresses, found, strict=True):
                 self._rows[key] = Row(key, at, data, self._codec.unpack(data))
+
+    def _entry(self, descriptor: StateDescriptor) -> StateEntry:
+        stored = self._table.find(descriptor.name)
+        if stored is not None and stored.fingerprint != entry_of(descriptor).fingerprint:
+            convert = conversion(stored.fingerprint, descriptor, self._now_ms())
+            self.before_settling()
+            self._write_back(list(self._cursor.changed))
+            entries = rewritten(stored, convert, self._scanned)
+            while chunk := list(islice(entries, _CHUNK)):
+                self._log(chunk)
+            self._table.convert(descriptor)
+            at = slice(stored.slot, stored.slot + 1)
+            for row in self._rows.values():
+                (row.encoded,) = self._materialisation.get_many([row.address])
+                row.values[at] = self._codec.unpack(row.encoded)[at]
+        return self._table.add(descriptor)
 
     def _open(self, descriptor: StateDescriptor, entry: StateEntry, cursor: Cursor) -> Any:
         config = descriptor.ttl_config

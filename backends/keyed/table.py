@@ -23,7 +23,7 @@ from tidegate.backends.keyed.descriptors import MapStateDescriptor, StateDescrip
 from tidegate.errors import StateFormatError
 from tidegate.serde import codec_for
 
-__all__ = ["StateEntry", "StateTable"]
+__all__ = ["StateEntry", "StateTable", "disagreement", "entry_of"]
 
 _COLLECTED: Final = frozenset({"list", "map"})
 
@@ -49,7 +49,7 @@ class StateEntry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StateTable:
-    """The states of one operator in one subtask; entries are added and never change."""
+    """The states of one operator in one subtask; entries are added and stay in their place."""
 
     def __init__(self, entries: Iterable[StateEntry] = ()) -> None:
         self._by_name = {entry.name: entry for entry in entries}
@@ -59,23 +59,22 @@ class StateTable:
         """All entries in the order they were added."""
         return tuple(self._by_name.values())
 
+    def find(self, name: str) -> StateEntry | None:
+        """The entry of a name, if there is one."""
+        return self._by_name.get(name)
+
     def add(self, descriptor: StateDescriptor) -> StateEntry:
         """The entry of a state, new if the name is new.
 
         Raises:
             StateFormatError: the name is known and its bytes were written with another type or codec.
         """
-        codec = codec_for(descriptor.stored_type)
-        stored = codec.fingerprint
-        if isinstance(descriptor, MapStateDescriptor):
-            stored = f"of {descriptor.key_type_info or 'any'} to {stored}"
-        if descriptor.ttl_config is not None:
-            stored = f"expiring {stored}"
-        slot = len(self._by_name)
-        state = COLLECTIONS + slot if descriptor.kind in _COLLECTED else ROWS
-        return self._agree(
-            StateEntry(descriptor.name, descriptor.kind, state, slot, stored, codec.id, codec.version)
-        )
+        return self._agree(entry_of(descriptor, len(self._by_name)))
+
+    def convert(self, descriptor: StateDescriptor) -> None:
+        """The bytes of a state are from now on as its descriptor says; they stay where they are."""
+        new, known = entry_of(descriptor), self._by_name[descriptor.name]
+        self._by_name[new.name] = msgspec.structs.replace(new, slot=known.slot, state=known.state)
 
     def name_of(self, state: int) -> str:
         """How messages call the state with a number of an address; values of one operator share theirs."""
@@ -98,9 +97,25 @@ class StateTable:
     def _agree(self, wanted: StateEntry) -> StateEntry:
         known = self._by_name.setdefault(wanted.name, wanted)
         if known.fingerprint != wanted.fingerprint:
-            raise StateFormatError(
-                f"state {wanted.name!r} was stored with another type; got {wanted.fingerprint}; "
-                f"expected {known.fingerprint}; declare that type, give the state another name "
-                "or restore an older checkpoint"
-            )
+            raise disagreement(wanted.name, wanted.fingerprint, known.fingerprint)
         return known
+
+
+def entry_of(descriptor: StateDescriptor, slot: int = 0) -> StateEntry:
+    """The entry of a new state in a slot."""
+    codec = codec_for(descriptor.stored_type)
+    stored = codec.fingerprint
+    if isinstance(descriptor, MapStateDescriptor):
+        stored = f"of {descriptor.key_type_info or 'any'} to {stored}"
+    if descriptor.ttl_config is not None:
+        stored = f"expiring {stored}"
+    state = COLLECTIONS + slot if descriptor.kind in _COLLECTED else ROWS
+    return StateEntry(descriptor.name, descriptor.kind, state, slot, stored, codec.id, codec.version)
+
+
+def disagreement(name: str, got: str, expected: str, why: str = "") -> StateFormatError:
+    """A state is wanted as something that it was not stored as."""
+    return StateFormatError(
+        f"state {name!r} was stored with another type; got {got}; expected {expected}{why}; "
+        "declare that type, give the state another name or restore an older checkpoint"
+    )

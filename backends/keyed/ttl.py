@@ -125,6 +125,7 @@ class StateTtlConfigBuilder:
     visibility: TtlVisibility = TtlVisibility.NeverReturnExpired
     characteristic: TtlTime = TtlTime.ProcessingTime
     strategies: dict[str, Any] = field(default_factory=dict)
+    migrates: bool = False
 
     def set_update_type(self, update_type: TtlUpdateType) -> Self:
         """What prolongs a life."""
@@ -187,6 +188,11 @@ class StateTtlConfigBuilder:
         self.strategies["background"] = False
         return self
 
+    def migrate_ttl(self) -> Self:
+        """Let what was stored without a time to live live from the restore on, instead of refusing it."""
+        self.migrates = True
+        return self
+
     def build(self) -> StateTtlConfig:
         """The configuration.
 
@@ -199,6 +205,7 @@ class StateTtlConfigBuilder:
             self.characteristic,
             self.ttl,
             TtlCleanup(**self.strategies),
+            self.migrates,
         )
 
 
@@ -217,6 +224,8 @@ class StateTtlConfig:
     ttl_time_characteristic: TtlTime
     ttl: Length
     cleanup_strategies: TtlCleanup = TtlCleanup()
+    migrates: bool = False
+    """Whether what was stored without a time to live is taken over; see `migrate_ttl`."""
 
     def __post_init__(self) -> None:
         length = getattr(self.ttl, "to_milliseconds", None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tidegate.backends.spi import KeyedHandle
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, StateFormatError
 from tidegate.ids import OperatorUid, Subtask
 from tidegate.keys import KeyGroupRange, ranges
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
@@ -20,6 +22,7 @@ def redistribute(graph: JobGraph, manifest: Manifest) -> Restored:
 
     Raises:
         ConfigError: the checkpoint holds state that the program has no operator for.
+        StateFormatError: subtasks disagree about the type of an operator state.
     """
     nodes = graph.nodes
     for operator in manifest.operators:
@@ -55,7 +58,13 @@ def _share(vertex: JobVertex, subtask: Subtask, state: OperatorState | None) -> 
 
 def _deal(sample: OperatorList, state: OperatorState, parallelism: int, index: int) -> OperatorList:
     """One subtask's part of what all subtasks held under a name."""
-    lists = [each.items for lists in state.lists for each in lists if each.name == sample.name]
+    held = [each for lists in state.lists for each in lists if each.name == sample.name]
+    if differing := {each.stored for each in held} - {sample.stored}:
+        raise StateFormatError(
+            f"operator {state.uid!r}: subtasks stored {sample.name!r} with different types; got {differing.pop()}; "
+            f"expected {sample.stored}; declare it in every subtask, or restore an older checkpoint"
+        )
+    lists = [each.items for each in held]
     every = tuple(item for items in lists for item in items)
     match sample.dealt:
         case "union":
@@ -68,7 +77,7 @@ def _deal(sample: OperatorList, state: OperatorState, parallelism: int, index: i
             share, more = divmod(len(every), parallelism)
             first = index * share + min(index, more)
             items = every[first : first + share + (index < more)]
-    return OperatorList(sample.name, items, sample.dealt)
+    return msgspec.structs.replace(sample, items=items)
 
 
 def _holds_state(operator: OperatorState) -> bool:

@@ -32,6 +32,8 @@ class OperatorList(msgspec.Struct, frozen=True):
     name: str
     items: tuple[bytes, ...]
     dealt: Dealt = "split"
+    stored: str | msgspec.UnsetType = msgspec.UNSET
+    """The fingerprint of the state the items belong to, if they are of a state that a program declares."""
 
 
 class OperatorReport(msgspec.Struct, frozen=True):

@@ -12,13 +12,15 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 import msgspec
 
 from tidegate.backends.keyed.collection import Values
 from tidegate.backends.keyed.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
+from tidegate.backends.keyed.migration import conversion
+from tidegate.backends.keyed.table import entry_of
 from tidegate.errors import ConfigError
 from tidegate.isolation import isolate
 from tidegate.keys import canonical, key_bytes, key_from_bytes
@@ -171,7 +173,7 @@ class OperatorStates:
         """A map that is the same in each subtask."""
         known = self._known(state_descriptor, MapStateDescriptor, "broadcast")
         if known is None:
-            entries = _Entries(state_descriptor, self._items(state_descriptor))
+            entries = _Entries(state_descriptor, *self._stored(state_descriptor))
             known = self._keep(state_descriptor, "broadcast", BroadcastState[Any, Any](entries), entries)
         state: BroadcastState[Any, Any] = known
         return state
@@ -179,8 +181,8 @@ class OperatorStates:
     def snapshot(self) -> tuple[OperatorList, ...]:
         """All lists, encoded; those the program does not ask for any more as they were."""
         held = [
-            OperatorList(_PREFIX + name, source.encoded(), dealt)
-            for name, (_, dealt, _, source) in self._states.items()
+            OperatorList(_PREFIX + name, source.encoded(), dealt, entry_of(descriptor).fingerprint)
+            for name, (descriptor, dealt, _, source) in self._states.items()
         ]
         left = [
             each for name, each in self._restored.items() if name.removeprefix(_PREFIX) not in self._states
@@ -193,7 +195,8 @@ class OperatorStates:
         known = self._known(descriptor, ListStateDescriptor, dealt)
         if known is None:
             values = Values(descriptor.name, codec_for(descriptor.stored_type))
-            state = OperatorListState[Any](values, self._items(descriptor))
+            items, convert = self._stored(descriptor)
+            state = OperatorListState[Any](values, map(convert, items))
             known = self._keep(descriptor, dealt, state, state)
         found: OperatorListState[Any] = known
         return found
@@ -202,6 +205,11 @@ class OperatorStates:
         if not isinstance(descriptor, expected):
             raise ConfigError(
                 f"this operator state needs a {expected.__name__}; got {type(descriptor).__name__}"
+            )
+        if descriptor.ttl_config is not None:
+            raise ConfigError(
+                f"operator state {descriptor.name!r} is to expire; got {dealt} state with a time to live; "
+                "expected one of a key: only those expire; remove what is too old when it is read"
             )
         if descriptor.name not in self._states:
             return None
@@ -217,9 +225,13 @@ class OperatorStates:
         self._states[descriptor.name] = (descriptor, dealt, state, source)
         return state
 
-    def _items(self, descriptor: StateDescriptor) -> tuple[bytes, ...]:
+    def _stored(self, descriptor: StateDescriptor) -> tuple[tuple[bytes, ...], Callable[[bytes], bytes]]:
+        """The items of a state, and what makes a stored value one of the declared type."""
         held = self._restored.get(_PREFIX + descriptor.name)
-        return held.items if held is not None else ()
+        if held is None:
+            return (), _same
+        changed = held.stored is not msgspec.UNSET and held.stored != entry_of(descriptor).fingerprint
+        return held.items, conversion(held.stored, descriptor, now=0) if changed else _same
 
 
 class _Refusing(ReadOnlyBroadcastState[K, V]):
@@ -246,7 +258,9 @@ class _Encoded(Protocol):
 class _Entries:
     """A broadcast map with the bytes of its entries, so that a barrier encodes nothing twice."""
 
-    def __init__(self, descriptor: MapStateDescriptor, items: Iterable[bytes]) -> None:
+    def __init__(
+        self, descriptor: MapStateDescriptor, items: Iterable[bytes], convert: Callable[[bytes], bytes]
+    ) -> None:
         self.name = descriptor.name
         self._key_type = descriptor.key_type_info
         self._values = Values(descriptor.name, codec_for(descriptor.stored_type))
@@ -254,9 +268,9 @@ class _Entries:
         self._stored: dict[Any, bytes] = {}
         for item in items:
             encoded_key, encoded_value = _ITEMS.decode(item)
-            key = key_from_bytes(encoded_key)
+            key, encoded_value = key_from_bytes(encoded_key), convert(encoded_value)
             self.live[key] = self._values.decode(encoded_value)
-            self._stored[key] = item
+            self._stored[key] = _ENCODER.encode((encoded_key, encoded_value))
 
     def canonical(self, key: Any) -> Any:
         return canonical(key, self._key_type)
@@ -278,6 +292,10 @@ class _Entries:
 
     def encoded(self) -> tuple[bytes, ...]:
         return tuple(self._stored.values())
+
+
+def _same(data: bytes) -> bytes:
+    return data
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

@@ -316,8 +316,11 @@ GOLDEN_VALUES: dict[str, Any] = {
     "bytearray": bytearray(b"ab"),
     "row": Row.of([1, ("a",)], ["n", "t"], RowKind.UPDATE_AFTER),
     "record": Point(1, {2}),
+    "named record": Point(1, {2}),
     "class": Money(5),
 }
+READ_ONLY = {"record"}
+"""Records had no names of their fields at first."""
 
 
 def test_bytes_written_by_version_1_are_still_read_and_written(same: Same) -> None:
@@ -328,4 +331,5 @@ def test_bytes_written_by_version_1_are_still_read_and_written(same: Same) -> No
     assert set(golden) == set(GOLDEN_VALUES)
     for name, value in GOLDEN_VALUES.items():
         assert same(codec.decode(bytes.fromhex(golden[name])), value), name
-        assert codec.encode(value).hex() == golden[name], name
+        if name not in READ_ONLY:
+            assert codec.encode(value).hex() == golden[name], name

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from tidegate.backends.spi import InlineChunk, KeyedHandle
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.print import PrintSink
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, StateFormatError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId, Subtask
 from tidegate.keys import KeyGroupRange, ranges
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
@@ -102,6 +102,20 @@ def test_operator_state_is_dealt_as_it_asks_for(
     mine = [restored[Subtask("count", index)][COUNT] for index in range(len(after))]
     assert [each.items("queue") for each in mine] == [_items(held) for held in after]
     assert mine[0].items("another") == ()
+
+
+def test_subtasks_that_disagree_about_a_type_are_refused() -> None:
+    lists = tuple(
+        (OperatorList("state:rules", (), "split", f"list {of} (msgspec 1)"),) for of in ("long", "double")
+    )
+    state = OperatorState(COUNT, "count", 2, 128, lists=lists)
+
+    with pytest.raises(
+        StateFormatError,
+        match=r"operator 'count': subtasks stored 'state:rules' with different types; got list long .*; "
+        r"expected list double .*; declare it in every subtask",
+    ):
+        redistribute(program(2, 128), manifest(state))
 
 
 def test_a_new_operator_starts_from_nothing() -> None:
