@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -134,7 +134,8 @@ def field_defaults(cls: type[Any]) -> dict[str, Callable[[], Any]]:
     struct = issubclass(cls, msgspec.Struct)
     absent: Any = msgspec.NODEFAULT if struct else dataclasses.MISSING
     made: dict[str, Callable[[], Any]] = {}
-    for field in msgspec.structs.fields(cls) if struct else dataclasses.fields(cls):
+    fields: Iterable[Any] = msgspec.structs.fields(cls) if struct else dataclasses.fields(cls)
+    for field in fields:
         if field.default_factory is not absent:
             made[field.name] = field.default_factory
         elif field.default is not absent:

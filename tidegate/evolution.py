@@ -17,8 +17,8 @@ Example:
 
 from __future__ import annotations
 
+import collections
 import re
-import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
@@ -250,9 +250,11 @@ def _plain(old: _Old, new: TypeInformation, path: str) -> TypeInformation:
 def _class_before(old: _Old, items: Iterable[TypeInformation], cls: type[Any]) -> type[Any]:
     """A class with the fields a record had, of the sort that it is now: the sort says how msgspec lays it out."""
     fields = [(name, annotation(item)) for name, item in zip(old.names, items, strict=True)]
-    before: type[Any]
+    before: Any
     if issubclass(cls, tuple):
-        before = typing.NamedTuple(cls.__name__, fields)  # type: ignore[misc] # fields known at run time
+        make: Any = collections.namedtuple
+        before = make(cls.__name__, old.names)
+        before.__annotations__ = dict(fields)
     elif issubclass(cls, msgspec.Struct):
         config = cls.__struct_config__
         renamed = dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
@@ -267,7 +269,8 @@ def _class_before(old: _Old, items: Iterable[TypeInformation], cls: type[Any]) -
     else:
         before = msgspec.defstruct(cls.__name__, fields)
     before.__qualname__ = cls.__qualname__
-    return before
+    made: type[Any] = before
+    return made
 
 
 def _decoder(before: TypeInformation, codec: str, version: int) -> Callable[[bytes], Any]:

@@ -230,8 +230,9 @@ class OperatorStates:
         held = self._restored.get(_PREFIX + descriptor.name)
         if held is None:
             return (), _same
-        changed = held.stored is not msgspec.UNSET and held.stored != entry_of(descriptor).fingerprint
-        return held.items, conversion(held.stored, descriptor, now=0) if changed else _same
+        if held.stored is msgspec.UNSET or held.stored == entry_of(descriptor).fingerprint:
+            return held.items, _same
+        return held.items, conversion(held.stored, descriptor, now=0)
 
 
 class _Refusing(ReadOnlyBroadcastState[K, V]):

@@ -50,21 +50,21 @@ def _frozen(name: str, fields: list[tuple[Any, ...]]) -> type[Any]:
 def _named_tuple(name: str, fields: list[tuple[Any, ...]]) -> type[Any]:
     made = typing.NamedTuple(name, [field[:2] for field in fields])  # type: ignore[misc] # fields known at run time
     made.__new__.__defaults__ = tuple(field[2] for field in fields if len(field) > 2)
-    made._field_defaults = {field[0]: field[2] for field in fields if len(field) > 2}  # type: ignore[attr-defined] # as the class statement does
+    made._field_defaults = {field[0]: field[2] for field in fields if len(field) > 2}
     made.__module__ = __name__
     return made
 
 
 def _struct(name: str, fields: list[tuple[Any, ...]]) -> type[Any]:
-    return msgspec.defstruct(name, fields, module=__name__)  # type: ignore[arg-type] # fields known at run time
+    return msgspec.defstruct(name, fields, module=__name__)
 
 
 def _array_struct(name: str, fields: list[tuple[Any, ...]]) -> type[Any]:
-    return msgspec.defstruct(name, fields, array_like=True, tag="t", module=__name__)  # type: ignore[arg-type] # as above
+    return msgspec.defstruct(name, fields, array_like=True, tag="t", module=__name__)
 
 
 def _renamed_struct(name: str, fields: list[tuple[Any, ...]]) -> type[Any]:
-    return msgspec.defstruct(name, fields, rename="camel", module=__name__)  # type: ignore[arg-type] # as above
+    return msgspec.defstruct(name, fields, rename="camel", module=__name__)
 
 
 SORTS = {
@@ -105,12 +105,12 @@ def test_a_field_with_a_default_is_added_and_another_removed(record: Any, extra:
 
 
 def test_fields_grow_wider_at_any_depth(record: Any, extra: list[Any]) -> None:
-    inner_before = record(("cents", int))
-    inner_after = record(("cents", float), ("note", str | None, None))
-    before = _dataclass("Outer", [("many", list[inner_before]), ("by_name", dict[str, inner_before]), *extra])  # type: ignore[valid-type] # classes made above
+    inner_before: Any = record(("cents", int))
+    inner_after: Any = record(("cents", float), ("note", str | None, None))
+    before = _dataclass("Outer", [("many", list[inner_before]), ("by_name", dict[str, inner_before]), *extra])
     after = _dataclass(
         "Outer", [("by_name", dict[str, inner_after]), ("many", list[inner_after] | None), *extra]
-    )  # type: ignore[valid-type] # as above
+    )
 
     value = evolve(before([inner_before(1)], {"a": inner_before(2)}), Types.of(before), Types.of(after))
 
@@ -173,9 +173,14 @@ def test_types_grow_wider(before: Any, after: Any, value: Any, expected: Any) ->
     assert (found, repr(found)) == (expected, repr(expected))
 
 
+def _enum(**members: int) -> Any:
+    name = "Mood"
+    return enum.Enum(name, members, module=__name__, qualname=name)
+
+
 def test_an_enum_gains_members() -> None:
-    fewer = enum.Enum("Mood", {"GLAD": 1}, module=__name__, qualname="Mood")
-    more = enum.Enum("Mood", {"GLAD": 1, "SAD": 2}, module=__name__, qualname="Mood")
+    fewer = _enum(GLAD=1)
+    more = _enum(GLAD=1, SAD=2)
 
     assert evolve(fewer["GLAD"], Types.of(fewer), Types.of(more)) is more["GLAD"]
     with pytest.raises(StateFormatError, match=r"got enum Mood\(GLAD\); expected enum Mood\(GLAD, SAD\)"):
