@@ -59,7 +59,7 @@ class StampedValues(Values):
 
     def _encode_each(self, values: Sequence[Any]) -> list[bytes]:
         encoded = self._codec.encode_each([value for _, value in values])
-        return [_STAMP.pack(at) + data for (at, _), data in zip(values, encoded, strict=True)]
+        return [STAMP.pack(at) + data for (at, _), data in zip(values, encoded, strict=True)]
 
     def _decode(self, data: bytes) -> Any:
         return self._shape((*STAMP.unpack_from(data), self._codec.decode(data[STAMP.size :])))
