@@ -31,7 +31,7 @@ import msgspec
 from tidegate.errors import ConfigError
 from tidegate.row import Row
 
-__all__ = ["Kind", "Row", "TypeInformation", "Types", "infer", "record_fields", "result_type"]
+__all__ = ["Kind", "Row", "TypeInformation", "Types", "common_type", "infer", "record_fields", "result_type"]
 
 # Types carries PyFlink's names.
 # ruff: noqa: N802
@@ -278,6 +278,23 @@ def result_type(function: Any, *, element: bool = False) -> TypeInformation | No
         return infer(annotation)
     inner = typing.get_args(annotation)
     return infer(inner[0]) if inner and typing.get_origin(annotation) in _ITERABLES else None
+
+
+def common_type(types: list[TypeInformation | None]) -> TypeInformation | None:
+    """The one type of all streams of a union, or None if some do not say theirs; refuses two that differ.
+
+    Example:
+        >>> str(common_type([Types.INT(), Types.INT()]))
+        'int'
+    """
+    known = [info for info in types if info is not None and info.kind not in (Kind.ANY, Kind.PICKLED)]
+    for info in known:
+        if info != known[0]:
+            raise ConfigError(
+                f"union of streams of different types: got {known[0]} and {info}; expected one type; "
+                "map one stream to the type of the other, or use connect"
+            )
+    return types[0] if len(set(types)) == 1 else None
 
 
 _ANY: Final = TypeInformation(Kind.ANY)

@@ -67,7 +67,7 @@ from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.time import Duration
 from tidegate.runtime.stream.watermarks import WatermarkStrategy
 from tidegate.runtime.stream.windowed import AllWindowedStream, WindowedStream, counted, time_windows
-from tidegate.types import TypeInformation, result_type
+from tidegate.types import TypeInformation, common_type, result_type
 
 if TYPE_CHECKING:
     from tidegate.runtime.stream.environment import StreamExecutionEnvironment
@@ -352,10 +352,10 @@ class DataStream(_Step, Generic[T]):
         return IterativeStream(self._env, step)
 
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
-        """One stream of the records of all of them."""
-        inputs = tuple(stream._input for stream in (self, *streams))
-        types = {stream._transformation.output_type for stream in (self, *streams)}
-        merged = Transformation("union", "union", None, inputs, types.pop() if len(types) == 1 else None)
+        """One stream of the records of all of them, which are of one type where they have one."""
+        united = (self, *streams)
+        info = common_type([stream._transformation.output_type for stream in united])
+        merged = Transformation("union", "union", None, tuple(stream._input for stream in united), info)
         return DataStream(self._env, merged)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:

@@ -20,6 +20,7 @@ from tidegate.datastream import (
     ValueStateDescriptor,
 )
 from tidegate.errors import ConfigError
+from tidegate.types import TypeInformation
 
 
 class Double(MapFunction):
@@ -92,6 +93,27 @@ def test_a_stream_united_with_itself_comes_twice_whatever_way_each_goes(
     both = numbers.rebalance().union(numbers, numbers.forward())
 
     assert Counter(both.execute_and_collect()) == Counter(dict.fromkeys(range(5), 3))
+
+
+def test_a_union_of_streams_of_different_types_is_refused(env: StreamExecutionEnvironment) -> None:
+    numbers = env.from_collection([1], type_info=Types.INT())
+    texts = numbers.map(str, Types.STRING())
+
+    with pytest.raises(
+        ConfigError,
+        match=r"different types: got int and string; expected one type; map one stream.* use connect",
+    ):
+        numbers.union(numbers, texts)
+
+
+@pytest.mark.parametrize("declared", [None, Types.PICKLED_BYTE_ARRAY()], ids=["untyped", "pickled"])
+def test_a_stream_that_does_not_say_its_type_unites_with_any(
+    env: StreamExecutionEnvironment, declared: TypeInformation | None
+) -> None:
+    numbers = env.from_collection([1], type_info=Types.INT())
+    texts = numbers.map(lambda number: str(number), declared)
+
+    assert Counter(numbers.union(texts).execute_and_collect()) == Counter([1, "1"])
 
 
 def test_a_very_long_chain_runs(env: StreamExecutionEnvironment) -> None:

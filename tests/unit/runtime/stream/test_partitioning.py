@@ -24,7 +24,7 @@ class Where(MapFunction):
     def open(self, runtime_context: Any) -> None:
         self.index = runtime_context.get_index_of_this_subtask()
 
-    def map(self, value: tuple[int, ...]) -> tuple[int, ...]:
+    def map(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
         return (*value, self.index)
 
 
