@@ -290,7 +290,7 @@ class KeyedStore:
             self.before_settling()
             self._write_back(list(self._cursor.changed))
             entries = rewritten(stored, convert, self._scanned)
-            while chunk := list(islice(entries, _CHUNK)):
+            while chunk := dict(islice(entries, _CHUNK)):
                 self._log(chunk)
             self._table.convert(descriptor)
             at = slice(stored.slot, stored.slot + 1)
