@@ -117,7 +117,7 @@ class ListContent(Collection):
         super().__init__()
         self._values = values
         self._shelf = shelf
-        self._chunks, tail = _HEADS.decode(stored) if stored is not None else (0, [])
+        self._chunks, tail = unpack_head(stored) if stored is not None else (0, [])
         self._tail: list[Any] = [Raw(part) for part in tail]
         self._opened: dict[int, tuple[bytes | None, list[Any]]] = {}
         """Elements of chunks, with their bytes if they could change."""
@@ -216,9 +216,9 @@ def pack_head(chunks: int, rest: list[bytes]) -> bytes:
     return _ENCODER.encode((chunks, rest))
 
 
-def unpack_head(data: bytes) -> list[bytes]:
-    """The encoded elements that stand in the row."""
-    return _HEADS.decode(data)[1]
+def unpack_head(data: bytes) -> tuple[int, list[bytes]]:
+    """What `pack_head` was given."""
+    return _HEADS.decode(data)
 
 
 def convert_chunk(data: bytes, convert: Callable[[bytes], bytes]) -> bytes:

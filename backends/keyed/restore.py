@@ -31,7 +31,7 @@ from tidegate.errors import StateCorruptError
 from tidegate.keys import KeyGroupRange
 from tidegate.registry import load
 
-__all__ = ["Restored", "restore"]
+__all__ = ["Restored", "read_base", "restore"]
 
 _CHUNK: Final = 10_000
 
@@ -88,7 +88,7 @@ def _take_over(
     moved = _moved_slots(table, handle, segments)
     common = handle.key_groups.intersect(key_groups)
     if handle.base is not None and number is not None:
-        entries: Iterable[Entry] = _read_base(handle.base, context, number)
+        entries: Iterable[Entry] = read_base(handle.base, context, number)
         _apply(opened, _moved(_restricted(entries, common), moved))
     for segment in segments:
         _apply(opened, _moved(_restricted(segment.entries, common), moved))
@@ -105,7 +105,8 @@ def _moved_slots(table: StateTable, handle: KeyedHandle, segments: Sequence[Segm
     return {} if all(old == new for old, new in slots.items()) else slots
 
 
-def _read_base(base: BaseHandle, context: BackendContext, number: int) -> Iterator[Entry]:
+def read_base(base: BaseHandle, context: BackendContext, number: int) -> Iterator[tuple[Address, bytes]]:
+    """The entries of a base of any backend, in a directory of its own that `number` tells from others."""
     writer: BaseReader = load("tidegate.backends", base.backend)()
     scratch = _within(context, f"restore-{number}", {})
     try:

@@ -26,6 +26,7 @@ from tidegate.serde import codec_for
 __all__ = ["StateEntry", "StateTable", "disagreement", "entry_of"]
 
 _COLLECTED: Final = frozenset({"list", "map"})
+_EXPIRING: Final = "expiring "
 
 
 class StateEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -46,6 +47,11 @@ class StateEntry(msgspec.Struct, frozen=True, array_like=True):
     def fingerprint(self) -> str:
         """How its values are encoded, as text; equal for states that can read each other's bytes."""
         return f"{self.kind} {self.type} ({self.codec} {self.codec_version})"
+
+    @property
+    def expires(self) -> bool:
+        """Whether a moment stands before each of its values."""
+        return self.type.startswith(_EXPIRING)
 
 
 class StateTable:
@@ -108,7 +114,7 @@ def entry_of(descriptor: StateDescriptor, slot: int = 0) -> StateEntry:
     if isinstance(descriptor, MapStateDescriptor):
         stored = f"of {descriptor.key_type_info or 'any'} to {stored}"
     if descriptor.ttl_config is not None:
-        stored = f"expiring {stored}"
+        stored = f"{_EXPIRING}{stored}"
     state = COLLECTIONS + slot if descriptor.kind in _COLLECTED else ROWS
     return StateEntry(descriptor.name, descriptor.kind, state, slot, stored, codec.id, codec.version)
 

@@ -72,7 +72,7 @@ def disassemble(entries: Iterable[tuple[Address, bytes]], table: Iterable[StateE
             if part is None or entry.kind == "map":
                 continue
             if entry.kind == "list":
-                lists[entry][parts.key, parts.namespace] = [], unpack_head(part)
+                lists[entry][parts.key, parts.namespace] = [], unpack_head(part)[1]
             else:
                 found[entry].append(Record(parts.key, parts.namespace, None, part))
     for entry, content in lists.items():

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from tidegate import faults
-from tidegate.backends.spi import CheckpointStorage
+from tidegate.backends.spi import CheckpointStorage, Decisions
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError, FencedError, InternalError, StateFormatError, UnavailableError
 from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, PipelineId, RunId
@@ -23,7 +23,7 @@ from tidegate.runtime.checkpoint.retention import Release
 from tidegate.twophase.fencing import LEASE_MS, Lease, Take, Wait, judge
 from tidegate.twophase.process import alive, this_process
 
-__all__ = ["Pipeline", "Record", "Status"]
+__all__ = ["Pipeline", "Record", "Status", "read_record"]
 
 Status = Literal["running", "stopped", "finished", "canceled", "failed"]
 
@@ -60,7 +60,7 @@ class Pipeline:
         self._blobs = storage.blobs
         self._decisions = decisions
         self._clock = clock
-        self._name = f"{pipeline}/latest"
+        self._name = record_name(pipeline)
         self._tag: str | None = None
         self._record: Record | None = None
         self._lock = threading.Lock()
@@ -214,20 +214,7 @@ class Pipeline:
             )
 
     def _read(self) -> tuple[Record | None, str | None]:
-        decision = self._decisions.read(self._name)
-        if decision is None:
-            return None, None
-        try:
-            record = msgspec.msgpack.decode(decision.data, type=Record)
-        except msgspec.DecodeError as error:
-            raise StateFormatError(
-                f"{self._name} was not written by this version of tidegate: {error}"
-            ) from error
-        if record.version > VERSION:
-            raise StateFormatError(
-                f"{self._name} is of version {record.version}, newer than supported {VERSION}; upgrade tidegate"
-            )
-        return record, decision.tag
+        return read_record(self._decisions, self.id)
 
     def _swap(self, record: Record) -> None:
         data = msgspec.msgpack.encode(record)
@@ -250,3 +237,29 @@ class Pipeline:
             f"run {record.lease.run} (pid {record.lease.pid} on {record.lease.host})" if record else "nobody"
         )
         return FencedError(f"pipeline {self.id!r} is now owned by {owner}; run {self.run} stops")
+
+
+def read_record(decisions: Decisions, pipeline: PipelineId) -> tuple[Record | None, str | None]:
+    """What the storage says of a pipeline, and the tag that a swap must show; None if it says nothing.
+
+    Raises:
+        StateFormatError: another version wrote it.
+    """
+    name = record_name(pipeline)
+    decision = decisions.read(name)
+    if decision is None:
+        return None, None
+    try:
+        record = msgspec.msgpack.decode(decision.data, type=Record)
+    except msgspec.DecodeError as error:
+        raise StateFormatError(f"{name} was not written by this version of tidegate: {error}") from error
+    if record.version > VERSION:
+        raise StateFormatError(
+            f"{name} is of version {record.version}, newer than supported {VERSION}; upgrade tidegate"
+        )
+    return record, decision.tag
+
+
+def record_name(pipeline: PipelineId) -> str:
+    """Where the record of a pipeline is."""
+    return f"{pipeline}/latest"

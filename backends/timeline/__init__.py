@@ -1,0 +1,31 @@
+"""The timeline of keyed state: what checkpoints hold, how they differ, and whether they are sound; only read."""
+
+from __future__ import annotations
+
+from tidegate.backends.timeline.changes import Change as Change, changes as changes
+from tidegate.backends.timeline.content import of_keys as of_keys, records as records, table_of as table_of
+from tidegate.backends.timeline.soundness import damage as damage, misfits as misfits
+from tidegate.backends.timeline.values import (
+    Opaque as Opaque,
+    key_of as key_of,
+    keys_of as keys_of,
+    spelled as spelled,
+    sub_of as sub_of,
+    value_of as value_of,
+)
+
+__all__ = [
+    "Change",
+    "Opaque",
+    "changes",
+    "damage",
+    "key_of",
+    "keys_of",
+    "misfits",
+    "of_keys",
+    "records",
+    "spelled",
+    "sub_of",
+    "table_of",
+    "value_of",
+]

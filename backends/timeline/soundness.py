@@ -1,0 +1,122 @@
+"""Whether what a checkpoint refers to is there, is undamaged, and makes sense.
+
+Example:
+    >>> from tidegate.backends.spi import StoredChunk
+    >>> from tidegate.backends.storage import MemoryStorage, StorageFiles
+    >>> from tidegate.keys import KeyGroupRange
+    >>> lost = KeyedHandle(KeyGroupRange(0, 8), None, (StoredChunk("run/lost", 5, 0),))
+    >>> [name for name, why in damage(lost, StorageFiles(MemoryStorage().blobs, "run"))]
+    ['run/lost']
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import TypeAlias
+
+from tidegate.backends.keyed.address import (
+    COLLECTIONS,
+    EVENT_TIMERS,
+    PROCESSING_TIMERS,
+    ROWS,
+    Parts,
+    group_of,
+    split,
+)
+from tidegate.backends.keyed.list_state import unpack_head
+from tidegate.backends.keyed.row import unpack_slots
+from tidegate.backends.keyed.segment import read_segment
+from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.spi import Address, BackendContext, KeyedHandle, SnapshotFiles, StoredChunk
+from tidegate.backends.timeline.content import entries, table_of
+from tidegate.backends.timeline.values import key_of
+from tidegate.errors import StateCorruptError, StateFormatError
+from tidegate.keys import key_group
+
+__all__ = ["damage", "misfits"]
+
+_Place: TypeAlias = tuple[int, bytes, bytes]
+"""State, key and namespace of a list or map."""
+
+_TIMERS = (EVENT_TIMERS, PROCESSING_TIMERS)
+
+
+def damage(handle: KeyedHandle, files: SnapshotFiles) -> Iterator[tuple[str, str]]:
+    """The names of files that are missing or damaged, each with what is wrong."""
+    for chunk in handle.chunks:
+        name = chunk.name if isinstance(chunk, StoredChunk) else "in the metadata"
+        try:
+            if chunk in handle.segments:
+                read_segment(files, chunk)
+            else:
+                files.fetch(chunk)
+        except (StateCorruptError, StateFormatError) as error:
+            yield name, str(error)
+    if handle.base is not None and not handle.segments:
+        yield "in the metadata", "a base is followed by no segment that says which states it holds"
+
+
+def misfits(handle: KeyedHandle, max_parallelism: int, context: BackendContext, number: int) -> Iterator[str]:
+    """What does not fit together in the state itself; its files are known to be sound.
+
+    Every entry is looked at: whether addresses ascend and belong to their key groups, rows have known states, lists
+    have all their chunks and maps their entries. `number` tells the handle from others read in the same context.
+    """
+    table = {entry.slot: entry for entry in table_of(handle, context.files)}
+    found = _ascending(entries(handle, context, number))
+    try:
+        for _, members in groupby(found, key=lambda entry: group_of(entry[0])):
+            yield from _in_group(members, table, max_parallelism)
+    except StateCorruptError as error:
+        yield str(error)
+
+
+def _ascending(found: Iterator[tuple[Address, bytes]]) -> Iterator[tuple[Address, bytes]]:
+    last = b""
+    for at, data in found:
+        if at <= last:
+            raise StateCorruptError(f"state address {at.hex()} comes behind {last.hex()}")
+        yield at, data
+        last = at
+
+
+def _in_group(
+    members: Iterator[tuple[Address, bytes]], table: Mapping[int, StateEntry], max_parallelism: int
+) -> Iterator[str]:
+    expected: dict[_Place, int | None] = {}
+    counted: Counter[_Place] = Counter()
+    for at, data in members:
+        parts = split(at)
+        key = parts.key[8:] if parts.state in _TIMERS else parts.key
+        right = key_group(key, max_parallelism)
+        if right != parts.key_group:
+            yield f"key {key_of(key)!r} stands in key group {parts.key_group}; it belongs to {right}"
+        if parts.state == ROWS:
+            yield from _in_row(parts, data, table, expected)
+        elif parts.state >= COLLECTIONS:
+            counted[parts.state, parts.key, parts.namespace] += 1
+    for place in {**expected, **counted}:
+        name = table[place[0] - COLLECTIONS].name if place[0] - COLLECTIONS in table else f"{place[0]}"
+        whole = expected.get(place, 0)
+        if (whole is None and not counted[place]) or (whole is not None and whole != counted[place]):
+            yield (
+                f"state {name!r} of key {key_of(place[1])!r} has {counted[place]} stored parts; "
+                f"its row says {'some' if whole is None else whole}"
+            )
+
+
+def _in_row(
+    parts: Parts, data: bytes, table: Mapping[int, StateEntry], expected: dict[_Place, int | None]
+) -> Iterator[str]:
+    """Checks a row; notes how many parts each list stands in beside it, None for a map: at least one."""
+    for slot, held in enumerate(unpack_slots(data)):
+        if held is None:
+            continue
+        if slot not in table:
+            yield f"the row of key {key_of(parts.key)!r} holds a state that no segment describes, in slot {slot}"
+        elif table[slot].kind == "list":
+            expected[COLLECTIONS + slot, parts.key, parts.namespace] = unpack_head(held)[0]
+        elif table[slot].kind == "map":
+            expected[COLLECTIONS + slot, parts.key, parts.namespace] = None

@@ -1,0 +1,290 @@
+"""The timeline of a pipeline: what its retained checkpoints hold, one beside the other.
+
+Only reads: no lease is taken, nothing is written to the storage, and a job that runs goes on. It may drop a checkpoint
+while that is read; the error then says which are retained.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from tidegate.backends.keyed.segment import chunk_size
+from tidegate.backends.savepoint.records import Records
+from tidegate.backends.spi import BackendContext, CheckpointStorage, Chunk
+from tidegate.backends.storage import StorageFiles
+from tidegate.backends.timeline import Change, changes, key_of, keys_of, of_keys, records, table_of
+from tidegate.errors import ConfigError, StateCorruptError
+from tidegate.ids import CheckpointId, OperatorUid, PipelineId
+from tidegate.runtime.checkpoint.archive import Archive, Retained
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, decode
+from tidegate.runtime.checkpoint.pipeline import Record, read_record
+
+__all__ = ["EVERYTHING", "Difference", "Moment", "Position", "Selection", "Timeline", "pipelines"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What somebody asks for: a key, an operator by its uid, a state by its name; all of them by default."""
+
+    key: Any = ...
+    operator: str | None = None
+    state: str | None = None
+
+
+EVERYTHING: Final = Selection()
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A retained checkpoint. `size` is what it refers to, `added` what no older retained one does, in bytes."""
+
+    checkpoint: CheckpointId
+    created_ms: int
+    branch: int
+    settled: bool
+    size: int
+    added: int
+    operators: tuple[str, ...]
+    damage: str | None = None
+    """Why it cannot be read, if it cannot."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A record of an operator's state that differs between two checkpoints."""
+
+    operator: OperatorUid
+    change: Change
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where reading of a split stood at two checkpoints; None: not begun, or at its end."""
+
+    source: OperatorUid
+    split: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+class Timeline:
+    """The retained checkpoints of a pipeline, as they are when it is opened. To be closed, or used with `with`.
+
+    Raises:
+        ConfigError: the storage has no such pipeline, or makes no decisions.
+        StateFormatError: a newer version wrote it.
+    """
+
+    def __init__(self, storage: CheckpointStorage, pipeline: str) -> None:
+        if storage.decisions is None:
+            raise ConfigError(f"storage {storage.url} cannot decide; expected one that names its checkpoints")
+        self._storage = storage
+        self._decisions = storage.decisions
+        self._id = PipelineId(pipeline)
+        self._archive = Archive(storage.blobs, storage.decisions)
+        self.record: Record = self._read()
+        """What the storage says of the pipeline."""
+        self.files = StorageFiles(storage.blobs, "")
+        self._scratch = TemporaryDirectory(prefix="tidegate-state-")
+
+    def moments(self) -> list[Moment]:
+        """All retained checkpoints, oldest first."""
+        seen: set[Chunk] = set()
+        return [self._moment(retained, seen) for retained in self.record.retained]
+
+    def manifest(self, number: int | None = None) -> Manifest:
+        """The metadata of a checkpoint, of the newest one without a number; raises as `held` does."""
+        with self._while_retained(retained := self._retained(number)):
+            return self._archive.load(retained)
+
+    def held(self, number: int | None, where: Selection = EVERYTHING) -> Iterator[Difference]:
+        """What a checkpoint holds, as a difference to nothing.
+
+        Raises:
+            ConfigError: it is not retained, or has no such operator or state.
+            StateCorruptError: it is damaged.
+            StateFormatError: a newer version wrote it.
+        """
+        manifest = self.manifest(number)
+        with self._while_retained(self._retained(manifest.checkpoint)):
+            yield from self._between(None, manifest, where)
+
+    def differences(self, before: int, after: int, where: Selection = EVERYTHING) -> Iterator[Difference]:
+        """What became different from one checkpoint to another; raises as `held` does."""
+        old, new = self.manifest(before), self.manifest(after)
+        with self._while_retained(self._retained(before)), self._while_retained(self._retained(after)):
+            yield from self._between(old, new, where)
+
+    def positions(self, before: int, after: int) -> list[Position]:
+        """What was read between two checkpoints; raises as `manifest` does."""
+        old, new = _splits(self.manifest(before)), _splits(self.manifest(after))
+        return [Position(*place, old.get(place), new.get(place)) for place in sorted({*old, *new})]
+
+    def history(self, where: Selection = EVERYTHING) -> Iterator[tuple[Moment, Difference]]:
+        """How what is held came to be, one retained checkpoint after the other; raises as `held` does."""
+        moments = [moment for moment in self.moments() if moment.damage is None]
+        for first in moments[:1]:
+            yield from ((first, each) for each in self.held(first.checkpoint, where))
+        for earlier, later in pairwise(moments):
+            found = self.differences(earlier.checkpoint, later.checkpoint, where)
+            yield from ((later, each) for each in found)
+
+    def operators(self, number: int | None, where: Selection = EVERYTHING) -> Sequence[OperatorState]:
+        """The operators that have keyed state and are asked for; raises as `held` does."""
+        return self._chosen(self.manifest(number), where)
+
+    def expect_key(self, number: int | None, where: Selection) -> None:
+        """Tell apart a key that nothing is held of from one that no operator could have.
+
+        Raises:
+            ConfigError: the keys of all operators are of other types.
+        """
+        types: dict[OperatorUid, str] = {}
+        for operator in self.operators(number, where):
+            found = records(operator.keyed, self.context())
+            keys = (record.key for _, states in found for held in states.values() for record in held)
+            types.update((operator.uid, type(key_of(key)).__name__) for key in islice(keys, 1))
+        given = type(where.key).__name__
+        if types and given not in types.values():
+            known = ", ".join(f"{name} of operator {uid!r}" for uid, name in types.items())
+            raise ConfigError(
+                f"no operator has keys of type {given}; got {where.key!r}; expected {known}; "
+                "a text that looks like something else needs quotes of its own"
+            )
+
+    def context(self) -> BackendContext:
+        """Where bases are read, in a directory of its own."""
+        return BackendContext(Path(mkdtemp(dir=self._scratch.name)), self.files, {})
+
+    def close(self) -> None:
+        """Remove what was written locally. Idempotent."""
+        self._scratch.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _between(self, old: Manifest | None, new: Manifest, where: Selection) -> Iterator[Difference]:
+        sides = [self._chosen(new, where)] if old is None else [_keyed(old, where), self._chosen(new, where)]
+        by_uid = [{operator.uid: operator for operator in side} for side in ((), *sides)[-2:]]
+        for uid in {**by_uid[1], **by_uid[0]}:
+            before, after = (self._records(side.get(uid), where) for side in by_uid)
+            yield from (Difference(uid, change) for change in changes(before, after))
+
+    def _records(self, operator: OperatorState | None, where: Selection) -> Iterator[tuple[int, Records]]:
+        if operator is None:
+            return
+        wanted = None if where.key is ... else of_keys(keys_of(where.key), operator.max_parallelism)
+        for group, found in records(operator.keyed, self.context(), wanted):
+            yield group, {state: held for state, held in found.items() if where.state in (None, state.name)}
+
+    def _chosen(self, manifest: Manifest, where: Selection) -> Sequence[OperatorState]:
+        """The operators that are asked for.
+
+        Raises:
+            ConfigError: the checkpoint has no such operator, or none of them such a state.
+        """
+        chosen = _keyed(manifest, where)
+        if not chosen and where.operator is not None:
+            uids = ", ".join(sorted(each.uid for each in _keyed(manifest, EVERYTHING))) or "none"
+            raise ConfigError(
+                f"checkpoint {manifest.checkpoint} has no keyed state of operator {where.operator!r}; known are {uids}"
+            )
+        if where.state is not None:
+            handles = [handle for operator in chosen for handle in operator.keyed]
+            names = {state.name for handle in handles for state in table_of(handle, self.files)}
+            if where.state not in names:
+                raise ConfigError(
+                    f"checkpoint {manifest.checkpoint} has no state {where.state!r}; "
+                    f"known are {', '.join(sorted(names)) or 'none'}"
+                )
+        return chosen
+
+    def _moment(self, retained: Retained, seen: set[Chunk]) -> Moment:
+        settled = self._archive.settled(retained)
+        try:
+            manifest = self._archive.load(retained)
+        except StateCorruptError as error:
+            return Moment(retained.checkpoint, 0, 0, settled, 0, 0, (), str(error))
+        chunks = {chunk for each in manifest.operators for handle in each.keyed for chunk in handle.chunks}
+        new = chunks - seen
+        seen |= chunks
+        return Moment(
+            manifest.checkpoint,
+            manifest.created_ms,
+            manifest.branch,
+            settled,
+            sum(map(chunk_size, chunks)),
+            sum(map(chunk_size, new)),
+            tuple(each.uid for each in manifest.operators),
+        )
+
+    def _read(self) -> Record:
+        record, _ = read_record(self._decisions, self._id)
+        if record is None:
+            known = sorted(pipelines(self._storage))
+            near = get_close_matches(self._id, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known) or 'none'}"
+            raise ConfigError(f"{self._storage.url} has no pipeline {self._id!r}; {hint}")
+        return record
+
+    def _retained(self, number: int | None) -> Retained:
+        kept = self.record.retained
+        found = [each for each in kept if number is None or each.checkpoint == number]
+        if not found:
+            which = f"checkpoint {number} of" if number is not None else "no checkpoint of"
+            retained = ", ".join(str(each.checkpoint) for each in kept) or "none"
+            raise ConfigError(f"{which} pipeline {self._id!r} is not retained; retained are {retained}")
+        return found[-1]
+
+    @contextlib.contextmanager
+    def _while_retained(self, retained: Retained) -> Iterator[None]:
+        try:
+            yield
+        except StateCorruptError:
+            self.record = self._read()
+            self._retained(retained.checkpoint)
+            raise
+
+
+def pipelines(storage: CheckpointStorage) -> dict[PipelineId, list[str]]:
+    """The pipelines that have checkpoints on a storage, each with its runs; metadata that is damaged names none."""
+    runs: dict[str, str] = {}
+    for name in storage.blobs.list(""):
+        run, _, rest = name.partition("/chk-")
+        if rest.endswith("/_metadata"):
+            runs[run] = name
+    found: dict[PipelineId, list[str]] = {}
+    for run, name in runs.items():
+        with contextlib.suppress(StateCorruptError), storage.blobs.open(name) as file:
+            found.setdefault(decode(file.read(), name).pipeline, []).append(run)
+    return found
+
+
+def _keyed(manifest: Manifest, where: Selection) -> Sequence[OperatorState]:
+    return [each for each in manifest.operators if each.keyed and where.operator in (None, each.uid)]
+
+
+def _splits(manifest: Manifest) -> dict[tuple[OperatorUid, str], dict[str, Any]]:
+    found: dict[tuple[OperatorUid, str], dict[str, Any]] = {}
+    for operator in manifest.operators:
+        for data in operator.splits:
+            split = msgspec.msgpack.decode(data)
+            place = operator.uid, str(split.pop("id"))
+            split.pop("v", None)
+            found[place] = split
+    return found

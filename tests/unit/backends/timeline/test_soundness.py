@@ -1,0 +1,87 @@
+"""Damaged files are named; state that does not fit together is told, also where every file is sound."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.backends.timeline.conftest import ALL, COUNT, MANY, NAMED, Place
+from tidegate.backends.keyed import KeyedStore
+from tidegate.backends.keyed.address import COLLECTIONS, ROWS, address
+from tidegate.backends.keyed.list_state import pack_head
+from tidegate.backends.keyed.row import pack_slots
+from tidegate.backends.keyed.segment import Segment, encode_segment
+from tidegate.backends.keyed.table import StateTable
+from tidegate.backends.spi import Entry, KeyedHandle, StoredChunk, Timer
+from tidegate.backends.timeline import damage, misfits
+from tidegate.keys import key_bytes, key_group
+
+ANN = key_bytes("ann")
+GROUP = key_group(ANN, ALL.last)
+
+
+def fill(store: KeyedStore) -> None:
+    for key in ("ann", "bob"):
+        store.bind(key)
+        store.state(COUNT).update(1)
+        store.state(MANY).add_all([f"{number}" for number in range(200)])
+        store.state(NAMED).put("x", 1)
+        store.processing_timers.register(Timer(5, key))
+
+
+def test_what_a_store_wrote_is_sound(place: Place) -> None:
+    for handle in [*place.taken([fill, fill]), *place.taken_apart([fill])]:
+        assert list(damage(handle, place.files)) == []
+        assert list(misfits(handle, ALL.last, place.context(), 0)) == []
+
+
+def test_every_damaged_or_missing_file_is_named(place: Place) -> None:
+    (handle,) = place.taken_apart([fill])
+    names = [chunk.name for chunk in handle.chunks if isinstance(chunk, StoredChunk)]
+    for name in names[1:]:
+        with place.storage.blobs.open(name) as file:
+            data = file.read()
+        place.storage.blobs.put(name, data[:-1] + bytes([data[-1] ^ 1]))
+    place.storage.blobs.delete(names[:1])
+
+    found = dict(damage(handle, place.files))
+
+    assert found.keys() == set(names)
+    assert "does not exist" in found[names[0]]
+    assert all("is damaged" in found[name] for name in names[1:])
+
+
+def test_a_base_without_a_segment_that_describes_it_is_told(place: Place) -> None:
+    (handle,) = place.taken_apart([fill])
+
+    (found,) = damage(KeyedHandle(ALL, handle.base, ()), place.files)
+
+    assert found == ("in the metadata", "a base is followed by no segment that says which states it holds")
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ((address((GROUP + 1) % 8, ROWS, ANN), pack_slots([b"\1"])), "key 'ann' stands in key group"),
+        (
+            (address(GROUP, ROWS, ANN), pack_slots([None, None, b"\1"])),
+            "that no segment describes, in slot 2",
+        ),
+        (
+            (address(GROUP, ROWS, ANN), pack_slots([None, pack_head(2, [])])),
+            "state 'many' of key 'ann' has 0 stored parts; its row says 2",
+        ),
+        ((address(GROUP, COLLECTIONS + 1, ANN), b"\x90"), "has 1 stored parts; its row says 0"),
+        ((b"\0\0\0\0no terminator", b""), "is malformed"),
+    ],
+    ids=["wrong group", "unknown slot", "lost chunks", "orphan", "no address"],
+)
+def test_state_that_does_not_fit_together_is_told(place: Place, entry: Entry, said: str) -> None:
+    table = StateTable()
+    table.add(COUNT)
+    table.add(MANY)
+    segment = place.files.store(encode_segment(Segment(table.entries, [entry])))
+    handle = KeyedHandle(ALL, None, (segment,))
+
+    assert list(damage(handle, place.files)) == []
+    (found,) = misfits(handle, ALL.last, place.context(), 0)
+    assert said in found
