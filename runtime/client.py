@@ -13,17 +13,23 @@ Example:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from enum import Enum
+from typing import Protocol
 
+from tidegate.clock import new_id
+from tidegate.errors import ConfigError
 from tidegate.ids import RunId
+from tidegate.runtime.checkpoint.orders import SavepointOrder
+from tidegate.runtime.checkpoint.savepoint import SavepointFormat
 from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.status import State
 from tidegate.runtime.tracebacks import hide_engine
 
-__all__ = ["JobClient", "JobStatus"]
+__all__ = ["Executor", "JobClient", "JobStatus"]
 
 
 class JobStatus(Enum):
@@ -51,16 +57,39 @@ _STATUS: dict[State, JobStatus] = {
 }
 
 
+class Executor(Protocol):
+    """Runs one program to its end."""
+
+    def run(self) -> JobResult:
+        """Run until finished, stopped or failed."""
+        ...
+
+    def stop(self, order: SavepointOrder | None = None, *, drain: bool = False) -> None:
+        """Take a last checkpoint and end, with a savepoint and event time at its end if that is asked for."""
+        ...
+
+    def savepoint(self, order: SavepointOrder) -> None:
+        """Take a savepoint and go on."""
+        ...
+
+    def cancel(self) -> None:
+        """End without another checkpoint."""
+        ...
+
+
 class JobClient(Refusing):
-    """Asks and commands one run of a program; the run ends when this process does."""
+    """Asks and commands one run of a program; the run ends when this process does.
+
+    Savepoints go below `savepoints` unless a call says otherwise.
+    """
 
     def __init__(
-        self, run: RunId, stop: Callable[[], None], cancel: Callable[[], None], state: Callable[[], State]
+        self, run: RunId, executor: Executor, state: Callable[[], State], savepoints: str | None = None
     ) -> None:
         self._run = run
-        self._stop = stop
-        self._cancel = cancel
+        self._executor = executor
         self._state = state
+        self._savepoints = savepoints
         self._result: Future[JobResult] = Future()
 
     def get_job_id(self) -> RunId:
@@ -80,15 +109,39 @@ class JobClient(Refusing):
 
     def cancel(self) -> Future[None]:
         """End at once: what is decided becomes visible, the rest is removed; waits for nothing else."""
-        self._cancel()
+        self._executor.cancel()
         gone: Future[None] = Future()
         self._result.add_done_callback(lambda _: gone.set_result(None))
         return gone
 
     def stop(self) -> Future[JobResult]:
         """Take a last checkpoint and end; starting the pipeline again goes on from there."""
-        self._stop()
+        self._executor.stop()
         return self._result
+
+    def trigger_savepoint(
+        self, savepoint_directory: str | None = None, *, format_type: SavepointFormat = "canonical"
+    ) -> Future[str]:
+        """Take a savepoint below a directory while the job goes on; the answer is its place.
+
+        Raises:
+            ConfigError: neither the call nor `state.savepoints.dir` says where.
+        """
+        order = self._order(savepoint_directory, format_type)
+        self._executor.savepoint(order)
+        return order.taken
+
+    def stop_with_savepoint(
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None = None,
+        *,
+        format_type: SavepointFormat = "canonical",
+    ) -> Future[str]:
+        """End with a savepoint, all timers and windows of event time fired before if wanted; raises as above."""
+        order = self._order(savepoint_directory, format_type)
+        self._executor.stop(order, drain=advance_to_end_of_event_time)
+        return order.taken
 
     def ended(self, run: Callable[[], JobResult]) -> None:
         """Run the job to its end and keep how it ended; called by whoever runs it."""
@@ -97,3 +150,15 @@ class JobClient(Refusing):
         except BaseException as error:
             hide_engine(error)
             self._result.set_exception(error)
+
+    def _order(self, directory: str | None, format_type: SavepointFormat) -> SavepointOrder:
+        below = directory or self._savepoints
+        if below is None:
+            raise ConfigError(
+                "a savepoint needs a place; got no savepoint_directory; give one or set state.savepoints.dir"
+            )
+        if "://" not in below:
+            below = os.path.abspath(below)  # noqa: PTH100  # resolving links would be I/O
+        order = SavepointOrder(f"{below.rstrip('/')}/savepoint-{self._run[:6]}-{new_id(8)}", format_type)
+        self._result.add_done_callback(lambda _: order.fail("the job has ended"))
+        return order

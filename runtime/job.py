@@ -244,7 +244,7 @@ class Startup:
             run=self.run,
             checkpoint=CheckpointId(record.newest_id + 1),
             parent=None,
-            operators=copied(found.operators, opened.blobs, self.files()),
+            operators=copied(found.operators, StorageFiles(opened.blobs, ""), self.files()),
         )
         self.pipeline.archive.write(copy)
         self.pipeline.archive.mark_settled(Retained(self.run, copy.checkpoint))

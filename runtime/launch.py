@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import xxhash
 
@@ -21,7 +21,7 @@ from tidegate.backends.storage import open_storage
 from tidegate.clock import SYSTEM_CLOCK, new_id
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.ids import PipelineId
-from tidegate.runtime.client import JobClient
+from tidegate.runtime.client import Executor, JobClient
 from tidegate.runtime.embedded.jobmanager import JobManager
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.job import Program, Startup
@@ -32,7 +32,6 @@ from tidegate.runtime.status import RunStatus
 from tidegate.runtime.tracebacks import hide_engine
 
 __all__ = [
-    "Executor",
     "Launch",
     "default_parallelism",
     "instead_of_running",
@@ -45,22 +44,6 @@ _instead: Callable[[Launch], NoReturn] | None = None
 
 _LONGEST_NAME = 80
 _SPARK = ("local", "spark://", "yarn", "k8s://")
-
-
-class Executor(Protocol):
-    """Runs one program to its end."""
-
-    def run(self) -> JobResult:
-        """Run until finished, stopped or failed."""
-        ...
-
-    def stop(self) -> None:
-        """Take a last checkpoint and end."""
-        ...
-
-    def cancel(self) -> None:
-        """End without another checkpoint."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +75,7 @@ def start_program(launch: Launch) -> JobClient:
         return _instead(launch)
     stack = contextlib.ExitStack()
     executor, startup, status = stack.enter_context(_prepared(launch))
-    client = JobClient(startup.run, executor.stop, executor.cancel, lambda: status.state)
+    client = JobClient(startup.run, executor, lambda: status.state, launch.options.savepoints)
 
     def run() -> None:
         with stack:

@@ -97,6 +97,9 @@ class JobOptions:
         None,
         "checkpoints in a row that may come to nothing; default: any number, but 2 at the end",
     )
+    savepoints: str | None = option(
+        "state.savepoints.dir", None, "where savepoints of running jobs go unless told otherwise"
+    )
     savepoint: str | None = option(
         "execution.savepoint.path", None, "checkpoint or savepoint to start from instead of the newest"
     )

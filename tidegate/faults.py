@@ -39,6 +39,7 @@ POINTS = (
     "commit.after",
     "checkpoint.before-settled",
     "checkpoint.after-settled",
+    "savepoint.before-complete",
     "restore.before-settle",
     "restore.after-settle",
 )

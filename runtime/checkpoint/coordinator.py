@@ -49,6 +49,9 @@ __all__ = [
     "MetadataDurable",
     "MetadataFailed",
     "Plan",
+    "SavepointFailed",
+    "SavepointOver",
+    "SavepointWanted",
     "Settled",
     "SettledDurable",
     "SwapLatest",
@@ -57,6 +60,7 @@ __all__ = [
     "Tick",
     "TriggerSources",
     "WriteMetadata",
+    "WriteSavepoint",
     "WriteSettled",
 ]
 
@@ -93,6 +97,13 @@ class Finish:
     """Take a last checkpoint: the input is at its end (`finish`) or somebody asked to stop (`stop`)."""
 
     how: How
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointWanted:
+    """Somebody asked for a savepoint in a place of its own; one that comes right before `Finish` is of the last checkpoint."""
+
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +162,17 @@ class SettledDurable:
     checkpoint: CheckpointId
 
 
+@dataclass(frozen=True, slots=True)
+class SavepointOver:
+    """The savepoint is written, or cannot be."""
+
+    place: str
+
+
 Event = (
     Tick
     | Finish
+    | SavepointWanted
     | Ack
     | Decline
     | MetadataDurable
@@ -162,6 +181,7 @@ Event = (
     | SwapLost
     | ledger.Answered
     | SettledDurable
+    | SavepointOver
 )
 
 
@@ -213,6 +233,22 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteSavepoint:
+    """Write what a settled checkpoint holds to another place; its files stay until that is over."""
+
+    checkpoint: CheckpointId
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointFailed:
+    """No savepoint comes to this place."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Abort:
     """The checkpoint will not be decided; the job goes on."""
 
@@ -242,6 +278,8 @@ Action = (
     | CommitWork
     | WriteSettled
     | Settled
+    | WriteSavepoint
+    | SavepointFailed
     | Abort
     | Ended
     | FailJob
@@ -253,6 +291,7 @@ class _Pending:
     checkpoint: CheckpointId
     started_ms: int
     last: How | None
+    savepoints: tuple[str, ...]
     missing: set[Subtask]
     reports: list[OperatorReport] = field(default_factory=list)
     deciding: bool = False
@@ -278,6 +317,8 @@ class CheckpointCoordinator:
         self._pending: _Pending | None = None
         self._last: How | None = None
         self._last_id: CheckpointId | None = None
+        self._wanted: tuple[str, ...] = ()
+        self._savepoints: dict[str, CheckpointId] = {}
         self._due_ms: int | None = None
         self._now_ms = 0
         self._given_up = 0
@@ -295,6 +336,8 @@ class CheckpointCoordinator:
                 return self._tick(event.now_ms)
             case Finish():
                 return self._finish(event.how)
+            case SavepointWanted():
+                return self._savepoint(event.place)
             case Ack():
                 return self._ack(event)
             case Decline() | MetadataFailed():
@@ -315,6 +358,8 @@ class CheckpointCoordinator:
                 return self._settling(self._ledger.on(event))
             case SettledDurable():
                 return self._settled(event.checkpoint)
+            case SavepointOver():
+                return self._savepoint_over(event.place)
 
     def _tick(self, now_ms: int) -> list[Action]:
         self._now_ms = now_ms
@@ -328,7 +373,8 @@ class CheckpointCoordinator:
             waiting = ", ".join(sorted(map(str, pending.missing)))
             late_by = f"not acknowledged within {self._plan.timeout_ms} ms by {waiting}"
             return self._give_up(pending.checkpoint, UnavailableError(late_by))
-        if now_ms < self._due_ms or self._last_id is not None:
+        hurry = self._wanted and self._last is None
+        if (now_ms < self._due_ms and not hurry) or self._last_id is not None:
             return []
         return self._trigger(self._last)
 
@@ -336,7 +382,8 @@ class CheckpointCoordinator:
         checkpoint = self._next_id
         self._next_id = CheckpointId(checkpoint + 1)
         self._due_ms = self._now_ms + self._plan.interval_ms
-        self._pending = _Pending(checkpoint, self._now_ms, last, set(self._plan.subtasks))
+        self._pending = _Pending(checkpoint, self._now_ms, last, self._wanted, set(self._plan.subtasks))
+        self._wanted = ()
         if last is not None:
             self._last_id = checkpoint
         return [TriggerSources(checkpoint, self._confirmed)]
@@ -347,6 +394,13 @@ class CheckpointCoordinator:
         self._last = how
         self._given_up = 0
         return self._trigger(how) if self._pending is None else []
+
+    def _savepoint(self, place: str) -> list[Action]:
+        """Have the next checkpoint taken at once, and written to `place` as soon as it is settled."""
+        if self._last is not None:
+            return [SavepointFailed(place, "the job is ending already")]
+        self._wanted += (place,)
+        return []
 
     def _ack(self, ack: Ack) -> list[Action]:
         pending = self._pending
@@ -374,6 +428,9 @@ class CheckpointCoordinator:
         self._confirmed = checkpoint
         self._given_up = 0
         self._registry.decided(checkpoint, pending.files)
+        if pending.savepoints:
+            self._registry.pin(checkpoint)
+            self._savepoints.update(dict.fromkeys(pending.savepoints, checkpoint))
         actions = self._settling(self._ledger.on(ledger.Decided(checkpoint, _work(pending.reports))))
         if self._last is not None and pending.last is None:
             actions += self._trigger(self._last)
@@ -398,9 +455,21 @@ class CheckpointCoordinator:
 
     def _settled(self, checkpoint: CheckpointId) -> list[Action]:
         actions: list[Action] = [Settled(checkpoint, self._registry.settled(checkpoint))]
-        if checkpoint == self._last_id and self._last is not None:
-            actions.append(Ended(self._last, checkpoint))
-        return actions
+        actions += [WriteSavepoint(at, place) for place, at in self._savepoints.items() if at == checkpoint]
+        return actions + self._end(checkpoint)
+
+    def _savepoint_over(self, place: str) -> list[Action]:
+        checkpoint = self._savepoints.pop(place)
+        if checkpoint in self._savepoints.values():
+            return []
+        self._registry.unpin(checkpoint)
+        return self._end(checkpoint)
+
+    def _end(self, checkpoint: CheckpointId) -> list[Action]:
+        """The end, if this settled checkpoint is the last one and every savepoint of it is over."""
+        if checkpoint != self._last_id or self._last is None or checkpoint in self._savepoints.values():
+            return []
+        return [Ended(self._last, checkpoint)]
 
     def _give_up(self, checkpoint: CheckpointId, error: TidegateError) -> list[Action]:
         pending = self._pending
@@ -413,8 +482,12 @@ class CheckpointCoordinator:
         if pending.last is not None:
             self._last_id = None
             self._due_ms = min(self._due_ms or 0, self._now_ms + _LAST_AGAIN_MS)
+            self._wanted, pending.savepoints = pending.savepoints + self._wanted, ()
             tolerated = 0 if forever else _LAST_TOLERATED if tolerated is None else tolerated
         actions: list[Action] = [Abort(checkpoint, str(error))]
+        actions += [
+            SavepointFailed(place, f"checkpoint {checkpoint}: {error}") for place in pending.savepoints
+        ]
         if tolerated is not None and self._given_up > tolerated:
             actions.append(FailJob(error if forever else self._nothing_decided(checkpoint, error)))
         return actions

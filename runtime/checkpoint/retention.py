@@ -37,6 +37,7 @@ class FileRegistry:
         self._retained = retained
         self._files: dict[CheckpointId, frozenset[str]] = {}
         self._orphans: dict[str, CheckpointId] = {}
+        self._pinned: set[CheckpointId] = set()
 
     @property
     def checkpoints(self) -> tuple[CheckpointId, ...]:
@@ -51,11 +52,19 @@ class FileRegistry:
         """A checkpoint that wrote these files will not be decided."""
         self._orphans.update(dict.fromkeys(files, checkpoint))
 
+    def pin(self, checkpoint: CheckpointId) -> None:
+        """A checkpoint is being read, so it stays for now."""
+        self._pinned.add(checkpoint)
+
+    def unpin(self, checkpoint: CheckpointId) -> None:
+        """Nobody reads it any more; it goes when the next one is settled, if its time has come."""
+        self._pinned.discard(checkpoint)
+
     def settled(self, checkpoint: CheckpointId) -> Release:
         """What can go now that all output of `checkpoint` is visible."""
         older = [known for known in self._files if known < checkpoint]
         excess = len(self._files) - self._retained
-        dropped = tuple(older[: max(0, excess)])
+        dropped = tuple(old for old in older[: max(0, excess)] if old not in self._pinned)
         orphans = {name for name, abandoned in self._orphans.items() if abandoned < checkpoint}
         for name in orphans:
             del self._orphans[name]

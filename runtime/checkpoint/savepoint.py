@@ -1,7 +1,8 @@
-"""Savepoints: checkpoints that stand alone, in canonical form, and belong to the user.
+"""Savepoints: checkpoints that stand alone and belong to the user.
 
-A savepoint is a directory of Parquet files and a file `_savepoint`, a checkpoint's metadata whose files are named
-relative to the directory. It is written by `write_savepoint` and taken over by a start with `-s`: its files are copied
+A savepoint is a directory of files and a file `_savepoint`, a checkpoint's metadata whose files are named relative to
+the directory. In *canonical* form state stands in Parquet; in *native* form the files are copies of the checkpoint's
+own, which is quicker to take and to open, but only for tidegate. It is written by `write_savepoint` and taken over by a start with `-s`: its files are copied
 into the pipeline's own storage first, so the savepoint is never changed and can be deleted or used again at any time.
 """
 
@@ -9,22 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from tidegate import registry
+from tidegate import faults, registry
 from tidegate.backends.savepoint import write_keyed
 from tidegate.backends.spi import BackendContext, Blobs, Chunk, KeyedHandle, SnapshotFiles, StoredChunk
 from tidegate.backends.storage import StorageFiles, open_storage
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, decode, encode, settled_name
 
-__all__ = ["Snapshot", "copied", "is_savepoint", "open_snapshot", "write_savepoint"]
+__all__ = ["SavepointFormat", "Snapshot", "copied", "is_savepoint", "open_snapshot", "write_savepoint"]
 
-_SAVEPOINT = "_savepoint"
-_CHECKPOINT = "_metadata"
+SavepointFormat: TypeAlias = Literal["canonical", "native"]
+
+_SAVEPOINT: Final = "_savepoint"
+_CHECKPOINT: Final = "_metadata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,50 +77,49 @@ def _load(blobs: Blobs, name: str, root: str) -> Manifest:
         return decode(file.read(), f"{root}/{name}")
 
 
-def write_savepoint(manifest: Manifest, files: SnapshotFiles, place: str | Path, backend: str) -> None:
-    """Write what a checkpoint holds as a savepoint; `backend` opens its state meanwhile.
+def write_savepoint(
+    manifest: Manifest,
+    files: SnapshotFiles,
+    place: str | Path,
+    backend: str,
+    format_type: SavepointFormat = "canonical",
+) -> None:
+    """Write what a checkpoint holds as a savepoint; for the canonical form `backend` opens its state meanwhile.
 
     What makes the directory a savepoint is written last: a crash leaves files that nobody reads.
 
     Raises:
         ConfigError: the directory holds a savepoint already.
+        StateCorruptError: a file of the checkpoint is missing or damaged.
+        UnavailableError: the storage did not take a file.
     """
     if is_savepoint(str(place)):
         raise ConfigError(
             f"{str(place)!r} holds a savepoint already; give a directory that does not exist yet"
         )
     blobs = open_storage(place).blobs
-    target = StorageFiles(blobs, "keyed")
-    opened_by = registry.load("tidegate.backends", backend)()
-    operators: list[OperatorState] = []
-    for operator in manifest.operators:
-        with TemporaryDirectory(prefix="tidegate-savepoint-") as scratch:
-            context = BackendContext(Path(scratch), files, {})
-            keyed = operator.keyed and write_keyed(
-                operator.uid,
-                operator.keyed,
-                operator.max_parallelism,
-                opened_by,
-                context,
-                target,
-                parts=operator.parallelism,
-            )
-        operators.append(msgspec.structs.replace(operator, keyed=keyed))
-    blobs.put(_SAVEPOINT, encode(msgspec.structs.replace(manifest, operators=tuple(operators))))
+    if format_type == "native":
+        operators = copied(manifest.operators, files, StorageFiles(blobs, "native"))
+    else:
+        target = StorageFiles(blobs, "keyed")
+        operators = tuple(_canonical(operator, files, target, backend) for operator in manifest.operators)
+    faults.point("savepoint.before-complete")
+    blobs.put(_SAVEPOINT, encode(msgspec.structs.replace(manifest, operators=operators)))
 
 
 def copied(
-    operators: Iterable[OperatorState], source: Blobs, target: SnapshotFiles
+    operators: Iterable[OperatorState], source: SnapshotFiles, target: SnapshotFiles
 ) -> tuple[OperatorState, ...]:
-    """The operators of a savepoint with all their files in `target`.
+    """The operators of a snapshot with all their files in `target`.
 
     Raises:
-        StateCorruptError: a file of the savepoint is missing or damaged.
+        StateCorruptError: a file of the snapshot is missing or damaged.
+        UnavailableError: the storage did not take a file.
     """
-    files = StorageFiles(source, "")
 
+    @cache  # subtasks that were one before a rescaling name the same files
     def copy(chunk: Chunk) -> Chunk:
-        return target.store(files.fetch(chunk)) if isinstance(chunk, StoredChunk) else chunk
+        return target.store(source.fetch(chunk)) if isinstance(chunk, StoredChunk) else chunk
 
     def moved(handle: KeyedHandle) -> KeyedHandle:
         base = handle.base
@@ -128,3 +132,16 @@ def copied(
     return tuple(
         msgspec.structs.replace(operator, keyed=tuple(map(moved, operator.keyed))) for operator in operators
     )
+
+
+def _canonical(
+    operator: OperatorState, files: SnapshotFiles, target: StorageFiles, backend: str
+) -> OperatorState:
+    if not operator.keyed:
+        return operator
+    opened_by = registry.load("tidegate.backends", backend)()
+    with TemporaryDirectory(prefix="tidegate-savepoint-") as scratch:
+        context = BackendContext(Path(scratch), files, {})
+        parts, groups = operator.parallelism, operator.max_parallelism
+        keyed = write_keyed(operator.uid, operator.keyed, groups, opened_by, context, target, parts=parts)
+    return msgspec.structs.replace(operator, keyed=keyed)

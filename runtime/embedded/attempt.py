@@ -14,6 +14,7 @@ from tidegate.errors import InternalError, JobCancelledError, TidegateError, Una
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint import coordinator as cp
 from tidegate.runtime.checkpoint.coordinator import How
+from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.embedded.cluster import Cluster, Farewell, WorkerLost
 from tidegate.runtime.embedded.deploy import Deployment
@@ -31,7 +32,7 @@ from tidegate.runtime.task import messages
 from tidegate.runtime.task.drift import Drift
 from tidegate.twophase import ledger
 
-__all__ = ["Attempt", "CancelRequested", "How", "StopRequested"]
+__all__ = ["Attempt", "CancelRequested", "How", "SavepointRequested", "StopRequested"]
 
 _TICK_S = 0.05
 _RENEW_S = 3.0
@@ -41,7 +42,17 @@ _HEARSAY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """Somebody wants the job to take a last checkpoint and end."""
+    """Somebody wants the job to take a last checkpoint and end, perhaps with a savepoint and event time at its end."""
+
+    order: SavepointOrder | None = None
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRequested:
+    """Somebody wants a savepoint of the job, which goes on."""
+
+    order: SavepointOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +95,13 @@ class Attempt:
         self._coordinator = startup.coordinator(start.graph, start)
         self._writer = CheckpointWriter(startup.pipeline, start.graph, start.checkpoint, clock)
         self._storage = ThreadPoolExecutor(1, thread_name_prefix="tidegate-storage")
+        self._savepoints = ThreadPoolExecutor(1, thread_name_prefix="tidegate-savepoint")
+        self._orders: dict[str, SavepointOrder] = {}
+        self._at_end: tuple[cp.Event, ...] = (cp.Finish("finish"),)
         self._enumerators = Enumerators(start.graph, start.manifest, self._assign)
         self._enumerated: dict[CheckpointId, dict[OperatorUid, bytes]] = {}
-        self._undrained = {s for v in start.graph.vertices.values() if v.is_source for s in v.subtasks}
+        self._sources = [s for v in start.graph.vertices.values() if v.is_source for s in v.subtasks]
+        self._undrained = set(self._sources)
         self._drift = Drift(
             {
                 subtask: vertex.head.watermarks.aligned
@@ -127,6 +142,8 @@ class Attempt:
             self._enumerators.close()
             self._cluster.close(farewell)
             self._count_last_records()
+            # A savepoint reads files that the next attempt may delete.
+            self._savepoints.shutdown(wait=True)
             self._storage.shutdown(wait=True)
             self._status.attempt_over()
 
@@ -160,7 +177,7 @@ class Attempt:
         now = self._clock.monotonic()
         self._observe(self._status)
         if not self._graph.batch or not self._undrained:
-            self._perform(self._coordinator.on(cp.Tick(int(now * 1000))))
+            self._tell(cp.Tick(int(now * 1000)))
         due = [work for at, work in self._later if at <= now]
         self._later = [(at, work) for at, work in self._later if at > now]
         for work in due:
@@ -172,16 +189,11 @@ class Attempt:
     def _hear(self, message: object) -> None:
         match message:
             case messages.Acked():
-                self._perform(
-                    self._coordinator.on(cp.Ack(message.subtask, message.checkpoint, message.reports))
-                )
+                self._tell(cp.Ack(message.subtask, message.checkpoint, message.reports))
             case messages.Declined():
-                self._perform(
-                    self._coordinator.on(cp.Decline(message.subtask, message.checkpoint, message.error))
-                )
+                self._tell(cp.Decline(message.subtask, message.checkpoint, message.error))
             case messages.Answered():
-                answered = ledger.Answered(message.checkpoint, message.answers)
-                self._perform(self._coordinator.on(answered))
+                self._tell(ledger.Answered(message.checkpoint, message.answers))
             case messages.SplitsWanted():
                 self._enumerators.request(message.uid, message.reader)
             case messages.TimeReached():
@@ -190,11 +202,13 @@ class Attempt:
             case messages.Drained():
                 self._undrained.discard(message.subtask)
                 if not self._undrained:
-                    self._perform(self._coordinator.on(cp.Finish("finish")))
+                    self._tell(*self._at_end)
             case messages.Progress():
                 self._status.progress(message.worker, message.read, message.measured, message.flow)
             case StopRequested():
-                self._stop()
+                self._stop(message)
+            case SavepointRequested():
+                self._savepoint(message.order)
             case CancelRequested():
                 raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
             case messages.Failed():
@@ -208,26 +222,58 @@ class Attempt:
             case cp.Swapped():
                 self._restart.progressed()
                 self._status.note("decided", f"checkpoint {message.checkpoint}")
-                self._perform(self._coordinator.on(message))
-            case cp.MetadataDurable() | cp.MetadataFailed() | cp.SwapLost() | cp.SettledDurable():
-                self._perform(self._coordinator.on(message))
+                self._tell(message)
+            case (
+                cp.MetadataDurable()
+                | cp.MetadataFailed()
+                | cp.SwapLost()
+                | cp.SettledDurable()
+                | cp.SavepointOver()
+            ):
+                self._tell(message)
             case _:
                 raise InternalError(f"the coordinator was sent {type(message).__name__}")
 
-    def _stop(self) -> None:
-        program = self._startup.program
-        if self._graph.batch and self._coordinator.confirmed == self._start.checkpoint:
+    def _stop(self, request: StopRequested) -> None:
+        reason = self._takes_no_checkpoint()
+        if request.order is not None and not self._take_on(request.order, reason):
+            return
+        if reason is not None:
             raise JobCancelledError(
-                f"batch job {program.name!r} was stopped before its end; it has no checkpoint to go on from, so the "
-                "next start begins anew"
-            )
-        if self._graph.iterative and not program.options.forced:
-            raise JobCancelledError(
-                f"job {program.name!r} has iterations, so no checkpoint can hold where it is; it was cancelled instead "
-                "of stopped"
+                f"{reason}; it was cancelled instead of stopped, and the next start begins anew"
             )
         self._status.become("stopping")
-        self._perform(self._coordinator.on(cp.Finish("stop")))
+        wanted = () if request.order is None else (cp.SavepointWanted(request.order.place),)
+        self._at_end = (*wanted, cp.Finish("stop"))
+        if request.drain and self._undrained:
+            self._post_sources(messages.EndInput())
+        else:
+            self._tell(*self._at_end)
+
+    def _savepoint(self, order: SavepointOrder) -> None:
+        if self._take_on(order, self._takes_no_checkpoint()):
+            self._tell(cp.SavepointWanted(order.place))
+
+    def _take_on(self, order: SavepointOrder, refusal: str | None) -> bool:
+        """Whether the order is new here and can be fulfilled."""
+        if refusal is not None:
+            order.fail(refusal)
+        if refusal is not None or order.place in self._orders:
+            return False
+        self._orders[order.place] = order
+        return True
+
+    def _takes_no_checkpoint(self) -> str | None:
+        name = self._startup.program.name
+        if self._graph.batch and self._coordinator.confirmed == self._start.checkpoint:
+            return f"batch job {name!r} has no checkpoint to go on from before its end"
+        if self._graph.iterative and not self._startup.program.options.forced:
+            return f"job {name!r} has iterations, so no checkpoint can hold where it is"
+        return None
+
+    def _tell(self, *events: cp.Event) -> None:
+        for event in events:
+            self._perform(self._coordinator.on(event))
 
     def _perform(self, actions: list[cp.Action]) -> None:
         for action in actions:
@@ -244,6 +290,10 @@ class Attempt:
                     self._in_background(lambda action=action: self._mark(action.checkpoint))  # type: ignore[misc]
                 case cp.Settled():
                     self._settled(action)
+                case cp.WriteSavepoint():
+                    self._savepoints.submit(self._write_savepoint, action)
+                case cp.SavepointFailed():
+                    self._orders.pop(action.place).fail(action.reason)
                 case cp.Abort():
                     self._status.note("aborted", f"checkpoint {action.checkpoint}: {action.reason}")
                 case cp.Ended():
@@ -261,10 +311,7 @@ class Attempt:
     def _trigger(self, action: cp.TriggerSources) -> None:
         self._status.note("triggered", f"checkpoint {action.checkpoint}")
         self._enumerated = {action.checkpoint: self._enumerators.snapshot(action.checkpoint)}
-        for vertex in self._graph.vertices.values():
-            if vertex.is_source:
-                for subtask in vertex.subtasks:
-                    self._post(subtask, messages.Trigger(action.checkpoint, action.confirmed))
+        self._post_sources(messages.Trigger(action.checkpoint, action.confirmed))
 
     def _write(self, action: cp.WriteMetadata) -> None:
         self._cluster.heard.put(self._writer.write(action, self._enumerated[action.checkpoint]))
@@ -278,10 +325,11 @@ class Attempt:
     def _settled(self, action: cp.Settled) -> None:
         self._status.settled(action.checkpoint)
         self._in_background(lambda: self._startup.pipeline.release(action.release))
-        for vertex in self._graph.vertices.values():
-            if vertex.is_source:
-                for subtask in vertex.subtasks:
-                    self._post(subtask, messages.Settled(action.checkpoint))
+        self._post_sources(messages.Settled(action.checkpoint))
+
+    def _write_savepoint(self, action: cp.WriteSavepoint) -> None:
+        self._orders[action.place].write(self._startup, action.checkpoint)
+        self._cluster.heard.put(cp.SavepointOver(action.place))
 
     def _commit_soon(self, action: cp.CommitWork) -> None:
         self._commits[action.checkpoint] += 1
@@ -301,6 +349,10 @@ class Attempt:
     def _assign(self, vertex: JobVertex, reader: int, splits: tuple[bytes, ...] | None) -> None:
         message = messages.NoMoreSplits() if splits is None else messages.AssignSplits(splits)
         self._post(Subtask(vertex.id, reader), message)
+
+    def _post_sources(self, message: messages.ToSubtask) -> None:
+        for subtask in self._sources:
+            self._post(subtask, message)
 
     def _post(self, subtask: Subtask, message: messages.ToSubtask) -> None:
         self._cluster.post(self._places[subtask], Post(subtask, message))

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from tidegate.clock import Clock
-from tidegate.runtime.embedded.attempt import Attempt, CancelRequested, How, StopRequested
+from tidegate.runtime.checkpoint.orders import SavepointOrder
+from tidegate.runtime.embedded.attempt import (
+    Attempt,
+    CancelRequested,
+    How,
+    SavepointRequested,
+    StopRequested,
+)
 from tidegate.runtime.embedded.cluster import Cluster, InlineCluster, ProcessCluster
 from tidegate.runtime.graph.execution_graph import ExecutionGraph
 from tidegate.runtime.graph.job_graph import JobGraph
@@ -17,6 +25,8 @@ from tidegate.runtime.status import RunStatus
 from tidegate.runtime.supervise import Supervisor
 
 __all__ = ["JobManager"]
+
+_Request: TypeAlias = StopRequested | CancelRequested | SavepointRequested
 
 
 class JobManager:
@@ -33,7 +43,7 @@ class JobManager:
         self._inline = options.target == "inline"
         self._cluster: Cluster | None = None
         self._executions: ExecutionGraph | None = None
-        self._asked: list[StopRequested | CancelRequested] = []
+        self._asked: list[_Request] = []
         options.arm_faults("jobmanager")
 
     def run(self) -> JobResult:
@@ -46,15 +56,19 @@ class JobManager:
         self._startup.acquire()
         return Supervisor(self._startup, self._clock, self._status, self._observe).run(self._attempt)
 
-    def stop(self) -> None:
+    def stop(self, order: SavepointOrder | None = None, *, drain: bool = False) -> None:
         """Take a last checkpoint and end; may be called from a signal handler."""
-        self._ask(StopRequested())
+        self._ask(StopRequested(order, drain))
+
+    def savepoint(self, order: SavepointOrder) -> None:
+        """Take a savepoint and go on; may be called from any thread."""
+        self._ask(SavepointRequested(order))
 
     def cancel(self) -> None:
         """End without another checkpoint; may be called from any thread."""
         self._ask(CancelRequested())
 
-    def _ask(self, request: StopRequested | CancelRequested) -> None:
+    def _ask(self, request: _Request) -> None:
         self._asked.append(request)
         if self._cluster is not None:
             self._cluster.heard.put(request)
@@ -64,7 +78,7 @@ class JobManager:
         self._executions = self._executions or ExecutionGraph(start.graph)
         executions = self._executions.attempt(allocate(start.graph, *self._size(start.graph)))
         self._cluster = InlineCluster(self._clock) if self._inline else ProcessCluster()
-        for request in self._asked:
+        for request in filter(None, map(_unfulfilled, self._asked)):
             self._cluster.heard.put(request)
         try:
             attempt = Attempt(
@@ -86,3 +100,13 @@ class JobManager:
         """Task managers, and the slots of each; inline is one task manager, however many slots it takes."""
         options = self._startup.program.options
         return (1, graph.slots) if self._inline else cluster_size(graph, options)
+
+
+def _unfulfilled(request: _Request) -> _Request | None:
+    """What a new attempt still has to do of what was asked: a savepoint is written once, a stop stays one."""
+    match request:
+        case SavepointRequested(order) if order.taken.done():
+            return None
+        case StopRequested(order) if order is not None and order.taken.done():
+            return StopRequested()
+    return request

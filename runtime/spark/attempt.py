@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -19,6 +19,7 @@ from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint import coordinator as cp
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, How
+from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.checkpoint.restore import redistribute
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.job import StartPoint, Startup
@@ -53,6 +54,7 @@ class SparkAttempt:
         restart: FixedDelay,
         observe: Callable[[RunStatus], None],
         stopping: threading.Event,
+        ordered: Sequence[SavepointOrder],
     ) -> None:
         self._startup = startup
         self._graph = start.graph
@@ -61,6 +63,8 @@ class SparkAttempt:
         self._restart = restart
         self._observe = observe
         self._stopping = stopping
+        self._ordered = ordered
+        self._orders: dict[str, SavepointOrder] = {}
         self._shape = shape_of(start.graph)
         self._vertices, self._main_classes = pack_vertices(start.graph), pack_main_classes()
         self._attempt = new_id(8)
@@ -102,13 +106,20 @@ class SparkAttempt:
         """Let time pass after an epoch that found nothing to read."""
         self._observe(self._status)
         while (left_ms := self._idle_until_ms - self._clock.now_ms()) > 0:
-            if self._stopping.wait(min(_OBSERVE_S, left_ms / 1000)):
+            if self._stopping.wait(min(_OBSERVE_S, left_ms / 1000)) or self._new_orders():
                 return
             self._observe(self._status)
 
+    def _new_orders(self) -> list[SavepointOrder]:
+        return [each for each in self._ordered if each.place not in self._orders and not each.taken.done()]
+
     def _next(self) -> list[cp.Action]:
+        stopping = self._stopping.is_set()
+        for order in self._new_orders():
+            self._orders[order.place] = order
+            self._perform(self._coordinator.on(cp.SavepointWanted(order.place)))
         last: How | None = "finish" if self._readers.drained else None
-        if self._stopping.is_set():
+        if stopping:
             last = "stop"
             if self._status.state != "stopping":
                 self._status.become("stopping")
@@ -136,6 +147,11 @@ class SparkAttempt:
             case cp.Settled():
                 self._status.settled(action.checkpoint)
                 self._startup.pipeline.release(action.release)
+            case cp.WriteSavepoint():
+                self._orders[action.place].write(self._startup, action.checkpoint)
+                return [cp.SavepointOver(action.place)]
+            case cp.SavepointFailed():
+                self._orders.pop(action.place).fail(action.reason)
             case cp.Abort():
                 self._abort(action)
             case cp.Ended():

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.coordinator import How
+from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.job import Startup
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import FixedDelay
@@ -37,6 +38,7 @@ class SparkDriver:
         self._status = status
         self._observe = observe
         self._stopping = threading.Event()
+        self._orders: list[SavepointOrder] = []
         options.arm_faults("jobmanager")
 
     def run(self) -> JobResult:
@@ -55,9 +57,24 @@ class SparkDriver:
             supervisor = Supervisor(self._startup, self._clock, self._status, self._observe)
             return supervisor.run(self._attempt)
 
-    def stop(self) -> None:
-        """Take a last checkpoint and end; may be called from a signal handler."""
+    def stop(self, order: SavepointOrder | None = None, *, drain: bool = False) -> None:
+        """Take a last checkpoint and end; may be called from a signal handler.
+
+        Raises:
+            ConfigError: event time shall be brought to its end.
+        """
+        if drain:
+            raise ConfigError(
+                "a job on Spark cannot bring event time to its end when it is stopped; "
+                "use stop_with_savepoint(False), or the embedded executor"
+            )
+        if order is not None:
+            self._orders.append(order)
         self._stopping.set()
+
+    def savepoint(self, order: SavepointOrder) -> None:
+        """Take a savepoint with the next epoch and go on; may be called from any thread."""
+        self._orders.append(order)
 
     def cancel(self) -> None:
         """Not available.
@@ -83,5 +100,6 @@ class SparkDriver:
                 restart,
                 self._observe,
                 self._stopping,
+                self._orders,
             )
             return attempt.run()

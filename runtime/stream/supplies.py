@@ -34,6 +34,16 @@ class Supplies(Configured):
         mode = instance_of("set_runtime_mode", execution_mode, RuntimeExecutionMode)
         self._settings["execution.runtime-mode"] = mode.name
 
+    def set_default_savepoint_directory(self, directory: str) -> Self:
+        """Where savepoints of running jobs go unless told otherwise; the same as the setting `state.savepoints.dir`."""
+        self._settings["state.savepoints.dir"] = directory
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """Where savepoints of running jobs go, if the program says so."""
+        directory: str | None = self._settings.get("state.savepoints.dir")
+        return directory
+
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
         """Say what a group's slots need, for steps that are put into it by its name.
 

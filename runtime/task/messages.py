@@ -20,6 +20,7 @@ __all__ = [
     "Commit",
     "Declined",
     "Drained",
+    "EndInput",
     "Failed",
     "FromSubtask",
     "NoMoreSplits",
@@ -43,6 +44,11 @@ class AssignSplits:
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
     """What was assigned is all there will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndInput:
+    """Read nothing more; event time is at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ class ReadUntil:
     limit: int
 
 
-ToSubtask = AssignSplits | NoMoreSplits | Trigger | Commit | Settled | ReadUntil
+ToSubtask = AssignSplits | NoMoreSplits | EndInput | Trigger | Commit | Settled | ReadUntil
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from tidegate.runtime.task.exchange import Gate
 from tidegate.runtime.task.messages import (
     AssignSplits,
     Drained,
+    EndInput,
     NoMoreSplits,
     ReadUntil,
     Settled,
@@ -66,6 +67,7 @@ class SourceRunner(SubtaskRunner):
         self._pacing: Pacing | None = None
         self._size = BatchSize()
         self._asked = False
+        self._told_to_end = False
         self._ending = False
         self._drained = False
         self._wake_at: int | None = None
@@ -109,6 +111,8 @@ class SourceRunner(SubtaskRunner):
     def _work(self) -> bool:
         if self._ending:
             return self._end_input()
+        if self._told_to_end:
+            return self._end_time()
         if self._pacing is not None and not self._pacing.may_read():
             return False
         if self._wake_at is not None and self._env.clock.now_ms() < self._wake_at:
@@ -133,12 +137,15 @@ class SourceRunner(SubtaskRunner):
                     self._asked = True
                     self._report(SplitsWanted(self._vertex.head.uid, self.subtask.index))
             case Finished():
-                self._ending = True
-                if self._pacing is not None:
-                    self._pacing.end()
-                self._chain.advance_watermark(MAX_WATERMARK)
-                return True
+                return self._end_time()
         return False
+
+    def _end_time(self) -> bool:
+        self._ending = True
+        if self._pacing is not None:
+            self._pacing.end()
+        self._chain.advance_watermark(MAX_WATERMARK)
+        return True
 
     def _process(self, batch: Batch) -> None:
         start = self._env.clock.monotonic()
@@ -181,6 +188,8 @@ class SourceRunner(SubtaskRunner):
                     self._pacing.allow(message.limit)
             case NoMoreSplits():
                 self._opened.no_more_splits()
+            case EndInput():
+                self._told_to_end = True
             case Trigger():
                 self._snapshot(
                     Barrier(message.checkpoint, message.confirmed), [self._splits(message.checkpoint)]

@@ -30,6 +30,7 @@ class Job:
     directory: Path
     settings: dict[str, Any] = field(default_factory=dict)
     program: Path = PROGRAM
+    arguments: tuple[str, ...] = ()
 
     @property
     def output(self) -> Path:
@@ -58,6 +59,7 @@ class Job:
             str(COUNT),
             str(RATE),
             json.dumps(merged),
+            *self.arguments,
         ]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 

@@ -56,6 +56,8 @@ def test_seeds_reach_what_they_are_made_for() -> None:
         "transactions time out",
         "was aborted",
         "is fenced",
+        "WriteSavepoint(checkpoint=",
+        "SavepointFailed(place=",
     ]
     assert {text: reached(text) for text in wanted if not reached(text)} == {}
 
@@ -114,6 +116,11 @@ class IgnoresWhoElseRefers(FileRegistry):
         return Release(release.checkpoints, release.files.union(*(files[old] for old in release.checkpoints)))
 
 
+class ForgetsWhoReads(FileRegistry):
+    def pin(self, checkpoint: CheckpointId) -> None:
+        pass
+
+
 class DropsWhatIsNewer(FileRegistry):
     def settled(self, checkpoint: CheckpointId) -> Release:
         super().settled(checkpoint)
@@ -131,6 +138,7 @@ class DropsWhatIsNewer(FileRegistry):
         SettlesWithoutAnswers,
         IgnoresWhoElseRefers,
         DropsWhatIsNewer,
+        ForgetsWhoReads,
     ],
     ids=lambda broken: broken.__name__,
 )

@@ -200,6 +200,8 @@ class World:
             choices = [self._crash]
         elif self.faulty and self.chance.random() < 0.002 and self.outside.prepared:
             choices = [self._time_out]
+        elif self.chance.random() < 0.02:
+            choices = [self._want_savepoint]
         self.chance.choice(choices)()
 
     def _tick(self) -> None:
@@ -230,6 +232,11 @@ class World:
         self.outside.abort(works if self.chance.random() < 0.7 else works[:1])
         self._note("transactions time out")
 
+    def _want_savepoint(self) -> None:
+        self._perform(
+            self.coordinator.on(cp.SavepointWanted(f"savepoint-{self._now}-{self.chance.random()}"))
+        )
+
     # What the coordinator wants
 
     def _perform(self, actions: list[cp.Action]) -> None:
@@ -248,6 +255,8 @@ class World:
                     self._storage_queue.append(lambda n=action.checkpoint: self._write_settled(n))  # type: ignore[misc]
                 case cp.Settled():
                     self._storage_queue.append(lambda release=action.release: self.storage.release(release))  # type: ignore[misc]
+                case cp.WriteSavepoint():
+                    self._network.append((False, lambda action=action: self._write_savepoint(action)))  # type: ignore[misc] # bound
                 case cp.Abort():
                     self._pending = None
                 case cp.Ended():
@@ -321,6 +330,16 @@ class World:
         held = self.storage.content(self.storage.load(kept))
         missing = held - self.outside.visible.keys()
         require(not missing, f"checkpoint {number} is settled and {missing} are not visible")
+
+    def _write_savepoint(self, action: cp.WriteSavepoint) -> None:
+        if self.chance.random() < 0.98:  # writing takes its time
+            self._network.append((False, lambda: self._write_savepoint(action)))
+            return
+        kept = next((each for each in self.storage.retained if each[1] == action.checkpoint), None)
+        require(kept is not None, f"checkpoint {action.checkpoint} is gone before its savepoint is written")
+        assert kept is not None
+        self.storage.content(self.storage.load(kept))
+        self._perform(self.coordinator.on(cp.SavepointOver(action.place)))
 
     def _check_order(self, number: CheckpointId) -> None:
         earlier = [

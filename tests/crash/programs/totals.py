@@ -17,6 +17,7 @@ from tidegate.datastream import (
     StreamExecutionEnvironment,
     ValueStateDescriptor,
 )
+from tidegate.runtime.result import JobResult
 
 
 class Totals(KeyedProcessFunction):
@@ -32,7 +33,9 @@ def payment(number: int) -> dict[str, Any]:
     return {"id": number, "account": f"account-{number * 7919 % 97}", "amount": number % 13}
 
 
-def main(directory: str, count: int, rate: float, settings: dict[str, Any]) -> None:
+def main(
+    directory: str, count: int, rate: float, settings: dict[str, Any], savepoints: str | None = None
+) -> None:
     env = StreamExecutionEnvironment.get_execution_environment(settings)
     source = GeneratorSource(payment, count=count, splits=3, rate_per_second=rate)
     totals = (
@@ -42,8 +45,18 @@ def main(directory: str, count: int, rate: float, settings: dict[str, Any]) -> N
         .process(Totals())
     )
     totals.sink_to(FileSink(directory)).uid("files")
-    print(json.dumps(dataclasses.asdict(env.execute("totals"))))
+    result = env.execute("totals") if savepoints is None else with_savepoints(env, savepoints)
+    print(json.dumps(dataclasses.asdict(result)))
+
+
+def with_savepoints(env: StreamExecutionEnvironment, savepoints: str) -> JobResult:
+    """Take two savepoints on the way."""
+    client = env.execute_async("totals")
+    for _ in range(2):
+        client.trigger_savepoint(savepoints).result()
+    return client.get_job_execution_result().result()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), json.loads(sys.argv[4]))
+    directory, count, rate, settings, *savepoints = sys.argv[1:]
+    main(directory, int(count), float(rate), json.loads(settings), *savepoints)

@@ -133,7 +133,10 @@ def test_a_signal_cancels_a_batch_job_and_says_so(place: Place) -> None:
     assert said["said"] == (
         "SIGTERM: cancelling the job, which has no checkpoint to go on from; press Ctrl-C again to end at once"
     )
-    assert (code, "batch job 'stuck' was stopped before its end" in err) == (1, True)
+    assert (
+        code,
+        "batch job 'stuck' has no checkpoint to go on from before its end; it was cancelled" in err,
+    ) == (1, True)
     assert processes_of(place) == []
 
 

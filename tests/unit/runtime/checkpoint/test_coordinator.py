@@ -217,6 +217,78 @@ def test_state_that_fits_no_checkpoint_counts_like_any_failure_and_is_named() ->
     assert declined(made, ONE, TOO_LARGE) is TOO_LARGE
 
 
+def settle(made: CheckpointCoordinator, number: CheckpointId) -> list[cp.Action]:
+    """Decide without work, and mark it; what the mark leads to."""
+    assert decide(made, number)[0] == cp.WriteSettled(number)
+    return made.on(cp.SettledDurable(number))
+
+
+def test_a_savepoint_is_written_from_a_checkpoint_that_is_taken_at_once_and_settled() -> None:
+    made = coordinator()
+
+    assert made.on(cp.SavepointWanted("a")) == []
+    assert made.on(cp.SavepointWanted("b")) == []
+    assert made.on(cp.Tick(1)) == [cp.TriggerSources(ONE, None)]
+    assert settle(made, ONE) == [
+        cp.Settled(ONE, NO_RELEASE),
+        cp.WriteSavepoint(ONE, "a"),
+        cp.WriteSavepoint(ONE, "b"),
+    ]
+    assert made.on(cp.Tick(2)) == [], "the next one comes an interval later"
+
+
+def test_a_savepoint_that_is_wanted_during_a_checkpoint_waits_for_the_next_one() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+    made.on(cp.SavepointWanted("a"))
+
+    assert settle(made, ONE) == [cp.Settled(ONE, NO_RELEASE)]
+    assert made.on(cp.Tick(101)) == [cp.TriggerSources(TWO, ONE)]
+    assert settle(made, TWO)[1:] == [cp.WriteSavepoint(TWO, "a")]
+
+
+def test_a_checkpoint_stays_until_its_last_savepoint_is_written() -> None:
+    made = coordinator(retained=1)
+    made.on(cp.SavepointWanted("a"))
+    made.on(cp.SavepointWanted("b"))
+    made.on(cp.Tick(1))
+    settle(made, ONE)
+    made.on(cp.Tick(101))
+    assert made.on(cp.SavepointOver("a")) == []
+    assert settle(made, TWO) == [cp.Settled(TWO, NO_RELEASE)]
+    assert made.on(cp.SavepointOver("b")) == []
+
+    made.on(cp.Tick(201))
+    assert settle(made, THREE) == [cp.Settled(THREE, Release((ONE, TWO), frozenset()))]
+
+
+def test_a_stop_ends_when_the_savepoint_of_its_last_checkpoint_is_over() -> None:
+    made = coordinator()
+    made.on(cp.SavepointWanted("a"))
+
+    assert made.on(cp.Finish("stop")) == [cp.TriggerSources(ONE, None)]
+    assert settle(made, ONE) == [cp.Settled(ONE, NO_RELEASE), cp.WriteSavepoint(ONE, "a")]
+    assert made.on(cp.SavepointWanted("b")) == [cp.SavepointFailed("b", "the job is ending already")]
+    assert made.on(cp.SavepointOver("a")) == [cp.Ended("stop", ONE)]
+
+
+def test_a_checkpoint_that_fails_takes_its_savepoints_along_unless_it_is_the_last() -> None:
+    made = coordinator()
+    made.on(cp.SavepointWanted("a"))
+    made.on(cp.Tick(1))
+    assert made.on(cp.Decline(A, ONE, FULL)) == [
+        cp.Abort(ONE, "disk full"),
+        cp.SavepointFailed("a", "checkpoint 1: disk full"),
+    ]
+
+    made.on(cp.SavepointWanted("b"))
+    made.on(cp.Finish("stop"))
+    assert made.on(cp.Decline(A, TWO, FULL)) == [cp.Abort(TWO, "disk full")]
+    assert made.on(cp.Tick(2)) == [], "the last one is not tried again at once"
+    made.on(cp.Tick(200))
+    assert settle(made, THREE)[1:] == [cp.WriteSavepoint(THREE, "b")]
+
+
 def test_who_lost_the_pipeline_is_fenced() -> None:
     made = coordinator()
     made.on(cp.Tick(100))

@@ -12,6 +12,7 @@ from tidegate.common.restart_strategy import RestartStrategies as Strategies
 from tidegate.datastream import (
     CheckpointingMode,
     EmbeddedRocksDBStateBackend,
+    FileSystemCheckpointStorage,
     HashMapStateBackend,
     KeyedProcessFunction,
     MapFunction,
@@ -135,13 +136,21 @@ def test_backends_and_clients_say_why_too(env: StreamExecutionEnvironment) -> No
         AttributeError, match=r"set_predefined_options is not there: not implemented yet: the store"
     ):
         EmbeddedRocksDBStateBackend().set_predefined_options(None)  # type: ignore[attr-defined] # what is refused
+    with pytest.raises(
+        AttributeError, match=r"get_savepoint_path is not there: where savepoints go is a setting"
+    ):
+        FileSystemCheckpointStorage("/data").get_savepoint_path()  # type: ignore[attr-defined] # what is refused
     env.from_collection([1]).print()
     client = env.execute_async("client")
-    with pytest.raises(
-        AttributeError, match=r"JobClient.trigger_savepoint is not there: not implemented yet; every"
-    ):
-        client.trigger_savepoint()  # type: ignore[attr-defined] # what is refused
+    with pytest.raises(AttributeError, match=r"^JobClient.nonsense is not there$"):
+        client.nonsense  # type: ignore[attr-defined] # noqa: B018 # what is refused
     client.get_job_execution_result().result(timeout=60)
+
+
+def test_the_default_place_of_savepoints_is_a_setting(env: StreamExecutionEnvironment) -> None:
+    assert env.get_default_savepoint_directory() is None
+    assert env.set_default_savepoint_directory("/data/savepoints") is env
+    assert env.get_default_savepoint_directory() == "/data/savepoints"
 
 
 class Place(KeyedProcessFunction):

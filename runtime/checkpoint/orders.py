@@ -1,0 +1,55 @@
+"""A savepoint of a running job, from the moment somebody asks for it until it is complete."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tidegate.backends.storage import StorageFiles
+from tidegate.errors import InternalError, TidegateError, UnavailableError
+from tidegate.ids import CheckpointId
+from tidegate.runtime.checkpoint.archive import Retained
+from tidegate.runtime.checkpoint.savepoint import SavepointFormat, write_savepoint
+
+if TYPE_CHECKING:
+    from tidegate.runtime.job import Startup
+
+__all__ = ["SavepointOrder"]
+
+
+class SavepointOrder:
+    """Asks for a savepoint in a place that nothing else uses; it outlives restarts of the job.
+
+    `taken` answers the place when the savepoint is complete and all output before it is visible.
+    """
+
+    def __init__(self, place: str, format_type: SavepointFormat) -> None:
+        self.place = place
+        self.taken: Future[str] = Future()
+        self._format = format_type
+
+    def write(self, startup: Startup, checkpoint: CheckpointId) -> None:
+        """Write what a settled checkpoint of this run holds; whoever waits is told how it went.
+
+        Called by a thread that may block, while the checkpoint is kept from being deleted.
+        """
+        try:
+            manifest = startup.pipeline.archive.load(Retained(startup.run, checkpoint))
+            files = StorageFiles(startup.storage.blobs, "")
+            settled = msgspec.structs.replace(manifest, unsettled=())
+            write_savepoint(settled, files, self.place, startup.program.options.backend, self._format)
+        except TidegateError as error:
+            self.taken.set_exception(error)
+        except Exception as error:
+            self.taken.set_exception(
+                InternalError(f"savepoint {self.place}: {type(error).__name__}: {error}")
+            )
+        else:
+            self.taken.set_result(self.place)
+
+    def fail(self, reason: str) -> None:
+        """Say that there will be no such savepoint, unless how it went is known already."""
+        if not self.taken.done():
+            self.taken.set_exception(UnavailableError(f"no savepoint was written to {self.place}: {reason}"))
