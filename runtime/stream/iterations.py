@@ -31,8 +31,8 @@ class IterativeStream(DataStream):
     iteration goes on until nothing has come back for the time given to `iterate`. Event time ends then, and a
     record that comes back even later fails the job.
 
-    What comes back waits in memory, without bound, because a cycle of full channels would wait for itself. So each
-    round should send back less than it gets: what multiplies on its way fills the memory of the worker.
+    What comes back waits for its turn, first in memory and then on the local disk, because a cycle of full channels
+    would wait for itself. So each round should send back less than it gets: what multiplies for ever fills the disk.
     """
 
     _closed = False

@@ -56,7 +56,7 @@ class BlockingRunner(SubtaskRunner):
         self._alignment = Alignment(channels)
         self._grant = grant
         self._sorter = Sorter(env.state.directory, memory_bytes)
-        self._spools = {edge.name: Spool(edge, env.state.directory) for edge in vertex.inputs}
+        self._spools = {edge.name: Spool([edge], env.state.directory) for edge in vertex.inputs}
         self._numbers = {edge.name: number for number, edge in enumerate(vertex.inputs)}
         self._codecs = [exchange_codec(edge.value_type) for edge in vertex.inputs]
         self._work_off = self._released()

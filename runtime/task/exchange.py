@@ -37,7 +37,7 @@ from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import NEVER_MS
 from tidegate.runtime.task.routing import router
 
-__all__ = ["CREDIT", "FULL", "Buffer", "Channel", "ChannelId", "Gate", "joined"]
+__all__ = ["CREDIT", "FULL", "Buffer", "Channel", "ChannelId", "Gate", "joined", "part"]
 
 CREDIT = 8
 """Batches that may be on the way in one channel."""
@@ -166,6 +166,16 @@ def joined(batches: list[Batch]) -> Iterator[Batch]:
             _chained([batch.timestamps for batch in alike]) if timed else None,
             _chained([batch.keys for batch in alike]) if keyed else None,
         )
+
+
+def part(batch: Batch, of: slice) -> Batch:
+    """Some of the records of a batch, without their origin."""
+    return Batch(
+        batch.values[of],
+        batch.timestamps[of] if batch.timestamps is not None else None,
+        batch.keys[of] if batch.keys is not None else None,
+        batch.kinds[of] if batch.kinds is not None else None,
+    )
 
 
 def _columns(batch: Batch) -> tuple[bool, bool]:

@@ -12,7 +12,7 @@ from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Block, Inputs, Snapshot, Unblock
 from tidegate.runtime.task.batch_size import BatchSize
-from tidegate.runtime.task.exchange import CREDIT, ChannelId, Gate
+from tidegate.runtime.task.exchange import CREDIT, ChannelId, Gate, part
 from tidegate.runtime.task.messages import Settled, ToSubtask
 from tidegate.runtime.task.runner import Report, SubtaskRunner
 
@@ -89,8 +89,8 @@ class GateRunner(SubtaskRunner):
         """Work on as much of a batch as control can wait for; the rest has its turn later."""
         limit = self._size.limit
         if len(batch) > limit:
-            self._queues[channel].appendleft(_columns(batch, slice(limit, None)))
-            batch = _columns(batch, slice(limit))
+            self._queues[channel].appendleft(part(batch, slice(limit, None)))
+            batch = part(batch, slice(limit))
         else:
             self._grant(channel)
         start = self._env.clock.monotonic()
@@ -116,13 +116,3 @@ class GateRunner(SubtaskRunner):
         if isinstance(message, Settled):
             return
         raise InternalError(f"subtask {self.subtask} has no source but was sent {type(message).__name__}")
-
-
-def _columns(batch: Batch, part: slice) -> Batch:
-    """Part of a batch."""
-    return Batch(
-        batch.values[part],
-        batch.timestamps[part] if batch.timestamps is not None else None,
-        batch.keys[part] if batch.keys is not None else None,
-        batch.kinds[part] if batch.kinds is not None else None,
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from concurrent.futures import Executor
 
 from tidegate.elements import MAX_WATERMARK, Batch, Element, EndOfInput
@@ -11,13 +10,14 @@ from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.exchange import FULL, ChannelId, Gate, joined
 from tidegate.runtime.task.gate import GateRunner, Grant
+from tidegate.runtime.task.returned import Returned
 from tidegate.runtime.task.runner import Report
 
 __all__ = ["IterationRunner"]
 
 
 class IterationRunner(GateRunner):
-    """Barriers, watermarks and the end come from what comes in; what comes back is held without bound.
+    """Barriers, watermarks and the end come from what comes in; what comes back waits, in memory or on disk.
 
     At the end of the input it waits until nothing has come back for the time that the program gives, and until what
     it sent is worked off. Then it sends the end on, and takes nothing more before the end has come back itself: the
@@ -35,13 +35,14 @@ class IterationRunner(GateRunner):
         channels: list[ChannelId],
         grant: Grant,
     ) -> None:
-        back = {edge.name for edge in vertex.inputs if edge.feedback}
+        edges = [edge for edge in vertex.inputs if edge.feedback]
+        back = {edge.name for edge in edges}
         coming = [channel for channel in channels if channel.edge not in back]
         super().__init__(vertex, env, gates, report, background, channels=coming, grant=grant)
         self._max_wait_ms: int = vertex.head.payload
         self._round = {channel for channel in channels if channel.edge in back}
         """Channels that may still bring something back."""
-        self._returned: deque[Batch] = deque()
+        self._returned = Returned(edges, env.state.directory)
         self._late = False
         self._lap = 0
         self._quiet_since: int | None = None
@@ -52,7 +53,7 @@ class IterationRunner(GateRunner):
         if channel in self._queues:
             super().deliver(channel, element)
         elif isinstance(element, Batch):
-            self._returned.append(element)
+            self._returned.append(channel, element)
             self._grant(channel)
             self._late = self._late or channel not in self._round
         elif isinstance(element, EndOfInput):
@@ -62,6 +63,13 @@ class IterationRunner(GateRunner):
         """When it has waited long enough, or a timer is due."""
         waited = None if self._quiet_since is None or self._over else self._quiet_since + self._max_wait_ms
         return min((time for time in (super().wake_at(), waited) if time is not None), default=None)
+
+    def close(self) -> None:
+        """Close the chain, give the disk back."""
+        try:
+            super().close()
+        finally:
+            self._returned.close()
 
     def _work(self) -> bool:
         if self._lap:

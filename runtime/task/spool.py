@@ -1,8 +1,8 @@
-"""What arrived over one edge, kept on disk and given back as it came."""
+"""What arrived, kept on disk and given back as it came."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,10 +17,10 @@ __all__ = ["Spool"]
 
 
 class Spool:
-    """A queue of batches that needs no memory; the file is there from the first of them."""
+    """Batches of some edges in a file, which is there from the first of them."""
 
-    def __init__(self, edge: JobEdge, directory: Path) -> None:
-        self._wire = EdgeWire(edge)
+    def __init__(self, edges: Iterable[JobEdge], directory: Path) -> None:
+        self._wires = {edge.name: EdgeWire(edge) for edge in edges}
         self._directory = directory
         self._file: SpillFile | None = None
 
@@ -32,14 +32,15 @@ class Spool:
             UnavailableError: the disk did not take it.
         """
         self._file = self._file or SpillFile(self._directory)
-        self._file.append(self._wire.encode(channel, batch))
+        self._file.append(self._wires[channel.edge].encode(channel, batch))
 
     def batches(self) -> Iterator[Batch]:
         """All of them in the order they came; raises `UnavailableError` if the disk does not give them."""
         if self._file is None:
             return
         for block in self._file.blocks(0, self._file.size):
-            element = self._wire.element(_FRAMES.decode(block))
+            frame = _FRAMES.decode(block)
+            element = self._wires[frame.channel.edge].element(frame)
             if isinstance(element, Batch):
                 yield element
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,9 +19,12 @@ from tidegate.datastream import (
     SourceFunction,
     StreamExecutionEnvironment,
 )
+from tidegate.elements import Batch
 from tidegate.errors import ConfigError, JobCancelledError, JobFailedError
 from tidegate.runtime.explain import explained
 from tidegate.runtime.stream.iterations import IterativeStream
+from tidegate.runtime.task.exchange import ChannelId
+from tidegate.runtime.task.returned import Returned
 
 QUIET_MS = 300
 
@@ -259,3 +263,40 @@ def test_a_failure_in_the_body_fails_the_job(anywhere: StreamExecutionEnvironmen
 
     with pytest.raises(JobFailedError, match="ZeroDivisionError"):
         anywhere.execute()
+
+
+def test_a_cycle_that_multiplies_keeps_every_record(anywhere: StreamExecutionEnvironment) -> None:
+    iteration = iterate(anywhere.from_collection([(0, n) for n in range(2_000)]))
+    body = iteration.rebalance().flat_map(lambda pair: [(pair[0] + 1, pair[1])] * 4)
+    iteration.close_with(body.filter(lambda pair: pair[0] < 3))
+
+    ended = Counter(n for level, n in body.execute_and_collect() if level == 3)
+
+    assert ended == dict.fromkeys(range(2_000), 4**3)
+
+
+def test_new_input_comes_in_while_records_go_round_that_memory_has_no_room_for(
+    inline: StreamExecutionEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class UntilTold(ProcessFunction):
+        """Lets everything go round until the last record of the input comes."""
+
+        told = False
+
+        def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+            self.told = self.told or value < 0
+            yield (out, value) if self.told else value
+
+    class Noting(Returned):
+        def append(self, channel: ChannelId, batch: Batch) -> None:
+            super().append(channel, batch)
+            spilled.append(self.spilled)
+
+    out, spilled = OutputTag("out"), list[int]()
+    monkeypatch.setattr("tidegate.runtime.task.iteration.Returned", Noting)
+    iteration = iterate(inline.from_collection([*range(40_000), -1]))
+    body = iteration.process(UntilTold())
+    iteration.close_with(body)
+
+    assert Counter(body.get_side_output(out).execute_and_collect()) == Counter(range(-1, 40_000))
+    assert max(spilled) > 0

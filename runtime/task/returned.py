@@ -1,0 +1,89 @@
+"""What came back to the beginning of an iteration and waits there: some of it in memory, the rest on the local disk.
+
+Example:
+    >>> import tempfile
+    >>> from tidegate.ids import OperatorUid
+    >>> from tidegate.runtime.graph.transformations import Forward
+    >>> back = JobEdge("step", OperatorUid("step"), "head", Forward(), None, 1, 1, 128, feedback=True)
+    >>> waiting = Returned([back], Path(tempfile.gettempdir()), room=3)
+    >>> for values in ([1, 2], [3, 4], [5]):
+    ...     waiting.append(ChannelId(back.name, 0, 0), Batch(values))
+    >>> waiting.spilled, [waiting.popleft().values for _ in range(len(waiting))]
+    (2, [[1, 2], [3, 4], [5]])
+    >>> waiting.close()
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from tidegate.elements import Batch
+from tidegate.runtime.graph.job_graph import JobEdge
+from tidegate.runtime.task.exchange import FULL, ChannelId, part
+from tidegate.runtime.task.spool import Spool
+
+__all__ = ["Returned"]
+
+_ROOM: Final = 16 * FULL
+
+
+class Returned:
+    """First in, first out; memory has room for so many records, and a file is gone once it is read."""
+
+    def __init__(self, edges: Sequence[JobEdge], directory: Path, room: int = _ROOM) -> None:
+        self._edges = edges
+        self._directory = directory
+        self._room = room
+        self._in_memory: deque[Batch] = deque()
+        self._spool = Spool(edges, directory)
+        self._on_disk = self._read()
+        self.spilled = 0
+        """Batches that wait on disk."""
+
+    def __len__(self) -> int:
+        return len(self._in_memory) + self.spilled
+
+    def append(self, channel: ChannelId, batch: Batch) -> None:
+        """Let a batch wait, in parts no larger than one turn: what goes round once more may multiply again.
+
+        Raises:
+            RecordError: there is no room in memory, and a value is not what its declared type says.
+            UnavailableError: the disk did not take it.
+        """
+        for start in range(0, len(batch), FULL):
+            piece = part(batch, slice(start, start + FULL)) if len(batch) > FULL else batch
+            if self.spilled or len(piece) > self._room:
+                self._spool.append(channel, piece)
+                self.spilled += 1
+            else:
+                self._in_memory.append(piece)
+                self._room -= len(piece)
+
+    def popleft(self) -> Batch:
+        """The batch that waited longest; raises `UnavailableError` if the disk does not give it."""
+        if self._in_memory:
+            batch = self._in_memory.popleft()
+            self._room += len(batch)
+            return batch
+        batch = next(self._on_disk)
+        self.spilled -= 1
+        if not self.spilled:
+            self._on_disk.close()
+            self._on_disk = self._read()
+        return batch
+
+    def close(self) -> None:
+        """Give the disk back."""
+        self._on_disk.close()
+        self._spool.close()
+
+    def _read(self) -> Generator[Batch, None, None]:
+        """File after file: while one is read, what comes back is written to the next."""
+        while True:
+            with closing(self._spool) as spool:
+                self._spool = Spool(self._edges, self._directory)
+                yield from spool.batches()
