@@ -21,7 +21,7 @@ from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import Cursor, Row, ValueState
 from tidegate.backends.keyed.table import StateEntry
-from tidegate.backends.keyed.ttl import Lifetime
+from tidegate.backends.keyed.ttl import NS_PER_MS, Lifetime
 from tidegate.backends.spi import Materialisation
 from tidegate.isolation import is_immutable, isolate
 from tidegate.serde import Codec
@@ -68,43 +68,32 @@ class StampedValues(Values):
 class ExpiringValueState(ValueState[T]):
     """A value that expires."""
 
-    __slots__ = ("_absent", "_life")
+    __slots__ = ("_absent", "_life", "_now_ns", "_untouched")
 
     def __init__(self, values: Values, default: Any, slot: int, cursor: Cursor, life: Lifetime) -> None:
         super().__init__(values, None, slot, cursor)
         self._absent = default
         self._life = life
+        self._now_ns = life.now_ns
+        self._untouched = 0 if life.refreshed else life.length
+        """As long a read of what nobody can change leaves everything as it is."""
 
     def value(self) -> T:
         """The value of the key, the descriptor's default if there is none or it has expired."""
-        life = self._life
-        now = life.now()
-        pair: Any = self._pair()
-        if pair is None:
-            return self._default_value()  # type: ignore[no-any-return] # the program's own
-        if pair[0] + life.length <= now:
-            self.clear()
-            return pair[1] if life.shown else self._default_value()  # type: ignore[no-any-return] # as above
-        if life.refreshed:
-            pair[0] = now
-        return pair[1]  # type: ignore[no-any-return] # what the codec gave
+        now = self._now_ns() // NS_PER_MS
+        held: Any = self._cursor.row.values[self._slot]
+        if type(held) is tuple and now < self._life.due and held[0] > now - self._untouched:
+            return held[1]  # type: ignore[no-any-return] # what the codec gave
+        return self._value_at(now)  # type: ignore[no-any-return] # as above
 
     def update(self, value: T | None) -> None:
         """Store a value, which lives from now; raises as that of a plain state does."""
-        if value is None:
-            self.clear()
-            return
-        life = self._life
-        pair = life.shape((life.now(), value))
+        now = self._now_ns() // NS_PER_MS
         row = self._cursor.row
-        held = row.values[self._slot]
-        if type(held) is Live and held.value[1] is value:
-            held.value = pair
-        elif type(value) is self._usual and not life.refreshed:
-            row.values[self._slot] = pair
-        else:
-            super().update(pair)
-            self._usual = type(value) if type(value) in ATOMS else None
+        if type(value) is not self._usual or now >= self._life.due:
+            self._update_at(now, value)
+            return
+        row.values[self._slot] = (now, value)
         if not row.changed:
             self._cursor.mark(row)
 
@@ -130,6 +119,46 @@ class ExpiringValueState(ValueState[T]):
             return None
         finally:
             self._cursor.row = before
+
+    def _value_at(self, now: int) -> Any:
+        life = self._life
+        if now >= life.due:
+            life.sweep(now)
+        pair: Any = self._pair()
+        if pair is None:
+            return self._default_value()
+        if pair[0] + life.length <= now:
+            self.clear()
+            return pair[1] if life.shown else self._default_value()
+        if life.refreshed:
+            self._keep((now, pair[1]))
+        return pair[1]
+
+    def _update_at(self, now: int, value: T | None) -> None:
+        life = self._life
+        if now >= life.due:
+            life.sweep(now)
+        if value is None:
+            self.clear()
+            return
+        held = self._cursor.row.values[self._slot]
+        if type(held) is Live and held.value[1] is value:
+            self._keep((now, value))
+            return
+        pair: Any = (now, value)
+        super().update(pair)
+        self._usual = type(value) if type(value) in ATOMS else None
+
+    def _keep(self, pair: tuple[int, Any]) -> None:
+        """Give the value that is there another moment."""
+        row = self._cursor.row
+        held = row.values[self._slot]
+        if type(held) is Live:
+            held.value = pair
+        else:
+            row.values[self._slot] = pair
+        if not row.changed:
+            self._cursor.mark(row)
 
     def _pair(self) -> Any:
         held: Any = self._cursor.row.values[self._slot]

@@ -66,7 +66,8 @@ def open_expiring(
     life: Lifetime,
 ) -> tuple[Any, Expiring]:
     """`open_state` of a state with a time to live; and what removes expired values from any row."""
-    values = StampedValues(descriptor.name, codec_for(descriptor.stored_type), life.shape)
+    shape = life.shape if isinstance(descriptor, ListStateDescriptor | MapStateDescriptor) else tuple
+    values = StampedValues(descriptor.name, codec_for(descriptor.stored_type), shape)
     rows.declare(entry.slot, values)
     match descriptor:
         case ListStateDescriptor():

@@ -31,7 +31,7 @@ from tidegate.backends.keyed.snapshot import History, PendingSnapshot
 from tidegate.backends.keyed.sweep import NAMESPACED, AllRows, Sweeps
 from tidegate.backends.keyed.table import StateEntry, entry_of
 from tidegate.backends.keyed.timers import StoredTimers
-from tidegate.backends.keyed.ttl import Lifetime
+from tidegate.backends.keyed.ttl import NS_PER_MS, Lifetime
 from tidegate.backends.spi import Address, Backend, BackendContext, Bounded, Entry, KeyedHandle
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import ConfigError, InternalError, StateFormatError
@@ -46,7 +46,7 @@ _CHUNK: Final = 1_000
 class KeyedStore:
     """Opens the state that `handles` hold of `key_groups` and keeps at most `cache_entries` rows as objects.
 
-    What has a time to live expires by `now_ms`.
+    What has a time to live expires by `now_ns`.
 
     Raises:
         StateCorruptError: a file of a handle is missing or damaged.
@@ -62,7 +62,7 @@ class KeyedStore:
         context: BackendContext,
         *,
         cache_entries: int = 100_000,
-        now_ms: Callable[[], int] = SYSTEM_CLOCK.now_ms,
+        now_ns: Callable[[], int] = SYSTEM_CLOCK.now_ns,
     ) -> None:
         self._key_groups = key_groups
         self._max_parallelism = max_parallelism
@@ -81,8 +81,8 @@ class KeyedStore:
         self._written = bool(handles)
         """Whether anything may stand outside of the cache."""
         everything = AllRows(self._rows, self._materialisation, key_groups, self._codec, self._cursor)
-        self._now_ms = now_ms
-        self._sweeps = Sweeps(everything, self._log, now_ms)
+        self._now_ns = now_ns
+        self._sweeps = Sweeps(everything, self._log, now_ns)
         self._states: dict[tuple[str, Cursor], Any] = {}
         self._descriptors: dict[str, StateDescriptor] = {}
         self.slots: dict[str, int] = {}
@@ -286,7 +286,7 @@ class KeyedStore:
     def _entry(self, descriptor: StateDescriptor) -> StateEntry:
         stored = self._table.find(descriptor.name)
         if stored is not None and stored.fingerprint != entry_of(descriptor).fingerprint:
-            convert = conversion(stored.fingerprint, descriptor, self._now_ms())
+            convert = conversion(stored.fingerprint, descriptor, self._now_ns() // NS_PER_MS)
             self.before_settling()
             self._write_back(list(self._cursor.changed))
             entries = rewritten(stored, convert, self._scanned)
@@ -303,7 +303,7 @@ class KeyedStore:
         config = descriptor.ttl_config
         if config is None:
             return open_state(descriptor, entry, cursor, self._materialisation, self._codec)
-        life = Lifetime(config, self._now_ms)
+        life = Lifetime(config, self._now_ns)
         state, expiring = open_expiring(descriptor, entry, cursor, self._materialisation, self._codec, life)
         self._sweeps.add(config, expiring, life, restored=self._written)
         return state

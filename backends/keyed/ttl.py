@@ -20,7 +20,9 @@ from typing import Any, Final, Protocol, Self
 
 from tidegate.errors import ConfigError
 
-__all__ = ["Length", "Lifetime", "StateTtlConfig"]
+__all__ = ["NS_PER_MS", "Length", "Lifetime", "StateTtlConfig"]
+
+NS_PER_MS: Final = 1_000_000
 
 INCREMENTAL_ENTRIES: Final = 5
 """Entries looked at with each access, if nothing else is said."""
@@ -270,22 +272,27 @@ class Lifetime:
     `due` is when there may be something to `sweep` at an access; never, unless that is wanted.
     """
 
-    __slots__ = ("_now_ms", "due", "length", "refreshed", "shape", "shown", "sweep")
+    __slots__ = ("due", "length", "now_ns", "refreshed", "shown", "sweep")
 
-    def __init__(self, config: StateTtlConfig, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
+    def __init__(self, config: StateTtlConfig, now_ns: Callable[[], int]) -> None:
+        self.now_ns = now_ns
         self.length = config.ttl.to_milliseconds()
         self.refreshed = config.update_type is TtlUpdateType.OnReadAndWrite
         self.shown = config.state_visibility is TtlVisibility.ReturnExpiredIfNotCleanedUp
-        self.shape: Callable[[tuple[int, Any]], Any] = list if self.refreshed else tuple
-        """What a moment and a value are kept in. A list can be refreshed in place; a tuple that is only read counts
-        as unchanged at the barrier."""
         self.due: float = math.inf
         self.sweep: Callable[[int], object] = int
 
+    @property
+    def shape(self) -> Callable[[tuple[int, Any]], Any]:
+        """What a moment and an element of a collection are kept in.
+
+        A list can be refreshed in place; a tuple that is only read counts as unchanged at the barrier.
+        """
+        return list if self.refreshed else tuple
+
     def now(self) -> int:
-        """What time it is; sweeps a little if that is due."""
-        now = self._now_ms()
+        """What time it is in milliseconds; sweeps a little if that is due."""
+        now = self.now_ns() // NS_PER_MS
         if now >= self.due:
             self.sweep(now)
         return now

@@ -376,7 +376,7 @@ class OperatorChain:
             restored.keyed,
             dataclasses.replace(self._env.state, directory=directory),
             cache_entries=self._env.cache_entries,
-            now_ms=self._env.clock.now_ms,
+            now_ns=self._env.clock.now_ns,
         )
 
 

@@ -24,6 +24,10 @@ class EpochClock:
         """The time the driver has set for the epoch."""
         return self._now_ms
 
+    def now_ns(self) -> int:
+        """The same in nanoseconds."""
+        return self._now_ms * 1_000_000
+
     def monotonic(self) -> float:
         """Distances are real."""
         return self._machine.monotonic()

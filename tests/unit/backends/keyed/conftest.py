@@ -32,7 +32,7 @@ def open_store(tmp_path: Path, storage: MemoryStorage) -> Iterator[Open]:
         backend: Backend | None = None,
         key_groups: KeyGroupRange = KeyGroupRange(0, 8),  # noqa: B008  # frozen
         cache_entries: int = 100,
-        now_ms: Callable[[], int] = SYSTEM_CLOCK.now_ms,
+        now_ns: Callable[[], int] = SYSTEM_CLOCK.now_ns,
     ) -> KeyedStore:
         directory = tmp_path / str(len(opened))
         directory.mkdir()
@@ -46,7 +46,7 @@ def open_store(tmp_path: Path, storage: MemoryStorage) -> Iterator[Open]:
                 chosen,
                 context,
                 cache_entries=cache_entries,
-                now_ms=now_ms,
+                now_ns=now_ns,
             )
         )
         return opened[-1]

@@ -55,7 +55,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def reopen(open_store: Open, backend: Backend, clock: ManualClock) -> Open:
     """Opens stores over each backend that live by `clock`."""
-    return functools.partial(open_store, backend=backend, now_ms=clock.now_ms)
+    return functools.partial(open_store, backend=backend, now_ns=clock.now_ns)
 
 
 @pytest.fixture(params=[False, True], ids=["checkpoint", "savepoint"])

@@ -43,7 +43,7 @@ def clock() -> ManualClock:
 @pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
 def reopen(open_store: Open, clock: ManualClock, request: pytest.FixtureRequest) -> Open:
     """Opens stores over each backend that live by `clock`."""
-    return functools.partial(open_store, backend=request.param(), now_ms=clock.now_ms)
+    return functools.partial(open_store, backend=request.param(), now_ns=clock.now_ns)
 
 
 class Total(AggregateFunction):

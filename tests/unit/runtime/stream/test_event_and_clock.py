@@ -39,6 +39,9 @@ class Stopped:
     def now_ms(self) -> int:
         return self._now_ms
 
+    def now_ns(self) -> int:
+        return self.now_ms() * 1_000_000
+
     def monotonic(self) -> float:
         return SYSTEM_CLOCK.monotonic()
 

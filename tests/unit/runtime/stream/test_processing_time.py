@@ -47,6 +47,9 @@ class SharedClock:
     def now_ms(self) -> int:
         return int(self.path.read_text())
 
+    def now_ns(self) -> int:
+        return self.now_ms() * 1_000_000
+
     def monotonic(self) -> float:
         return SYSTEM_CLOCK.monotonic()
 
