@@ -173,6 +173,9 @@ class Materialisation(ABC):
         """Freeze the present content; called at a barrier, after `apply` of everything dirty.
 
         Must be quick: the time may depend on what changed, not on how much there is.
+
+        Raises:
+            UnavailableError: the local disk did not take it; the checkpoint is declined, the job goes on.
         """
 
     def close(self) -> None:  # noqa: B027

@@ -126,7 +126,7 @@ class SinkWriter(ABC):
             Payload, description and number of records, or None if nothing was written since the last call.
 
         Raises:
-            UnavailableError: the checkpoint is declined.
+            UnavailableError: the checkpoint is declined; at the second time in a row the subtask is restored.
             FencedError: a newer writer owns this work; the subtask stops for good.
         """
 

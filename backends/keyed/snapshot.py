@@ -14,7 +14,7 @@ from tidegate.backends.keyed.log import ChangeLog, size_of
 from tidegate.backends.keyed.segment import Segment, chunk_size, encode_segment
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.spi import Address, BaseHandle, Cut, KeyedHandle, SnapshotFiles
-from tidegate.errors import TidegateError
+from tidegate.errors import TidegateError, UnavailableError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
 
@@ -37,6 +37,7 @@ class PendingSnapshot:
         table: tuple[StateEntry, ...],
         changes: Mapping[Address, bytes | None],
         cut: Cut | None,
+        refusal: TidegateError | None = None,
     ) -> None:
         self._files = files
         self._previous = previous
@@ -44,7 +45,7 @@ class PendingSnapshot:
         self._changes = changes
         self._cut = cut
         self.handle: KeyedHandle | None = None
-        self.refusal: TidegateError | None = None
+        self.refusal = refusal
         """Why this state cannot be part of a checkpoint."""
 
     def finish(self) -> KeyedHandle:
@@ -106,7 +107,7 @@ class History:
         cut: Callable[[CheckpointId], Cut],
         leftovers: Callable[[], Mapping[Address, bytes | None]],
     ) -> PendingSnapshot:
-        """Close the epoch and freeze its checkpoint; raises what `cut` raises.
+        """Close the epoch and freeze its checkpoint; it cannot be finished if `cut` says UnavailableError.
 
         `leftovers` tells how a snapshot that builds on no other differs from what is stored.
         """
@@ -115,8 +116,11 @@ class History:
         after = None if previous is self._restored else confirmed
         changes = self._log.since(after)
         if previous is None or changes is None or self._base_is_due(previous, changes, after):
-            alone = KeyedHandle(self._key_groups, None, ())
-            pending = PendingSnapshot(files, previous or alone, table, leftovers(), cut(checkpoint))
+            alone = previous or KeyedHandle(self._key_groups, None, ())
+            try:
+                pending = PendingSnapshot(files, alone, table, leftovers(), cut(checkpoint))
+            except UnavailableError as error:
+                pending = PendingSnapshot(files, alone, table, {}, None, error)
         else:
             if not previous.chunks:
                 changes.update(leftovers())

@@ -259,7 +259,7 @@ class KeyedStore:
             self._materialisation.cut,
             self._sweeps.leftovers,
         )
-        pending.refusal = self._too_large()
+        pending.refusal = pending.refusal or self._too_large()
         return pending
 
     def close(self) -> None:

@@ -90,7 +90,9 @@ class RocksStore:
         try:
             yield
         except Exception as error:
-            raise UnavailableError(f"RocksDB in {self._directory} did not {doing}: {error}") from error
+            raise UnavailableError(
+                f"RocksDB in {self._directory} did not {doing}: {error}; see to the local disk"
+            ) from error
 
 
 def _options(options: RocksDBOptions) -> Options:

@@ -49,11 +49,12 @@ class Archive:
             return decode(file.read(), name)
 
     def write(self, manifest: Manifest) -> frozenset[str]:
-        """Make metadata durable; returns the files it refers to."""
+        """Make metadata durable; returns its file and those it refers to."""
         faults.point("checkpoint.before-metadata")
-        self._blobs.put(metadata_name(manifest.run, manifest.checkpoint), encode(manifest))
+        name = metadata_name(manifest.run, manifest.checkpoint)
+        self._blobs.put(name, encode(manifest))
         faults.point("checkpoint.after-metadata")
-        return files_of(manifest)
+        return files_of(manifest) | {name}
 
     def settled(self, retained: Retained) -> bool:
         """Whether all output of a checkpoint is known to be visible."""

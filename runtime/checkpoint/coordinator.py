@@ -126,7 +126,7 @@ class Decline:
 
 @dataclass(frozen=True, slots=True)
 class MetadataDurable:
-    """The metadata is written; it refers to these files."""
+    """The metadata is written; these files are it and what it refers to."""
 
     checkpoint: CheckpointId
     files: frozenset[str]
@@ -134,7 +134,7 @@ class MetadataDurable:
 
 @dataclass(frozen=True, slots=True)
 class MetadataFailed:
-    """The metadata could not be written."""
+    """The metadata could not be written, or nobody could be told."""
 
     checkpoint: CheckpointId
     error: TidegateError
@@ -476,7 +476,7 @@ class CheckpointCoordinator:
         if pending is None or pending.checkpoint != checkpoint:
             return []
         self._pending = None
-        self._registry.abandoned(checkpoint, _files(pending.reports))
+        self._registry.abandoned(checkpoint, _files(pending.reports) | pending.files)
         self._given_up += 1
         tolerated, forever = self._plan.tolerated, isinstance(error, StateFormatError)
         if pending.last is not None:

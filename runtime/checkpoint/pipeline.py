@@ -64,6 +64,9 @@ class Pipeline:
         self._tag: str | None = None
         self._record: Record | None = None
         self._lock = threading.Lock()
+        self._due = Release()
+        self._unneeded: list[str] = []
+        """Files to delete; nothing refers to them any more."""
 
     @property
     def record(self) -> Record:
@@ -117,6 +120,7 @@ class Pipeline:
 
         Raises:
             FencedError: somebody else owns the pipeline.
+            UnavailableError: the storage did not answer; if the record is `unchanged`, it will not happen any more.
         """
         faults.point("checkpoint.before-swap")
         with self._lock:
@@ -124,17 +128,32 @@ class Pipeline:
             self._swap(msgspec.structs.replace(self.record, retained=kept, newest_id=checkpoint))
         faults.point("checkpoint.after-swap")
 
-    def release(self, release: Release) -> None:
-        """Delete checkpoints and files nobody needs; first the record forgets them."""
-        if not release.checkpoints and not release.files:
-            return
+    def unchanged(self) -> bool:
+        """Whether the storage holds what this owner wrote last, so that a change that failed never happened."""
         with self._lock:
-            dropped = [known for known in self.record.retained if known.checkpoint in release.checkpoints]
-            kept = tuple(known for known in self.record.retained if known not in dropped)
+            return self._read()[1] == self._tag
+
+    def release(self, release: Release) -> None:
+        """Delete checkpoints and files nobody needs; first the record forgets them. One thread at a time.
+
+        Raises:
+            UnavailableError: the storage did not answer; what is left goes with the next release.
+        """
+        with self._lock:
+            due = self._due = self._due.joined(release)
+            dropped = [known for known in self.record.retained if known.checkpoint in due.checkpoints]
             if dropped:
+                kept = tuple(known for known in self.record.retained if known not in dropped)
                 self._swap(msgspec.structs.replace(self.record, retained=kept))
-        names = [name(old.run, old.checkpoint) for old in dropped for name in (metadata_name, settled_name)]
-        self._blobs.delete([*release.files, *names])
+            self._due = Release()
+            self._unneeded += due.files
+            for old in dropped:
+                self._unneeded += (
+                    metadata_name(old.run, old.checkpoint),
+                    settled_name(old.run, old.checkpoint),
+                )
+        self._blobs.delete(self._unneeded)
+        self._unneeded.clear()
 
     def go_back(self, to: Retained | None) -> None:
         """Forget the decided checkpoints after `to`: nothing of them is visible nor ever will be."""

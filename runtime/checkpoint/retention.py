@@ -22,8 +22,12 @@ __all__ = ["FileRegistry", "Release"]
 class Release:
     """Checkpoints nobody keeps any more, and the files nobody else refers to."""
 
-    checkpoints: tuple[CheckpointId, ...]
-    files: frozenset[str]
+    checkpoints: tuple[CheckpointId, ...] = ()
+    files: frozenset[str] = frozenset()
+
+    def joined(self, other: Release) -> Release:
+        """Both at once."""
+        return Release((*self.checkpoints, *other.checkpoints), self.files | other.files)
 
 
 class FileRegistry:

@@ -51,12 +51,20 @@ class CheckpointWriter:
         self.written = manifest
         return cp.MetadataDurable(action.checkpoint, files)
 
-    def decide(self, checkpoint: CheckpointId) -> cp.Swapped | cp.SwapLost:
-        """Make the checkpoint the pipeline's newest."""
+    def decide(self, checkpoint: CheckpointId) -> cp.Swapped | cp.SwapLost | cp.MetadataFailed:
+        """Make the checkpoint the pipeline's newest.
+
+        Raises:
+            UnavailableError: it is not known whether it is.
+        """
         try:
             self._pipeline.decide(checkpoint)
         except FencedError as error:
             return cp.SwapLost(checkpoint, str(error))
+        except UnavailableError as error:
+            if not self._pipeline.unchanged():
+                raise
+            return cp.MetadataFailed(checkpoint, error)
         return cp.Swapped(checkpoint)
 
     def mark(self, checkpoint: CheckpointId) -> cp.SettledDurable:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from tidegate.clock import Clock
 from tidegate.errors import InternalError, JobCancelledError, TidegateError, UnavailableError
@@ -184,7 +185,7 @@ class Attempt:
             self._commit(work)
         if now >= self._renew_at:
             self._renew_at = now + _RENEW_S
-            self._in_background(self._startup.pipeline.renew)
+            self._in_background(_if_it_answers(self._startup.pipeline.renew))
 
     def _hear(self, message: object) -> None:
         match message:
@@ -324,7 +325,7 @@ class Attempt:
 
     def _settled(self, action: cp.Settled) -> None:
         self._status.settled(action.checkpoint)
-        self._in_background(lambda: self._startup.pipeline.release(action.release))
+        self._in_background(_if_it_answers(partial(self._startup.pipeline.release, action.release)))
         self._post_sources(messages.Settled(action.checkpoint))
 
     def _write_savepoint(self, action: cp.WriteSavepoint) -> None:
@@ -383,3 +384,13 @@ class Attempt:
                 self._cluster.heard.put(_Broken(InternalError(f"{type(error).__name__}: {error}")))
 
         self._storage.submit(guarded)
+
+
+def _if_it_answers(work: Callable[[], None]) -> Callable[[], None]:
+    """What is done again before long: a storage that is away or full meanwhile ends nobody."""
+
+    def tried() -> None:
+        with contextlib.suppress(UnavailableError):
+            work()
+
+    return tried

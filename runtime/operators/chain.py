@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from tidegate import faults
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch, Idle, Watermark
+from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
@@ -70,6 +71,8 @@ class OperatorChain:
         self._deferring: dict[OperatorUid, Deferring] = {}
         self._stages: dict[OperatorUid, Stage] = {}
         self._compiled: dict[tuple[OperatorUid, int | None, bool], Compiled] = {}
+        self._fell_short = False
+        """Whether a function or a sink could not make its part of the last snapshot durable."""
         self._outputs = {uid: self._open_outputs(uid) for uid in vertex.nodes}
 
     def open(self) -> None:
@@ -182,12 +185,23 @@ class OperatorChain:
         return min((time for time in times if time is not None), default=None)
 
     def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> PendingReports:
-        """Take the state at a barrier; `confirmed` is the newest decided checkpoint."""
+        """Take the state at a barrier; `confirmed` is the newest decided checkpoint.
+
+        What is returned raises UnavailableError if the checkpoint is to be declined.
+
+        Raises:
+            UnavailableError: a function or a sink could not save what it holds, for the second time in a row.
+        """
         faults.point("task.before-snapshot")
-        for node, function in self._functions:
-            with blame(node, self._env.subtask, "snapshot_state"):
-                save_function(function, checkpoint)
-        reports = [sink.snapshot(checkpoint, confirmed) for sink in self._sinks]
+        try:
+            reports = self._save(checkpoint, confirmed)
+        except UnavailableError as error:
+            # Some come back to it with the next barrier; for the others nothing but a restart helps.
+            if self._fell_short:
+                raise
+            self._fell_short = True
+            return partial(_decline, error)
+        self._fell_short = False
         index = self._env.subtask.index
         pending = {
             uid: operator.store.snapshot(checkpoint, confirmed)
@@ -208,6 +222,12 @@ class OperatorChain:
             ]
 
         return finish
+
+    def _save(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> list[OperatorReport]:
+        for node, function in self._functions:
+            with blame(node, self._env.subtask, "snapshot_state"):
+                save_function(function, checkpoint)
+        return [sink.snapshot(checkpoint, confirmed) for sink in self._sinks]
 
     def close(self) -> None:
         """Close functions, writers and state; all of them, even if one fails."""
@@ -383,6 +403,10 @@ class OperatorChain:
 def _nothing(value: Any) -> Any:
     """Stands where nothing is called."""
     return value
+
+
+def _decline(error: UnavailableError) -> list[OperatorReport]:
+    raise error
 
 
 def _call_all(closers: list[Callable[[], None]]) -> None:

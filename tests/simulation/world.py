@@ -296,6 +296,9 @@ class World:
         return self._perform(self.coordinator.on(cp.MetadataDurable(action.checkpoint, files)))
 
     def _swap(self, term: int, number: CheckpointId) -> None:
+        if self.faulty and self.chance.random() < 0.02:
+            failed = cp.MetadataFailed(number, UnavailableError("the storage took no change"))
+            return self._perform(self.coordinator.on(failed))
         if not self.storage.swap(term, number):
             return self._note(f"term {term} is fenced")
         if self.faulty and self.chance.random() < 0.02:

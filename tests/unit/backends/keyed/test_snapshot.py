@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.backends.keyed import KeyedStore, ValueStateDescriptor
 from tidegate.backends.keyed.snapshot import MAX_SEGMENTS, MIN_LOG_BYTES
-from tidegate.backends.spi import Chunk, KeyedHandle, StoredChunk
+from tidegate.backends.spi import Chunk, Cut, KeyedHandle, StoredChunk
 from tidegate.backends.storage import MemoryStorage
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId
@@ -149,6 +149,27 @@ def test_a_discarded_snapshot_leaves_the_next_one_whole(open_store: Open) -> Non
     again = open_store(saved(store, 3, 1))
     again.bind("a")
     assert again.value_state(TEXT).value() == "2"
+
+
+def test_a_cut_that_the_local_disk_does_not_take_declines_only_its_checkpoint(
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store()
+    large = "x" * (MIN_LOG_BYTES + 1)
+    write(store, "a", large)
+
+    def refuse(checkpoint: CheckpointId) -> Cut:
+        raise UnavailableError("no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._materialisation, "cut", refuse)
+        with pytest.raises(UnavailableError, match="no space"):
+            saved(store, 1, None)
+    write(store, "b", "2")
+    again = open_store(saved(store, 2, None))
+    for key, text in (("a", large), ("b", "2")):
+        again.bind(key)
+        assert again.value_state(TEXT).value() == text
 
 
 def test_a_failed_upload_declines_only_its_checkpoint(

@@ -112,6 +112,17 @@ def test_a_checkpoint_that_cannot_be_made_durable_is_given_up_and_the_job_goes_o
     assert made.on(cp.Tick(200)) == [cp.TriggerSources(TWO, None)]
 
 
+def test_a_checkpoint_that_could_not_be_decided_is_given_up_and_the_next_builds_on_none_of_it() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+    made.on(cp.Ack(A, ONE, ()))
+    made.on(cp.Ack(B, ONE, ()))
+    assert made.on(cp.MetadataDurable(ONE, frozenset({"file"}))) == [cp.SwapLatest(ONE)]
+
+    assert made.on(cp.MetadataFailed(ONE, FULL)) == [cp.Abort(ONE, "disk full")]
+    assert made.on(cp.Tick(200)) == [cp.TriggerSources(TWO, None)]
+
+
 def test_a_second_ack_of_a_subtask_counts_once() -> None:
     made = coordinator()
     made.on(cp.Tick(100))

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.runtime.checkpoint.full import Full
 from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
 from tidegate.backends.storage import LocalStorage, MemoryStorage
 from tidegate.clock import SYSTEM_CLOCK, Clock, ManualClock
@@ -323,6 +324,39 @@ def test_release_forgets_first_and_leaves_nothing_of_a_checkpoint(storage: Check
     assert storage.blobs.list("first/") == ["first/chk-2/_metadata", "first/chk-2/_settled"]
 
 
+@pytest.mark.parametrize("step", ["swap", "delete"])
+def test_what_a_storage_does_not_release_goes_with_the_next(storage: CheckpointStorage, step: str) -> None:
+    full = Full(storage)
+    pipeline = start(full, "first")
+    for number in (1, 2, 3):
+        pipeline.archive.mark_settled(write(pipeline, number))
+    storage.blobs.put("first/shared/old", b"old")
+    full.full = {step}
+    with pytest.raises(UnavailableError, match="no space left"):
+        pipeline.release(Release((CheckpointId(1),), frozenset({"first/shared/old"})))
+    assert "first/shared/old" in storage.blobs.list("first/")
+
+    full.full = set()
+    pipeline.release(Release((CheckpointId(2),)))
+
+    assert [known.checkpoint for known in stored(storage).retained] == [3]
+    assert storage.blobs.list("first/") == ["first/chk-3/_metadata", "first/chk-3/_settled"]
+
+
+def test_a_change_that_a_full_storage_did_not_take_never_happened(storage: CheckpointStorage) -> None:
+    full = Full(storage)
+    pipeline = start(full, "first")
+    full.full = {"swap"}
+    with pytest.raises(UnavailableError, match="no space left"):
+        write(pipeline, 1)
+    assert pipeline.unchanged()
+
+    full.full = set()
+    write(pipeline, 2)
+
+    assert [known.checkpoint for known in stored(storage).retained] == [2]
+
+
 def test_sweep_removes_what_a_dead_run_left_and_nothing_else(storage: CheckpointStorage) -> None:
     first = start(storage, "first")
     _, two = write(first, 1), write(first, 2)
@@ -403,6 +437,7 @@ def test_a_decision_whose_answer_was_lost_counts_after_a_refresh(storage: Checkp
         UnavailableError, match="an earlier change of this run whose answer was lost; refresh"
     ):
         pipeline.renew()
+    assert not pipeline.unchanged()
 
     pipeline.refresh()
 

@@ -12,7 +12,12 @@ import pytest
 from tidegate.backends.spi import Blobs
 from tidegate.backends.storage import MemoryStorage
 from tidegate.connectors.generator import GeneratorSource
-from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
+from tidegate.datastream import (
+    KeyedProcessFunction,
+    SinkFunction,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+)
 from tidegate.errors import JobFailedError, StateFormatError, UnavailableError
 from tidegate.types import Types
 
@@ -32,6 +37,24 @@ class Swells(KeyedProcessFunction):
     def process_element(self, value: int, ctx: Any) -> Iterator[int]:
         self.kept.update("x" * 2_000 if value < self.until else "y")
         yield value
+
+
+class Balks(SinkFunction):
+    """Does not bring itself to save anything at its first barriers."""
+
+    def __init__(self, times: int, directory: Path) -> None:
+        self.times = times
+        self.directory = directory
+
+    def invoke(self, value: int, context: Any) -> None:
+        with (self.directory / "taken").open("a") as file:
+            file.write(f"{value}\n")
+
+    def flush(self) -> None:
+        for number in range(self.times):
+            if not (self.directory / str(number)).exists():
+                (self.directory / str(number)).touch()
+                raise UnavailableError(f"not now, for the {number + 1}. time")
 
 
 class Away(MemoryStorage):
@@ -107,3 +130,28 @@ def test_a_storage_that_stays_away_ends_a_bounded_job_after_three_tries(
         match=r"3 checkpoints in a row came to nothing; the last one, checkpoint \d+: the storage is away",
     ):
         list(anywhere.from_collection(range(10)).map(lambda n: n).execute_and_collect())
+
+
+def test_a_sink_that_cannot_prepare_declines_and_is_asked_again(
+    anywhere: StreamExecutionEnvironment, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    anywhere.configure({"pipeline.progress": "plain", "execution.checkpointing.interval": "20 ms"})
+    numbers = anywhere.from_collection(range(10))
+    numbers.add_sink(Balks(1, tmp_path)).set_parallelism(1)
+
+    result = anywhere.execute("balks")
+
+    assert (result.state, result.restarts) == ("finished", 0)
+    assert re.search(r"aborted: checkpoint \d+: .* not now, for the 1. time", capfd.readouterr().err)
+    assert sorted((tmp_path / "taken").read_text().split(), key=int) == [str(n) for n in range(10)]
+
+
+def test_a_sink_that_cannot_prepare_twice_in_a_row_is_restored(
+    anywhere: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    anywhere.configure(
+        {"execution.checkpointing.interval": "20 ms", "restart-strategy.fixed-delay.attempts": 1}
+    )
+    anywhere.from_collection(range(10)).add_sink(Balks(2, tmp_path)).set_parallelism(1)
+
+    assert anywhere.execute("balks twice").restarts == 1

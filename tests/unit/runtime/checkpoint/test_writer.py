@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.runtime.checkpoint.full import Full
+from tidegate.backends.storage import MemoryStorage
+from tidegate.clock import SYSTEM_CLOCK
+from tidegate.connectors.collection import CollectionSource
+from tidegate.errors import UnavailableError
+from tidegate.ids import CheckpointId, PipelineId
+from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint.writer import CheckpointWriter
+from tidegate.runtime.graph.transformations import Transformation
+from tidegate.runtime.job import Program, Startup
+from tidegate.runtime.options import JobOptions
+
+ONE, TWO = CheckpointId(1), CheckpointId(2)
+
+
+@pytest.fixture
+def storage() -> Full:
+    return Full(MemoryStorage())
+
+
+@pytest.fixture
+def writer(storage: Full) -> CheckpointWriter:
+    """Writes for a pipeline that is owned."""
+    step = Transformation("source", "source", CollectionSource([1]), uid="source")
+    program = Program("orders", PipelineId("orders"), (step,), JobOptions(), parallelism=1)
+    startup = Startup(program, storage, SYSTEM_CLOCK, print)
+    startup.acquire()
+    return CheckpointWriter(startup.pipeline, program.graph(None), None, SYSTEM_CLOCK)
+
+
+def test_a_decision_that_a_full_storage_did_not_take_is_no_decision(
+    storage: Full, writer: CheckpointWriter
+) -> None:
+    storage.full = {"swap"}
+    failed = writer.decide(ONE)
+
+    assert isinstance(failed, cp.MetadataFailed)
+    with pytest.raises(UnavailableError, match="no space left"):
+        raise failed.error
+
+    storage.full = set()
+    assert writer.decide(TWO) == cp.Swapped(TWO)
+
+
+def test_a_decision_nobody_knows_the_outcome_of_is_not_guessed(
+    storage: Full, writer: CheckpointWriter
+) -> None:
+    storage.full = {"after swap"}
+
+    with pytest.raises(UnavailableError, match="no space left"):
+        writer.decide(ONE)
