@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import filterfalse, islice
 from typing import Any, Final
 
 from tidegate.backends.keyed.address import (
@@ -276,7 +276,7 @@ class KeyedStore:
         )
 
     def _fetch(self, keys: Sequence[Any]) -> None:
-        missing = list(set(keys).difference(self._rows))
+        missing = list(dict.fromkeys(filterfalse(self._rows.__contains__, keys)))
         if missing:
             addresses = [self._address(key) for key in missing]
             found = self._materialisation.get_many(addresses)

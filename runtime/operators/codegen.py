@@ -113,7 +113,13 @@ def compile_stages(
 def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[Any, ...] = ()) -> Compiled:
     head = ["def run(values, timestamps, keys):", *loop.before]
     source = "\n".join([*head, *loop.lines]) + "\n"
-    scope: dict[str, Any] = {**loop.names, "ATOMS": ATOMS, "isolate": isolate, "OutputTag": OutputTag}
+    scope: dict[str, Any] = {
+        **loop.names,
+        "ATOMS": ATOMS,
+        "isolate": isolate,
+        "OutputTag": OutputTag,
+        "UNSET": object(),
+    }
     exec(compile(source, filename, "exec"), scope)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     owners = {len(head) + line: owner for line, owner in loop.owners.items()}
@@ -131,16 +137,22 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
         _deliver(loop, stage, result, depth + 1, time)
         return
     function = loop.name(f"f{stage.number}", call.function)
-    if call.shortcut is not None and time is not None:
+    behind = depth
+    if call.shortcut is not None and (time is not None or call.shape == "map"):
         loop.names.update(call.shortcut.names)
-        for line in call.shortcut.lines:
+        given = ["given = UNSET"] if call.shape == "map" else []
+        for line in (*given, *call.shortcut.lines):
             loop.add(depth, line, stage.uid)
+        if given:
+            loop.add(depth, "if given is UNSET:")
+            result, depth = "given", depth + 1
     if call.bind is not None:
         cursor = loop.name(f"cursor{stage.number}", call.bind.cursor)
         loop.add(depth, f"{cursor}.row = {loop.name(f'rows{stage.number}', call.bind.rows)}[k]")
     match call.shape:
         case "map":
             loop.add(depth, f"{result} = {function}({value})", stage.uid)
+            depth = behind
         case "filter":
             loop.add(depth, f"if {function}({value}):", stage.uid)
             result, depth = value, depth + 1

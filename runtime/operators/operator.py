@@ -31,9 +31,11 @@ NOTHING: Emitted = ([], None)
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """Lines of the loop that deal with most records, so that they need no call; `continue` ends a record that is done.
+    """Lines of the loop that deal with most records, so that they need no call.
 
-    They see the record as `v`, its time as `t`, its key as `k`, and `names`.
+    They see the record as `v`, its key as `k`, its time as `t`, and `names`. Those of an `emit` stand only where records
+    have times, and end a record that is done by `continue`; those of a `map` set `given` to what it gives if they
+    can tell.
     """
 
     lines: tuple[str, ...]
@@ -44,7 +46,7 @@ class Shortcut:
 class Call:
     """One call of the loop; `context.stamp` is set before each `process`, and `bind` makes the key the one at hand.
 
-    The loop pauses behind a record that makes `cut.moved` true. `shortcut` comes first where records have times.
+    The loop pauses behind a record that makes `cut.moved` true. `shortcut` comes first.
     """
 
     shape: Shape

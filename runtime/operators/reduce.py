@@ -6,18 +6,24 @@ A stream shows every step on the way, a batch job what a key came to in the end.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.backends.keyed.row import Row
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import MAX_WATERMARK
+from tidegate.isolation import isolate
 from tidegate.runtime.operators.context import OperatorContext
-from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator
+from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator, Shortcut
+from tidegate.runtime.operators.plain import plain_class, plain_test
 from tidegate.runtime.operators.rows import shaped
+from tidegate.runtime.stream.aggregations import Aggregation
 from tidegate.runtime.stream.functions import as_callable
-from tidegate.types import TypeInformation
+from tidegate.types import Kind, TypeInformation
 
 __all__ = ["open_reduce"]
+
+_STATE: Final = "reduced"
 
 
 def open_reduce(payload: Any, record_type: TypeInformation | None, context: OperatorContext) -> Operator:
@@ -26,9 +32,60 @@ def open_reduce(payload: Any, record_type: TypeInformation | None, context: Oper
     combine = shaped(as_callable(payload), record_type)
     if context.env.batch:
         return _Final(combine, store)
-    state = store.value_state(ValueStateDescriptor("reduced", record_type))
-    call = Call("map", state.reducer(combine), bind=store.binding)
+    state = store.value_state(ValueStateDescriptor(_STATE, record_type))
+    short = _shortcut(payload, combine, record_type, store)
+    call = Call("map", state.reducer(combine), bind=store.binding, shortcut=short)
     return Operator((call,), store, gives_away=True)
+
+
+def _shortcut(
+    payload: Any, combine: Callable[[Any, Any], Any], record_type: TypeInformation | None, store: KeyedStore
+) -> Shortcut | None:
+    """Lines for records that meet a plain value in a row that changed before; whatever else comes goes the long way."""
+    held, test = plain_class(record_type), plain_test(record_type, "total")
+    if record_type is None or held is None or test is None:
+        return None
+    state, slot = store.value_state(ValueStateDescriptor(_STATE, record_type)), store.slots[_STATE]
+
+    def replace(row: Row, total: Any) -> Any:
+        store.bind(row.key)
+        state.update(total)
+        return isolate(total)
+
+    lines = _of_fields(payload, record_type, slot) or (
+        f"if row.changed and type(held) is {held}:",
+        "    total = combine(held, v)",
+        f"    if {test}: slots[{slot}] = given = total",
+        "    else: given = replace(row, total)",
+    )
+    return Shortcut(
+        ("row = rows[k]", "slots = row.values", f"held = slots[{slot}]", *lines),
+        {"rows": store.binding.rows, "combine": combine, "replace": replace},
+    )
+
+
+def _of_fields(payload: Any, record_type: TypeInformation, slot: int) -> tuple[str, ...] | None:
+    """A running aggregation of one field of tuples, without a call."""
+    if not isinstance(payload, Aggregation) or record_type.kind is not Kind.TUPLE:
+        return None
+    width, place, combined = len(record_type.items), payload.field, payload.of_two("old", "new")
+    if combined is None or not isinstance(place, int) or not 0 <= place < width:
+        return None
+    # The parts of what is held stay, so they are unpacked last.
+    record, held, result = (
+        "".join(f"{name if at == place else f'part{at}'}, " for at in range(width))
+        for name in ("new", "old", "total")
+    )
+    return (
+        "if row.changed and type(v) is type(held) is tuple:",
+        "    try:",
+        f"        {record}= v",
+        f"        {held}= held",
+        "    except ValueError: pass",
+        "    else:",
+        f"        total = {combined}",
+        f"        if {plain_test(record_type.items[place], 'total')}: slots[{slot}] = given = ({result})",
+    )
 
 
 class _Final(Operator):

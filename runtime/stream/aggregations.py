@@ -48,6 +48,17 @@ class Aggregation:
             case how:
                 return with_field(before, self.field, _OF_TWO[how](old, new))
 
+    def of_two(self, old: str, new: str) -> str | None:
+        """The combination of two fields as an expression; None where one of the records is kept whole."""
+        match self.how:
+            case "sum":
+                return f"{old} + {new}"
+            case "min":
+                return f"{new} if {new} < {old} else {old}"
+            case "max":
+                return f"{new} if {new} > {old} else {old}"
+        return None
+
     @property
     def combination(self) -> Callable[[Any, Any], Any]:
         """The same as a call, made ready for many: tuples with the field at a place go a short way."""

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from tidegate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
 from tidegate.backends.keyed.store import KeyedStore
-from tidegate.isolation import ATOMS, is_immutable
+from tidegate.isolation import is_immutable
+from tidegate.runtime.operators.plain import plain_test
 from tidegate.runtime.operators.window.evictors import Evictor, EvictorContext, TimestampedValue
 from tidegate.runtime.operators.window.folding import Folding
 from tidegate.runtime.operators.window.windowing import Windowing
@@ -96,15 +97,13 @@ class _Folded(Kept):
 
     def adding(self) -> tuple[tuple[str, ...], dict[str, Any]]:
         # The general test comes last, because it costs as much as the rest.
+        plain = plain_test(self._folding.stored_type, "held") or "type(held) in ATOMS"
         lines = (
             f"held = combine(pane.values[{self.slot}], v)",
-            "kind = type(held)",
-            "plain = are_atoms(map(type, held)) if kind is tuple else kind in ATOMS",
-            f"if kind is pane.kind and (plain or is_immutable(held)): pane.values[{self.slot}] = held",
+            f"if {plain} or type(held) is pane.kind and is_immutable(held): pane.values[{self.slot}] = held",
             "else: replace(k, held)",
         )
-        names = {"are_atoms": ATOMS.issuperset, "is_immutable": is_immutable}
-        return lines, {**names, "combine": self._folding.combine}
+        return lines, {"is_immutable": is_immutable, "combine": self._folding.combine}
 
 
 class _Buffered(Kept):

@@ -7,11 +7,8 @@ others at their last moment; windows without an end stay until they are purged.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-import msgspec
-
-from tidegate.backends.keyed.descriptors import ValueStateDescriptor
 from tidegate.backends.spi import Timer
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.errors import RecordError
@@ -19,6 +16,7 @@ from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.operator import Call, Emitted, Operator
 from tidegate.runtime.operators.window.assigner import MergingWindowAssigner
 from tidegate.runtime.operators.window.codec import WindowCodec
+from tidegate.runtime.operators.window.homes import Homes
 from tidegate.runtime.operators.window.kept import open_kept
 from tidegate.runtime.operators.window.merging import Added, MergingWindows
 from tidegate.runtime.operators.window.output import rows_of
@@ -32,11 +30,6 @@ from tidegate.runtime.stream.windows import ProcessAllWindowFunction, ProcessWin
 from tidegate.serde import isolate
 
 __all__ = ["WindowOperator"]
-
-_HOMES: Final = ValueStateDescriptor("window:merged")
-"""Windows of a key and where each keeps its contents, by name; as bytes, which a row holds without copying."""
-_pack: Final = msgspec.msgpack.Encoder().encode
-_unpack: Final = msgspec.msgpack.Decoder(tuple[tuple[bytes, bytes], ...]).decode
 
 
 class WindowOperator(Operator):
@@ -52,7 +45,7 @@ class WindowOperator(Operator):
         self._merging = assigner if isinstance(assigner, MergingWindowAssigner) else None
         self._event_time = assigner.is_event_time()
         self._kept = open_kept(store, windowing)
-        self._homes: Any = store.value_state(_HOMES) if self._merging is not None else None
+        self._homes: Any = Homes(store, self._codec) if self._merging is not None else None
         self._scope = scope = Scope(context, store)
         self._register_end = (
             scope.register_event_time_timer if self._event_time else scope.register_processing_time_timer
@@ -95,7 +88,10 @@ class WindowOperator(Operator):
         if timestamp is None:
             timestamp = self._without_timestamp(value)
         key, late = self._store.current_key, True
-        self._leave(key)
+        before = self._leave(key)
+        if before is not None and self._gap and timestamp > max(before.last, self._scope.watermark):
+            self._begin(key, value, timestamp)
+            return []
         for assigned in self._windowing.assigner.assign_windows(value, timestamp, self._scope):
             if self._merging is None:
                 window = home = assigned
@@ -104,13 +100,13 @@ class WindowOperator(Operator):
                 window, home = added.window, added.home
             if self._end_of(window) > self._scope.watermark or not self._event_time:
                 late = False
-                self._add(key, window, home, value, timestamp)
+                self._add(key, window, home, value, timestamp, last=self._merging is None)
         if late and self._event_time and timestamp + self._windowing.lateness <= self._scope.watermark:
             self._drop(value, timestamp)
         emitted, self._emitted = self._emitted, []
         return emitted
 
-    def _add(self, key: Any, window: Any, home: Any, value: Any, timestamp: int) -> None:
+    def _add(self, key: Any, window: Any, home: Any, value: Any, timestamp: int, *, last: bool) -> None:
         row = self._store.bind_in(key, self._codec.encode(home))
         self._kept.add(value, timestamp)
         self._scope.move(key, window, self._codec.encode(window))
@@ -119,19 +115,26 @@ class WindowOperator(Operator):
             self._register_end(end)
         self._act(self._windowing.trigger.on_element(value, timestamp, window, self._scope), key, home)
         if self._shortcut is not None and window.max_timestamp() > self._scope.watermark:
-            self._keep_open(key, window, home, row.values)
+            self._keep_open(key, window, home, row.values, last=last)
 
-    def _keep_open(self, key: Any, window: Any, home: Any, values: list[Any]) -> None:
-        """Remember a window that did nothing but wait; of a key with several sessions, one could reach the next."""
-        alone = self._merging is None or len(_unpack(self._homes.value())) == 1
-        if alone and self._kept.is_steady(values[self._kept.slot]):
+    def _begin(self, key: Any, value: Any, timestamp: int) -> None:
+        """Add a record that is behind all sessions of its key, so that it meets none of them."""
+        window = TimeWindow(timestamp, timestamp + self._gap)
+        self._homes.add(self._codec.encode(window))
+        self._add(key, window, window, value, timestamp, last=True)
+
+    def _keep_open(self, key: Any, window: Any, home: Any, values: list[Any], *, last: bool) -> None:
+        """Remember a window that did nothing but wait; of several sessions the last one, which reaches no other."""
+        last = last or all(self._codec.decode(name) <= window for name, _ in self._homes.names)
+        if last and self._kept.is_steady(values[self._kept.slot]):
             self._panes[key] = Pane.of(window, home, values, self._kept.slot, self._gap)
 
-    def _leave(self, key: Any) -> None:
+    def _leave(self, key: Any) -> Pane | None:
         """Forget the pane of a key, after state and timers have learnt how long it became."""
         pane = self._panes.pop(key, None)
         if pane is not None and pane.grew:
             self._lengthen(key, pane)
+        return pane
 
     def _leave_all(self) -> None:
         for key in list(self._panes):
@@ -139,15 +142,15 @@ class WindowOperator(Operator):
 
     def _lengthen(self, key: Any, pane: Pane) -> None:
         scope, window = self._scope, TimeWindow(pane.window.start, pane.last)
-        names = self._codec.encode(window), self._codec.encode(pane.home)
+        old, new = self._codec.encode(pane.window), self._codec.encode(window)
         self._store.bind(key)
-        self._homes.update(_pack((names,)))
+        self._homes.rename(old, new)
         # The records came before time reached the end of the window, whatever time it is now.
         scope.watermark, now = MIN_WATERMARK, scope.watermark
-        scope.move(key, pane.window, self._codec.encode(pane.window))
+        scope.move(key, pane.window, old)
         self._windowing.trigger.clear(pane.window, scope)
         self._delete_end(self._end_of(pane.window))
-        scope.move(key, window, names[0])
+        scope.move(key, window, new)
         self._windowing.trigger.on_merge(window, scope)
         self._register_end(self._end_of(window))
         scope.watermark = now
@@ -164,17 +167,18 @@ class WindowOperator(Operator):
     def _on_timer(self, timer: Timer, *, event_time: bool) -> None:
         self._store.bind(timer.key)
         pane = self._panes.get(timer.key)
-        if pane is not None and pane.grew:
-            # The timer was of the end that the session had before.
-            self._lengthen(timer.key, pane)
-            return
-        if pane is not None and pane.window.max_timestamp() <= timer.time:
+        if pane is not None and timer.namespace == self._codec.encode(pane.window):
+            if pane.grew:
+                # The timer was of the end that the session had before.
+                self._lengthen(timer.key, pane)
+                return
             del self._panes[timer.key]
         window = home = self._codec.decode(timer.namespace)
         if self._merging is not None:
-            home = self._windows(self._merging).homes.get(window)
-            if home is None:
+            name = self._homes.home_of(timer.namespace)
+            if name is None:
                 return
+            home = self._codec.decode(name)
         self._scope.move(timer.key, window, timer.namespace, fired=True)
         trigger = self._windowing.trigger
         call = trigger.on_event_time if event_time else trigger.on_processing_time
@@ -199,11 +203,11 @@ class WindowOperator(Operator):
         self._emitted.extend((isolate(value), time) for value, time in rows)
 
     def _merge(self, merging: MergingWindowAssigner, key: Any, assigned: Any) -> Added:
-        windows = self._windows(merging)
+        windows: MergingWindows = self._homes.windows(merging)
         added = windows.add(assigned)
         if self._event_time and self._end_of(added.window) <= self._scope.watermark:
             windows.retire(added.window)
-        self._store_homes(windows)
+        self._homes.keep(windows)
         if added.merged:
             self._merge_triggers(key, added)
             for place in added.folded:
@@ -235,29 +239,15 @@ class WindowOperator(Operator):
         if isinstance(self._windowing.function, ProcessWindowFunction | ProcessAllWindowFunction):
             self._store.bind_in(key, self._codec.encode(window))
             self._windowing.function.clear(self._function_scope)
-        for each in {window, home}:
+        # A trigger that lets records be added unseen keeps nothing under the name of a window.
+        for each in {window, home} if self._shortcut is None else (home,):
             self._store.delete_in(key, self._codec.encode(each))
         if self._merging is not None:
-            windows = self._windows(self._merging)
-            windows.retire(window)
-            self._store_homes(windows)
+            self._homes.retire(self._codec.encode(window))
 
     def _end_of(self, window: Any) -> int:
         last: int = window.max_timestamp()
         return min(last + self._windowing.lateness, MAX_WATERMARK) if self._event_time else last
-
-    def _windows(self, merging: MergingWindowAssigner) -> MergingWindows:
-        decode = self._codec.decode
-        stored = self._homes.value()
-        names = _unpack(stored) if stored is not None else ()
-        return MergingWindows({decode(window): decode(home) for window, home in names}, merging)
-
-    def _store_homes(self, windows: MergingWindows) -> None:
-        encode = self._codec.encode
-        names = [(encode(window), encode(home)) for window, home in windows.homes.items()]
-        homes = _pack(names) if names else None
-        if homes != self._homes.value():
-            self._homes.update(homes)
 
     def _drop(self, value: Any, timestamp: int) -> None:
         if self._windowing.late_tag is None:

@@ -95,6 +95,11 @@ STEPS: st.SearchStrategy[list[Step]] = st.lists(
 @given(steps=STEPS, lateness=st.sampled_from([0, 4, 20]), cached=st.sampled_from([2, 1_000]))
 @example(steps=[[(1, 0, "a"), (2, 4, "a"), (3, 8, "a")], 9, [(4, 12, "a")], 17], lateness=0, cached=1_000)
 @example(steps=[[(1, 0, "a"), (2, 4, "a")], "save", [(3, 9, "a")], "crash", 60], lateness=4, cached=1_000)
+@example(
+    steps=[[(0, 0, "a")], "crash", [(0, 6, "a"), (0, 0, "a"), (0, 6, "a"), (0, 7, "a")]],
+    lateness=0,
+    cached=2,
+)
 def test_the_loop_and_the_operator_give_the_same_results_and_the_same_state(
     bench_at: Callable[..., Any], kind: str, kept: str, steps: list[Step], lateness: int, cached: int
 ) -> None:

@@ -1,0 +1,71 @@
+"""The windows of the key at hand that could still merge, and where each keeps its contents: one value state, by names.
+
+Names are the bytes of windows, which a row holds without copying. What merges has to know the windows themselves;
+everything else compares names, so a window that ends costs the same whatever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.backends.keyed.store import KeyedStore
+from tidegate.runtime.operators.window.assigner import MergingWindowAssigner
+from tidegate.runtime.operators.window.codec import WindowCodec
+from tidegate.runtime.operators.window.merging import MergingWindows
+
+__all__ = ["Homes"]
+
+_HOMES: Final = ValueStateDescriptor("window:merged")
+_pack: Final = msgspec.msgpack.Encoder().encode
+_unpack: Final = msgspec.msgpack.Decoder(tuple[tuple[bytes, bytes], ...]).decode
+
+
+class Homes:
+    """Pairs of names, window and home, in the order in which windows were made."""
+
+    def __init__(self, store: KeyedStore, codec: WindowCodec) -> None:
+        self._state = store.value_state(_HOMES)
+        self._codec = codec
+
+    @property
+    def names(self) -> Sequence[tuple[bytes, bytes]]:
+        """All pairs."""
+        stored = self._state.value()
+        return _unpack(stored) if stored is not None else ()
+
+    def add(self, name: bytes) -> None:
+        """A window that meets no other and keeps its contents itself."""
+        self._store((*self.names, (name, name)))
+
+    def rename(self, old: bytes, name: bytes) -> None:
+        """A window has another name, and counts as made now."""
+        names = self.names
+        home = next(home for window, home in names if window == old)
+        self._store([*(pair for pair in names if pair[0] != old), (name, home)])
+
+    def home_of(self, name: bytes) -> bytes | None:
+        """Where a window keeps its contents; None if it is not here."""
+        return next((home for window, home in self.names if window == name), None)
+
+    def retire(self, name: bytes) -> None:
+        """Forget a window that ended."""
+        self._store([pair for pair in self.names if pair[0] != name])
+
+    def windows(self, merging: MergingWindowAssigner) -> MergingWindows:
+        """The windows themselves."""
+        decode = self._codec.decode
+        return MergingWindows({decode(window): decode(home) for window, home in self.names}, merging)
+
+    def keep(self, windows: MergingWindows) -> None:
+        """Store what became of them."""
+        encode = self._codec.encode
+        self._store([(encode(window), encode(home)) for window, home in windows.homes.items()])
+
+    def _store(self, names: Sequence[tuple[bytes, bytes]]) -> None:
+        homes = _pack(names) if names else None
+        if homes != self._state.value():
+            self._state.update(homes)
