@@ -6,8 +6,9 @@ They are imported by name, so a job and the loop it is compared with call the ve
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tidegate.connectors.spi import Delivery, Sink
 from tidegate.datastream import DataStream, StreamExecutionEnvironment
@@ -36,7 +37,11 @@ class Forget(SinkWriter):
         pass
 
 
-def run_inline(program: Callable[[StreamExecutionEnvironment], DataStream], backend: str = "heap") -> None:
+def run_inline(
+    program: Callable[[StreamExecutionEnvironment], DataStream],
+    backend: str = "heap",
+    settings: Mapping[str, Any] | None = None,
+) -> None:
     """Run a program with one subtask per step in this process, checkpoints on, from its start to its end."""
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as root:
         env = StreamExecutionEnvironment.get_execution_environment(
@@ -48,6 +53,7 @@ def run_inline(program: Callable[[StreamExecutionEnvironment], DataStream], back
                 "execution.checkpointing.interval": 500,
                 "state.checkpoints.dir": root,
                 "state.backend.type": backend,
+                **(settings or {}),
             }
         )
         program(env).sink_to(DiscardingSink())

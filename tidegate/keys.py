@@ -18,7 +18,7 @@ import decimal
 import enum
 import types
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -32,10 +32,12 @@ from tidegate.types import record_fields
 
 __all__ = [
     "KeyGroupRange",
+    "bytes_of_keys",
     "canonical",
     "canonical_batch",
     "check_max_parallelism",
     "default_max_parallelism",
+    "groups_of_bytes",
     "key_bytes",
     "key_from_bytes",
     "key_group",
@@ -100,14 +102,24 @@ def key_group(data: bytes, max_parallelism: int) -> int:
     return xxh3_64_intdigest(data) % max_parallelism
 
 
-def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
-    """The key groups of canonical keys, in order."""
+def bytes_of_keys(keys: Sequence[Any]) -> list[bytes]:
+    """The bytes of canonical keys, in order; raises as `key_bytes` does."""
     if _PLAIN.issuperset(map(type, keys)):
         try:
-            return [digest % max_parallelism for digest in map(xxh3_64_intdigest, map(_encode, keys))]
+            return list(map(_encode, keys))
         except (OverflowError, UnicodeEncodeError):
             pass  # one of them needs the long way
-    return [digest % max_parallelism for digest in map(xxh3_64_intdigest, map(key_bytes, keys))]
+    return list(map(key_bytes, keys))
+
+
+def key_groups(keys: Sequence[Any], max_parallelism: int) -> list[int]:
+    """The key groups of canonical keys, in order."""
+    return groups_of_bytes(bytes_of_keys(keys), max_parallelism)
+
+
+def groups_of_bytes(keys: Sequence[bytes], max_parallelism: int) -> list[int]:
+    """The key groups of the bytes of keys, in order."""
+    return [digest % max_parallelism for digest in map(xxh3_64_intdigest, keys)]
 
 
 def owner(group: int, parallelism: int, max_parallelism: int) -> int:

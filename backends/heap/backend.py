@@ -21,6 +21,7 @@ from tidegate.backends.spi import (
     BackendContext,
     BaseHandle,
     Chunk,
+    Entry,
     Excess,
     InlineChunk,
     SnapshotFiles,
@@ -68,7 +69,7 @@ class HeapBackend(Backend):
 class HeapMaterialisation(MemoryMaterialisation):
     """Entries in memory that tells when one of its states is too large."""
 
-    def __init__(self, entries: Iterable[tuple[Address, bytes]], limit: int) -> None:
+    def __init__(self, entries: Iterable[Entry], limit: int) -> None:
         super().__init__(HeapBackend.name, _inline, entries)
         self._limit = limit
         self._room = limit - size_of(self._layers[0])

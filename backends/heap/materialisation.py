@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Final, TypeAlias
 
-from tidegate.backends.keyed.address import group_of
+from tidegate.backends.keyed.address import range_bounds
 from tidegate.backends.keyed.segment import Segment, encode_segment, read_segment
 from tidegate.backends.spi import (
     Address,
@@ -40,7 +42,7 @@ _Layer: TypeAlias = dict[Address, bytes | None]
 class MemoryMaterialisation(Materialisation):
     """Entries in dictionaries, the newest on top; sorted only when somebody scans."""
 
-    def __init__(self, backend: str, place: Place, entries: Iterable[tuple[Address, bytes]]) -> None:
+    def __init__(self, backend: str, place: Place, entries: Iterable[Entry]) -> None:
         self._backend = backend
         self._place = place
         self._layers: list[_Layer] = [dict(entries)]
@@ -89,7 +91,8 @@ class MemoryMaterialisation(Materialisation):
     def _ordered(self) -> list[Address]:
         """All addresses in order; only what was written since the last scan is sorted."""
         if self._sorted is None or len(self._sorted) > 2 * sum(map(len, self._layers)):
-            self._sorted = sorted(set().union(*self._layers))
+            # Without doubles and in the order of the layers: that of a restored one is the right one already.
+            self._sorted = sorted(dict.fromkeys(chain.from_iterable(self._layers)))
         elif self._unsorted:
             # Two sorted runs: sorting merges them.
             self._sorted = list(dict.fromkeys(sorted(self._sorted + sorted(self._unsorted))))
@@ -142,14 +145,22 @@ def merged(layers: Sequence[_Layer]) -> _Layer:
 
 def kept_entries(
     base: BaseHandle | None, key_groups: KeyGroupRange, context: BackendContext
-) -> Iterator[tuple[Address, bytes]]:
+) -> Sequence[Entry]:
     """What a materialisation of `key_groups` starts with; raises as `Backend.open` does."""
-    entries = read_base(base, context) if base is not None else iter(())
-    return ((at, value) for at, value in entries if group_of(at) in key_groups)
+    if base is None:
+        return ()
+    entries = _entries(base, context)
+    first, last = (bisect_left(entries, at, key=itemgetter(0)) for at in range_bounds(key_groups))
+    return entries[first:last]
 
 
 def read_base(base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
     """What `Backend.read` promises."""
+    return ((at, value) for at, value in _entries(base, context) if value is not None)
+
+
+def _entries(base: BaseHandle, context: BackendContext) -> list[Entry]:
+    """All entries, ascending, as they were published."""
     if base.version > FORMAT_VERSION:
         raise StateFormatError(
             f"base of backend {base.backend!r}: version {base.version} is newer than supported {FORMAT_VERSION}; "
@@ -161,9 +172,7 @@ def read_base(base: BaseHandle, context: BackendContext) -> Iterator[tuple[Addre
             f"base of backend {base.backend!r} is incomplete; got files {[name for name, _ in base.files]}; "
             f"expected {_FILE!r}; restore an older checkpoint"
         )
-    for at, value in read_segment(context.files, chunk).entries:
-        if value is not None:
-            yield at, value
+    return read_segment(context.files, chunk).entries
 
 
 def _newest(layers: Sequence[_Layer], at: Address) -> bytes | None:

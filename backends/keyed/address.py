@@ -15,6 +15,7 @@ Example:
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tidegate.backends.spi import Address
@@ -33,6 +34,7 @@ __all__ = [
     "entry_prefix",
     "group_of",
     "range_bounds",
+    "row_addresses",
     "split",
     "state_of",
     "state_prefix",
@@ -49,6 +51,7 @@ COLLECTIONS: Final = 16
 _PREFIX: Final = struct.Struct(">HH")
 _END: Final = b"\0\0"
 _NO_TAIL: Final = _END + _END
+_NO_NAMESPACE: Final = _END + _NO_TAIL
 _ESCAPED_ZERO: Final = b"\0\xff"
 
 
@@ -66,6 +69,14 @@ def address(key_group: int, state: int, key: bytes, namespace: bytes = b"", subk
     """The address of one entry."""
     tail = _escape(namespace) + _escape(subkey) if namespace or subkey else _NO_TAIL
     return _PREFIX.pack(key_group, state) + _escape(key) + tail
+
+
+def row_addresses(groups: Sequence[int], keys: Sequence[bytes]) -> list[Address]:
+    """The addresses of the rows of keys, given their groups."""
+    prefixes = {group: state_prefix(group, ROWS) for group in set(groups)}
+    if any(b"\0" in key for key in keys):
+        keys = [key.replace(b"\0", _ESCAPED_ZERO) for key in keys]
+    return [prefixes[group] + key + _NO_NAMESPACE for group, key in zip(groups, keys, strict=True)]
 
 
 def split(at: Address) -> Parts:

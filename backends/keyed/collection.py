@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import msgspec
+
 from tidegate.backends.keyed.address import after, entry_address, entry_prefix, subkey_of
 from tidegate.backends.spi import Address, Entry, Materialisation
 from tidegate.errors import RecordError
@@ -23,13 +25,10 @@ ATOMS: Final = frozenset({bool, bytes, float, int, str})
 """Types whose values can stay in a row over a barrier."""
 
 
-class Raw:
+class Raw(msgspec.Struct, eq=False, gc=False):
     """A value that is stored and not decoded yet."""
 
-    __slots__ = ("data",)
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    data: bytes
 
 
 class Live:

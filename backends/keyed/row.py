@@ -116,8 +116,9 @@ class RowCodec:
         """The slots of a stored row, not decoded, at least as many as are declared."""
         if data is None:
             return [None] * self.width
-        values: list[Any] = [None if part is None else Raw(part) for part in unpack_slots(data)]
-        values.extend([None] * (self.width - len(values)))
+        values: list[Any] = [None if part is None else Raw(part) for part in _DECODER.decode(data)]
+        if len(values) < self.width:
+            values.extend([None] * (self.width - len(values)))
         return values
 
     def collects(self, slot: int) -> bool:

@@ -52,8 +52,8 @@ def decode_segment(data: bytes, name: str) -> Segment:
         StateCorruptError: it is truncated, damaged or no segment at all.
         StateFormatError: a newer version wrote it.
     """
-    content, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
-    if len(content) < _HEAD.size or not content.startswith(_MAGIC):
+    content, checksum = memoryview(data)[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
+    if len(content) < _HEAD.size or not data.startswith(_MAGIC):
         raise _corrupt(name, f"got {len(data)} bytes starting with {data[:4]!r}; expected {_MAGIC!r}")
     _, version, count = _HEAD.unpack_from(content)
     if version > FORMAT_VERSION:

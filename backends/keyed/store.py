@@ -18,6 +18,7 @@ from tidegate.backends.keyed.address import (
     ROWS,
     address,
     after,
+    row_addresses,
     split,
     state_prefix,
 )
@@ -36,9 +37,13 @@ from tidegate.backends.spi import Address, Backend, BackendContext, Bounded, Ent
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import ConfigError, InternalError, StateFormatError
 from tidegate.ids import CheckpointId
-from tidegate.keys import KeyGroupRange, key_bytes, key_from_bytes, key_group
+from tidegate.keys import KeyGroupRange, bytes_of_keys, groups_of_bytes, key_bytes, key_from_bytes, key_group
 
 __all__ = ["KeyedStore"]
+
+_SPARE: Final = 1_000
+"""As many rows more than necessary leave a full cache at once: enough to be written together, few enough not to
+hold up a batch."""
 
 _CHUNK: Final = 1_000
 
@@ -209,7 +214,7 @@ class KeyedStore:
         surplus = len(self._rows) - self._cache_entries
         if surplus > 0:
             self.before_settling()
-            oldest = list(islice(self._rows, surplus + self._cache_entries // 4))
+            oldest = list(islice(self._rows, surplus + min(self._cache_entries // 4, _SPARE)))
             leaving = [self._rows.pop(key) for key in oldest]
             self._write_back([row for row in leaving if row.changed])
             self._cursor.row = self._inner.row = UNBOUND
@@ -278,10 +283,15 @@ class KeyedStore:
     def _fetch(self, keys: Sequence[Any]) -> None:
         missing = list(dict.fromkeys(filterfalse(self._rows.__contains__, keys)))
         if missing:
-            addresses = [self._address(key) for key in missing]
+            data = bytes_of_keys(missing)
+            groups = groups_of_bytes(data, self._max_parallelism)
+            if not self._key_groups.first <= min(groups) <= max(groups) < self._key_groups.last:
+                for key in data:
+                    self._group_of(key)  # refuses the one that is not here
+            addresses = row_addresses(groups, data)
             found = self._materialisation.get_many(addresses)
-            for key, at, data in zip(missing, addresses, found, strict=True):
-                self._rows[key] = Row(key, at, data, self._codec.unpack(data))
+            values = map(self._codec.unpack, found)
+            self._rows.update(zip(missing, map(Row, missing, addresses, found, values), strict=True))
 
     def _entry(self, descriptor: StateDescriptor) -> StateEntry:
         stored = self._table.find(descriptor.name)

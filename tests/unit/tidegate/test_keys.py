@@ -22,6 +22,7 @@ from tidegate.classes import register_class
 from tidegate.errors import ConfigError, RecordError, StateFormatError
 from tidegate.keys import (
     KeyGroupRange,
+    bytes_of_keys,
     canonical,
     check_max_parallelism,
     default_max_parallelism,
@@ -157,6 +158,7 @@ def test_a_batch_has_the_groups_of_its_keys(keys: list[Any], max_parallelism: in
 
     assert key_groups(forms, max_parallelism) == [key_group(key_bytes(key), max_parallelism) for key in forms]
     assert all(key_from_bytes(key_bytes(key)) == key for key in forms)
+    assert bytes_of_keys(forms) == list(map(key_bytes, forms))
 
 
 def test_text_that_is_not_unicode_is_no_key() -> None:

@@ -3,7 +3,17 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from tidegate.backends.keyed.address import Parts, address, after, group_of, range_bounds, split, state_prefix
+from tidegate.backends.keyed.address import (
+    ROWS,
+    Parts,
+    address,
+    after,
+    group_of,
+    range_bounds,
+    row_addresses,
+    split,
+    state_prefix,
+)
 from tidegate.errors import StateCorruptError
 from tidegate.keys import KeyGroupRange
 
@@ -36,6 +46,12 @@ def test_an_address_lies_between_its_prefix_and_what_comes_after(parts: Parts) -
     first, last = range_bounds(KeyGroupRange(parts.key_group, parts.key_group + 1))
     assert first <= prefix <= address(*parts) < after(prefix)
     assert address(*parts) < last
+
+
+@given(st.lists(st.tuples(st.integers(0, 32_767), BYTES)))
+def test_the_addresses_of_many_rows_are_those_of_each(rows: list[tuple[int, bytes]]) -> None:
+    groups, keys = [group for group, _ in rows], [key for _, key in rows]
+    assert row_addresses(groups, keys) == [address(group, ROWS, key) for group, key in rows]
 
 
 @pytest.mark.parametrize("bad", [b"", b"\0\1", b"\0\1\0\0key", address(0, 0, b"k") + b"more"])
