@@ -119,6 +119,11 @@ class Startup:
 
     def acquire(self) -> None:
         """Become the owner of the pipeline; checks the program before anything is touched."""
+        if self.storage.decisions is None:
+            self.say(
+                f"storage {self.storage.url} cannot decide atomically: nothing keeps two starts of pipeline "
+                f"{self.pipeline.id!r} at the same moment from harming each other; see to it that there is only one"
+            )
         options = self.program.options
         self.program.graph(None)
         if options.fresh and options.savepoint:

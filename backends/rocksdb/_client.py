@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rocksdict import (
     BlockBasedOptions,
@@ -20,9 +23,12 @@ from rocksdict import (
 )
 
 from tidegate.backends.rocksdb.options import RocksDBOptions
-from tidegate.errors import StateCorruptError, UnavailableError
+from tidegate.errors import StateCorruptError, TidegateError, UnavailableError
 
 __all__ = ["RocksStore"]
+
+_LOCK: Final = struct.Struct("@hhqqi4x")
+"""How the system describes a lock: kind, origin, start, length, owner."""
 
 
 class RocksStore:
@@ -30,6 +36,7 @@ class RocksStore:
 
     Raises:
         StateCorruptError: the directory holds files that are no database.
+        UnavailableError: the disk is full, or somebody works in the directory; the message says who.
     """
 
     def __init__(self, directory: Path, options: RocksDBOptions) -> None:
@@ -37,9 +44,7 @@ class RocksStore:
         try:
             self._db = Rdict(str(directory), options=_options(options))
         except Exception as error:
-            raise StateCorruptError(
-                f"the RocksDB files in {directory} cannot be opened: {error}; restore an older checkpoint"
-            ) from error
+            raise _not_opened(directory, str(error)) from error
         # Lost local writes are rebuilt from the checkpoint, so a write-ahead log would only cost.
         self._write_options = WriteOptions()
         self._write_options.disable_wal = True
@@ -93,6 +98,35 @@ class RocksStore:
             raise UnavailableError(
                 f"RocksDB in {self._directory} did not {doing}: {error}; see to the local disk"
             ) from error
+
+
+def _not_opened(directory: Path, reason: str) -> TidegateError:
+    if "No space left on device" in reason:
+        return UnavailableError(
+            f"RocksDB in {directory} did not open: {reason}; free space on the local disk"
+        )
+    holder = _holder(directory / "LOCK", reason)
+    if holder is not None:
+        return UnavailableError(
+            f"the RocksDB directory {directory} is in use by {holder}; got a second start in it; expected one at a "
+            "time; end the other one or name another directory"
+        )
+    return StateCorruptError(
+        f"the RocksDB files in {directory} cannot be opened: {reason}; restore an older checkpoint"
+    )
+
+
+def _holder(lock: Path, reason: str) -> str | None:
+    """Who has the lock of a database, None if it was not opened for another reason."""
+    if "lock hold by current process" in reason:
+        # Looking at the file would not do: closing it again gives up the lock of the whole process.
+        return f"this process, pid {os.getpid()}"
+    if "While lock file" not in reason:
+        return None
+    with lock.open("rb+") as file:
+        asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        pid = _LOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, asked))[-1]
+    return f"process {pid}" if pid else "another process"
 
 
 def _options(options: RocksDBOptions) -> Options:

@@ -27,7 +27,7 @@ from tidegate.backends.spi import (
     Materialisation,
     SnapshotFiles,
 )
-from tidegate.errors import StateFormatError
+from tidegate.errors import StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
 from tidegate.options import Layer, load
@@ -156,4 +156,10 @@ def _download(base: BaseHandle, context: BackendContext) -> None:
     directory = context.directory / "db"
     directory.mkdir()
     for name, chunk in base.files:
-        (directory / name).write_bytes(context.files.fetch(chunk))
+        data = context.files.fetch(chunk)
+        try:
+            (directory / name).write_bytes(data)
+        except OSError as error:
+            raise UnavailableError(
+                f"the local disk did not take {directory / name}: {error.strerror}; free space there"
+            ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.backends.storage.files import StorageFiles as StorageFiles
 from tidegate.backends.storage.local import LocalStorage as LocalStorage
 from tidegate.backends.storage.memory import MemoryStorage as MemoryStorage
+from tidegate.backends.storage.sole import decisions_of as decisions_of
 from tidegate.backends.storage.url import open_storage as open_storage
 
-__all__ = ["LocalStorage", "MemoryStorage", "StorageFiles", "open_storage"]
+__all__ = ["LocalStorage", "MemoryStorage", "StorageFiles", "decisions_of", "open_storage"]

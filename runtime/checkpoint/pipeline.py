@@ -14,6 +14,7 @@ import msgspec
 
 from tidegate import faults
 from tidegate.backends.spi import CheckpointStorage, Decisions
+from tidegate.backends.storage import decisions_of
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError, FencedError, InternalError, StateFormatError, UnavailableError
 from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, PipelineId, RunId
@@ -49,11 +50,7 @@ class Pipeline:
     """The owner's view of one pipeline. Methods may be called from any thread and may block on the storage."""
 
     def __init__(self, storage: CheckpointStorage, pipeline: PipelineId, run: RunId, clock: Clock) -> None:
-        decisions = storage.decisions
-        if decisions is None:
-            raise ConfigError(
-                f"storage {storage.url} cannot decide atomically; a pipeline that must survive its process needs one that can"
-            )
+        decisions = decisions_of(storage)
         self.id = pipeline
         self.run = run
         self.archive = Archive(storage.blobs, decisions)

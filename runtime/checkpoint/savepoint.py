@@ -20,7 +20,7 @@ import msgspec
 from tidegate import faults, registry
 from tidegate.backends.savepoint import write_keyed
 from tidegate.backends.spi import BackendContext, Blobs, Chunk, KeyedHandle, SnapshotFiles, StoredChunk
-from tidegate.backends.storage import StorageFiles, open_storage
+from tidegate.backends.storage import StorageFiles, decisions_of, open_storage
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, decode, encode, settled_name
 
@@ -68,7 +68,7 @@ def open_snapshot(source: str | Path) -> Snapshot:
     storage = open_storage(root)
     manifest = _load(storage.blobs, f"{run}/chk-{name}/{_CHECKPOINT}", root)
     mark = settled_name(manifest.run, manifest.checkpoint)
-    settled = storage.decisions is not None and storage.decisions.read(mark) is not None
+    settled = decisions_of(storage).read(mark) is not None
     return Snapshot(manifest, storage.blobs, settled)
 
 

@@ -21,7 +21,7 @@ import msgspec
 from tidegate.backends.keyed.segment import chunk_size
 from tidegate.backends.savepoint.records import Records
 from tidegate.backends.spi import BackendContext, CheckpointStorage, Chunk
-from tidegate.backends.storage import StorageFiles
+from tidegate.backends.storage import StorageFiles, decisions_of
 from tidegate.backends.timeline import Change, changes, key_of, keys_of, of_keys, records, table_of
 from tidegate.errors import ConfigError, StateCorruptError
 from tidegate.ids import CheckpointId, OperatorUid, PipelineId
@@ -78,17 +78,15 @@ class Timeline:
     """The retained checkpoints of a pipeline, as they are when it is opened. To be closed, or used with `with`.
 
     Raises:
-        ConfigError: the storage has no such pipeline, or makes no decisions.
+        ConfigError: the storage has no such pipeline.
         StateFormatError: a newer version wrote it.
     """
 
     def __init__(self, storage: CheckpointStorage, pipeline: str) -> None:
-        if storage.decisions is None:
-            raise ConfigError(f"storage {storage.url} cannot decide; expected one that names its checkpoints")
         self._storage = storage
-        self._decisions = storage.decisions
+        self._decisions = decisions_of(storage)
         self._id = PipelineId(pipeline)
-        self._archive = Archive(storage.blobs, storage.decisions)
+        self._archive = Archive(storage.blobs, self._decisions)
         self.record: Record = self._read()
         """What the storage says of the pipeline."""
         self.files = StorageFiles(storage.blobs, "")

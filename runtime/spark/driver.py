@@ -45,11 +45,17 @@ class SparkDriver:
         """Run to the end.
 
         Raises:
-            ConfigError: the program does not fit into one Spark job per epoch, or there is no usable Java.
+            ConfigError: the program does not fit into one Spark job per epoch, the storage cannot decide, or there is
+                no usable Java.
             MissingExtraError: PySpark is not installed.
             JobFailedError: it failed too often in a row.
             TidegateError: it failed in a way that a restart cannot mend.
         """
+        if self._startup.storage.decisions is None:
+            raise ConfigError(
+                f"storage {self._startup.storage.url} cannot decide atomically; expected one that can, because a driver "
+                "that is replaced may still be running; use another storage, or set execution.target to embedded"
+            )
         shape_of(self._startup.program.graph(None))
         check_spark(os.environ)
         self._startup.acquire()

@@ -12,6 +12,7 @@ import pytest
 
 from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
 from tidegate.backends.storage import LocalStorage, MemoryStorage, open_storage
+from tidegate.backends.storage.sole import SoleDecisions
 from tidegate.testing.doubles import passes
 from tidegate.testing.services import S3Service
 from tidegate.testing.storage import SharedStorageSuite, StorageSuite, count_up, decisions_of
@@ -31,6 +32,22 @@ class TestMemoryStorage(StorageSuite):
     @pytest.fixture
     def storage(self) -> CheckpointStorage:
         return MemoryStorage()
+
+
+class Sole(MemoryStorage):
+    """Files, and the decisions of their one writer."""
+
+    @property
+    def decisions(self) -> Decisions:
+        return SoleDecisions(self.blobs)
+
+
+class TestSoleDecisions(StorageSuite):
+    """Decisions on a storage that has none, within one process."""
+
+    @pytest.fixture
+    def storage(self) -> CheckpointStorage:
+        return Sole()
 
 
 @pytest.mark.service

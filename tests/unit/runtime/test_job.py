@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.runtime.checkpoint.full import Undecided
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.clock import SYSTEM_CLOCK, ManualClock
 from tidegate.connectors.collection import CollectionSource
@@ -22,6 +23,8 @@ from tidegate.runtime.checkpoint.savepoint import write_savepoint
 from tidegate.runtime.graph.transformations import Input, Transformation
 from tidegate.runtime.job import Program, Startup
 from tidegate.runtime.options import JobOptions
+from tidegate.runtime.spark.driver import SparkDriver
+from tidegate.runtime.status import RunStatus
 from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
 
 SINK = OperatorUid("sink")
@@ -346,3 +349,21 @@ def test_a_savepoint_of_another_history_begins_one_of_its_own(savepoint: str) ->
 
     assert startup.pipeline.record.lineage != "l"
     assert startup.start_point().checkpoint == 1
+
+
+def test_a_storage_without_decisions_is_warned_about_and_not_taken_on_spark(storage: MemoryStorage) -> None:
+    said: list[str] = []
+    startup = start(storage, Told(), said)
+    startup.storage = Undecided(storage)
+
+    startup.acquire()
+
+    assert said == [
+        "storage memory://undecided cannot decide atomically: nothing keeps two starts of pipeline 'orders' at the "
+        "same moment from harming each other; see to it that there is only one"
+    ]
+    driver = SparkDriver(startup, SYSTEM_CLOCK, RunStatus(SYSTEM_CLOCK), lambda status: None)
+    with pytest.raises(
+        ConfigError, match=r"memory://undecided cannot decide atomically; .* execution.target to emb"
+    ):
+        driver.run()

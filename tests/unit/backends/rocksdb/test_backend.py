@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tidegate.backends.rocksdb import RocksDBBackend
+from tidegate.backends.rocksdb import RocksDBBackend, RocksDBOptions
+from tidegate.backends.rocksdb._client import RocksStore
 from tidegate.backends.spi import BackendContext, BaseHandle, Chunk, StoredChunk
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.errors import ConfigError, StateCorruptError, UnavailableError
@@ -103,6 +108,75 @@ def test_files_that_are_no_database_are_corrupt_state(tmp_path: Path, files: Sto
         RocksDBBackend().open(
             type(base)(base.backend, base.version, swapped), ALL, context(tmp_path, "two", files)
         )
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from tidegate.backends.rocksdb._client import RocksStore
+from tidegate.backends.rocksdb.options import RocksDBOptions
+
+store = RocksStore(Path(sys.argv[1]), RocksDBOptions())
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_directory_of_another_process_is_refused_with_its_number(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-c", HOLDER, str(tmp_path / "db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(
+                UnavailableError,
+                match=rf"is in use by process {holder.pid}; .* end the other one or name another",
+            ):
+                RocksStore(tmp_path / "db", RocksDBOptions())
+        finally:
+            holder.kill()
+    RocksStore(tmp_path / "db", RocksDBOptions()).close()
+
+
+def test_a_directory_opened_twice_is_refused_and_stays_locked(tmp_path: Path) -> None:
+    first = RocksStore(tmp_path / "db", RocksDBOptions())
+    for _ in range(2):
+        with pytest.raises(
+            UnavailableError, match=rf"in use by this process, pid {os.getpid()}; got a second"
+        ):
+            RocksStore(tmp_path / "db", RocksDBOptions())
+    first.close()
+
+
+def test_a_local_disk_without_room_for_a_base_is_unavailable(
+    tmp_path: Path, files: StorageFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = RocksDBBackend().open(None, ALL, context(tmp_path, "one", files))
+    opened.apply([(b"\0\1a", b"x")])
+    base = opened.cut(CheckpointId(1)).publish(files, None)
+    opened.close()
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(
+        UnavailableError, match=r"local disk did not take .*: No space left on device; free space"
+    ):
+        RocksDBBackend().open(base, ALL, context(tmp_path, "two", files))
+
+
+def test_a_local_disk_without_room_for_a_database_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: str, options: object) -> None:
+        raise OSError("IO error: No space left on device: While appending to file")
+
+    monkeypatch.setattr("tidegate.backends.rocksdb._client.Rdict", full)
+    with pytest.raises(
+        UnavailableError, match=r"RocksDB in .* did not open: .*; free space on the local disk"
+    ):
+        RocksStore(tmp_path / "db", RocksDBOptions())
 
 
 def test_a_lost_local_disk_is_unavailable(tmp_path: Path, files: StorageFiles) -> None:

@@ -1,4 +1,4 @@
-"""A storage that is full now and then."""
+"""Storages that are full now and then, or cannot decide."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import BinaryIO
 from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
 from tidegate.errors import UnavailableError
 
-__all__ = ["Full"]
+__all__ = ["Full", "Undecided"]
 
 
 class Full(CheckpointStorage):
@@ -33,6 +33,23 @@ class Full(CheckpointStorage):
     def decisions(self) -> Decisions:
         assert self._inner.decisions is not None
         return _FullDecisions(self._inner.decisions, self)
+
+
+class Undecided(CheckpointStorage):
+    """Has files and nothing else."""
+
+    url = "memory://undecided"
+
+    def __init__(self, inner: CheckpointStorage) -> None:
+        self._inner = inner
+
+    @property
+    def blobs(self) -> Blobs:
+        return self._inner.blobs
+
+    @property
+    def decisions(self) -> None:
+        return None
 
 
 class _FullBlobs(Blobs):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.runtime.checkpoint.full import Full
+from tests.unit.runtime.checkpoint.full import Full, Undecided
 from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
 from tidegate.backends.storage import LocalStorage, MemoryStorage
 from tidegate.clock import SYSTEM_CLOCK, Clock, ManualClock
@@ -469,9 +469,15 @@ def test_a_pipeline_must_be_acquired_before_it_is_used(storage: CheckpointStorag
         Pipeline(storage, ORDERS, RunId("first"), SYSTEM_CLOCK).renew()
 
 
-def test_a_storage_that_cannot_decide_is_refused(storage: CheckpointStorage) -> None:
-    class Blind(Forgetful):
-        decisions = None  # type: ignore[assignment] # what the contract allows
+def test_a_storage_that_cannot_decide_serves_one_writer_after_another(storage: CheckpointStorage) -> None:
+    undecided = Undecided(storage)
+    first = start(undecided, "first")
+    first.archive.mark_settled(write(first, 1))
+    first.leave("stopped")
 
-    with pytest.raises(ConfigError, match="storage memory://forgetful cannot decide atomically"):
-        Pipeline(Blind(storage), ORDERS, RunId("first"), SYSTEM_CLOCK)
+    second = start(undecided, "second")
+    write(second, 2)
+
+    assert [known.checkpoint for known in second.record.retained] == [1, 2]
+    with pytest.raises(FencedError, match="is now owned by run second"):
+        first.renew()
