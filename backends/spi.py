@@ -123,9 +123,9 @@ class Cut(ABC):
     def publish(self, files: SnapshotFiles, confirmed: BaseHandle | None) -> BaseHandle:
         """Make the cut durable and say where it is.
 
-        Called once per cut, from a background thread; may block for as long as the upload takes. `confirmed` is
-        the base of the newest decided checkpoint, pinned until this checkpoint ends: its files need no second
-        upload, no other file may be assumed to exist. On return every file is durable. A crash before the
+        Called once per cut, from a background thread; may block for as long as the upload takes, over many
+        checkpoints. `confirmed` is the base of a decided checkpoint, pinned until the new base is part of one: its
+        files need no second upload, no other file may be assumed to exist. On return every file is durable. A crash before the
         return leaves garbage that nobody references; calling it on a new cut after that is safe.
 
         Raises:
@@ -317,6 +317,12 @@ class Blobs(ABC):
     @abstractmethod
     def delete(self, names: Iterable[str]) -> None:
         """Remove files; missing ones are no error, so a repeat after a crash is safe."""
+
+    def forget_unfinished(self, prefix: str) -> None:  # noqa: B027
+        """Remove what writers that died left of incomplete files, if anything ever stays of them.
+
+        Called when nobody writes below `prefix` any more.
+        """
 
 
 class Decisions(ABC):

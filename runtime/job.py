@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -155,6 +155,7 @@ class Startup:
         """
         self.pipeline.refresh()
         manifest = self._newest()
+        self._sweep()
         graph = self.program.graph(manifest)
         if graph.batch and manifest is not None and not manifest.batch:
             raise ConfigError(
@@ -200,6 +201,17 @@ class Startup:
             confirmed=start.checkpoint,
             registry=self.pipeline.archive.registry(self.pipeline.record.retained, options.retained),
         )
+
+    def leave(self, status: Literal["finished", "stopped", "canceled"]) -> None:
+        """Give the pipeline up; what no checkpoint refers to is removed."""
+        self.pipeline.leave(status)
+        # The run has ended as it should; if nothing can be removed now, the next start does.
+        with contextlib.suppress(TidegateError):
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what subtasks that are gone left behind, such as a base that was never finished."""
+        self.pipeline.archive.sweep(self.run, self.pipeline.record.retained)
 
     def _newest(self) -> Manifest | None:
         """The newest checkpoint once its output is visible, or the one before if it never will be."""

@@ -67,7 +67,7 @@ class Supervisor:
         return JobResult.of(self._startup, self._status)
 
     def _leave(self, status: Literal["finished", "stopped", "canceled"]) -> None:
-        self._startup.pipeline.leave(status)
+        self._startup.leave(status)
         self._status.become(status)
         self._observe(self._status)
 

@@ -28,6 +28,8 @@ POINTS = (
     "task.before-snapshot",
     "task.after-snapshot",
     "task.before-ack",
+    "base.before-upload",
+    "base.after-upload",
     "sink.before-flush",
     "sink.after-prepare",
     "checkpoint.before-metadata",

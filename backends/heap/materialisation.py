@@ -7,13 +7,14 @@ the later writes until every cut is released. Then the layers become one again.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from tidegate.backends.keyed.address import range_bounds
-from tidegate.backends.keyed.segment import Segment, encode_segment, read_segment
+from tidegate.backends.keyed.address import group_of, range_bounds
+from tidegate.backends.keyed.segment import encode_parts, read_segment
 from tidegate.backends.spi import (
     Address,
     BackendContext,
@@ -24,6 +25,7 @@ from tidegate.backends.spi import (
     Materialisation,
     SnapshotFiles,
 )
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
@@ -32,6 +34,8 @@ __all__ = ["MemoryMaterialisation", "Place", "kept_entries", "merged", "read_bas
 
 FORMAT_VERSION: Final = 1
 _FILE: Final = "entries"
+_PART: Final = 1_000
+_REST_S: Final = 0.000_05
 
 Place: TypeAlias = Callable[[SnapshotFiles, bytes], Chunk]
 """Where a backend puts the bytes of a base."""
@@ -122,14 +126,25 @@ class _MemoryCut(Cut):
 
     def publish(self, files: SnapshotFiles, confirmed: BaseHandle | None) -> BaseHandle:
         """Write all entries as one file."""
-        entries: list[Entry] = sorted(merged(self._layers).items())
-        chunk = self._place(files, encode_segment(Segment((), entries)))
+        groups: defaultdict[int, list[Address]] = defaultdict(list)
+        for layer in self._layers:
+            for part in _unhurried(layer):
+                for at in part:
+                    groups[group_of(at)].append(at)
+        chunk = self._place(files, encode_parts(self._entries(groups)))
         return BaseHandle(self._backend, FORMAT_VERSION, ((_FILE, chunk),))
 
     def release(self) -> None:
         """Let the layers be folded."""
         self._layers = ()
         self._open_cuts.discard(self)
+
+    def _entries(self, groups: dict[int, list[Address]]) -> Iterator[list[Entry]]:
+        """Everything in order, in parts; `groups` is used up."""
+        for group in sorted(groups):
+            for part in _unhurried(sorted(set(groups.pop(group)))):
+                found = ((at, _newest(self._layers, at)) for at in part)
+                yield [entry for entry in found if entry[1] is not None]
 
 
 def merged(layers: Sequence[_Layer]) -> _Layer:
@@ -173,6 +188,18 @@ def _entries(base: BaseHandle, context: BackendContext) -> list[Entry]:
             f"expected {_FILE!r}; restore an older checkpoint"
         )
     return read_segment(context.files, chunk).entries
+
+
+def _unhurried(addresses: Iterable[Address]) -> Iterator[list[Address]]:
+    """All addresses in parts of about a millisecond's work, with a rest after each.
+
+    A thread that never waits takes half of the interpreter from the one that works on records. One that does so for
+    a moment has to ask for the interpreter again, which takes five milliseconds while the other thread is busy.
+    """
+    iterator = iter(addresses)
+    while part := list(islice(iterator, _PART)):
+        yield part
+        SYSTEM_CLOCK.sleep(_REST_S)
 
 
 def _newest(layers: Sequence[_Layer], at: Address) -> bytes | None:

@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -23,7 +24,15 @@ from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.spi import Chunk, Entry, SnapshotFiles, StoredChunk
 from tidegate.errors import StateCorruptError, StateFormatError
 
-__all__ = ["FORMAT_VERSION", "Segment", "chunk_size", "decode_segment", "encode_segment", "read_segment"]
+__all__ = [
+    "FORMAT_VERSION",
+    "Segment",
+    "chunk_size",
+    "decode_segment",
+    "encode_parts",
+    "encode_segment",
+    "read_segment",
+]
 
 FORMAT_VERSION: Final = 1
 
@@ -41,8 +50,23 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 
 def encode_segment(segment: Segment) -> bytes:
     """The bytes of a segment file."""
-    data = _HEAD.pack(_MAGIC, FORMAT_VERSION, len(segment.entries)) + _ENCODER.encode(segment)
-    return data + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(data))
+    return _sealed(len(segment.entries), (_ENCODER.encode(segment),))
+
+
+def encode_parts(parts: Iterable[Sequence[Entry]]) -> bytes:
+    """The bytes of a segment file without a state table, whose entries come in parts.
+
+    Example:
+        >>> encode_parts([[(b"a", b"1")], [(b"b", None)]]) == encode_segment(
+        ...     Segment((), [(b"a", b"1"), (b"b", None)])
+        ... )
+        True
+    """
+    count, encoded = 0, []
+    for part in parts:
+        count += len(part)
+        encoded.append(_ENCODER.encode(part)[len(_array(len(part))) :])
+    return _sealed(count, (_array(2), _array(0), _array(count), *encoded))
 
 
 def decode_segment(data: bytes, name: str) -> Segment:
@@ -81,6 +105,18 @@ def read_segment(files: SnapshotFiles, chunk: Chunk) -> Segment:
 def chunk_size(chunk: Chunk) -> int:
     """How many bytes a chunk refers to."""
     return chunk.size if isinstance(chunk, StoredChunk) else len(chunk.data)
+
+
+def _sealed(count: int, body: Sequence[bytes]) -> bytes:
+    data = b"".join((_HEAD.pack(_MAGIC, FORMAT_VERSION, count), *body))
+    return data + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(data))
+
+
+def _array(length: int) -> bytes:
+    """What an array of a length starts with in msgpack."""
+    if length < 16:
+        return bytes([0x90 | length])
+    return struct.pack(">BH", 0xDC, length) if length < 1 << 16 else struct.pack(">BI", 0xDD, length)
 
 
 def _corrupt(name: str, detail: str) -> StateCorruptError:

@@ -1,15 +1,23 @@
 """Checkpoints of keyed state: a base, and the log segments after it.
 
 `History` decides at each barrier what the checkpoint consists of: the handle of the newest decided checkpoint plus
-one segment with everything since, or a new base once segments are too many or too large. It never refers to a file
-of a checkpoint that was not decided, because such files may be deleted at any time.
+one segment with everything since. It never refers to a file of a checkpoint that was not decided, because such files
+may be deleted at any time. Before segments are too many or too large, a base is cut; it is published in the
+background, and the first checkpoint after that replaces by it what lies before the cut.
+
+A base may be followed by segments that begin before its cut: entries are whole values and the last one of an address
+wins, so a segment that ends at or after the cut leads from the base to the same state as from what was before.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import Final
 
+from tidegate.backends.keyed.base import NewBase
 from tidegate.backends.keyed.log import ChangeLog, size_of
 from tidegate.backends.keyed.segment import Segment, chunk_size, encode_segment
 from tidegate.backends.keyed.table import StateEntry
@@ -22,6 +30,9 @@ __all__ = ["MAX_SEGMENTS", "History", "PendingSnapshot"]
 
 MAX_SEGMENTS: Final = 32
 """As many segments a restore reads at most."""
+
+EARLY: Final = 0.75
+"""At which part of its limits the log gets a new base, so that this is complete before the limits are reached."""
 
 MIN_LOG_BYTES: Final = 4 * 1024 * 1024
 """Segments up to this size need no new base, however small the old one is."""
@@ -36,17 +47,21 @@ class PendingSnapshot:
         previous: KeyedHandle,
         table: tuple[StateEntry, ...],
         changes: Mapping[Address, bytes | None],
-        cut: Cut | None,
+        base: NewBase | None,
+        lost: deque[str],
         refusal: TidegateError | None = None,
     ) -> None:
         self._files = files
         self._previous = previous
         self._table = table
         self._changes = changes
-        self._cut = cut
+        self._base = base
+        self._lost = lost
         self.handle: KeyedHandle | None = None
         self.refusal = refusal
         """Why this state cannot be part of a checkpoint."""
+        self.dropped: tuple[str, ...] = ()
+        """Once finished: files that nothing refers to nor will."""
 
     def finish(self) -> KeyedHandle:
         """Make the snapshot durable and say where it is.
@@ -61,38 +76,50 @@ class PendingSnapshot:
             self.discard()
             raise self.refusal
         base, segments = self._previous.base, self._previous.segments
-        if self._cut is not None:
-            try:
-                base, segments = self._cut.publish(self._files, base), ()
-            finally:
-                self._cut.release()
-        # The state table is read from a segment, so a new base is followed by one even if it is empty.
-        if self._changes or self._cut is not None:
+        if self._base is not None:
+            base, first = self._base.result()
+            segments = (first, *segments[self._base.after :])
+        if self._changes:
             segment = Segment(self._table, sorted(self._changes.items()))
             segments = (*segments, self._files.store(encode_segment(segment)))
         self.handle = KeyedHandle(self._previous.key_groups, base, segments)
+        self.dropped = tuple(self._lost.popleft() for _ in range(len(self._lost)))
         return self.handle
 
     def discard(self) -> None:
         """Release it without finishing, for a checkpoint that was aborted first."""
-        if self._cut is not None:
-            self._cut.release()
+        if self._base is not None and not self._base.begun:
+            self._base.abandon()
 
 
 class History:
     """The log of a subtask and the checkpoints it took, by which the next one can be small.
 
     `restored` is what the store holds at the start and may build on; None if it was put together from several
-    handles or from another backend, so that only a base describes it.
+    handles or from another backend, so that only a base describes it. Bases are published by `uploads`; without it,
+    with the checkpoint that cuts them.
     """
 
-    def __init__(self, key_groups: KeyGroupRange, restored: KeyedHandle | None, *, fresh: bool) -> None:
+    def __init__(
+        self,
+        key_groups: KeyGroupRange,
+        restored: KeyedHandle | None,
+        files: SnapshotFiles,
+        uploads: Executor | None,
+        *,
+        fresh: bool,
+    ) -> None:
         self._key_groups = key_groups
         self._restored = restored
+        self._files = files
+        self._uploads = uploads
         self._fresh = fresh
         self._log = ChangeLog()
         self._taken: dict[CheckpointId, PendingSnapshot] = {}
         self._base_size = _base_size(restored)
+        self._base: NewBase | None = None
+        """Cut, but not part of a decided checkpoint."""
+        self._lost: deque[str] = deque()
 
     def append(self, added: Mapping[Address, bytes | None]) -> None:
         """Log entries of the epoch at hand."""
@@ -103,7 +130,6 @@ class History:
         checkpoint: CheckpointId,
         confirmed: CheckpointId | None,
         table: tuple[StateEntry, ...],
-        files: SnapshotFiles,
         cut: Callable[[CheckpointId], Cut],
         leftovers: Callable[[], Mapping[Address, bytes | None]],
     ) -> PendingSnapshot:
@@ -113,27 +139,74 @@ class History:
         """
         self._log.close_epoch(checkpoint)
         previous = self._confirm(confirmed)
-        after = None if previous is self._restored else confirmed
-        changes = self._log.since(after)
-        if previous is None or changes is None or self._base_is_due(previous, changes, after):
-            alone = previous or KeyedHandle(self._key_groups, None, ())
-            try:
-                pending = PendingSnapshot(files, alone, table, leftovers(), cut(checkpoint))
-            except UnavailableError as error:
-                pending = PendingSnapshot(files, alone, table, {}, None, error)
-        else:
-            if not previous.chunks:
-                changes.update(leftovers())
-            pending = PendingSnapshot(files, previous, table, changes, None)
+        since = None if previous is self._restored else confirmed
+        changes = self._log.since(since)
+
+        def new_base() -> NewBase:
+            held = previous or KeyedHandle(self._key_groups, None, ())
+            first = Segment(table, list(leftovers().items()))
+            after = len(held.segments)
+            return NewBase(cut(checkpoint), first, self._files, held.base, after=after, lost=self._lost)
+
+        base: NewBase | None = None
+        refusal: TidegateError | None = None
+        try:
+            if previous is None or changes is None:
+                self.abandon_base()
+                base, changes = new_base(), {}
+            else:
+                base, changes = self._renewed(new_base, previous, changes, since)
+                if base is None and not previous.chunks:
+                    changes.update(leftovers())
+        except UnavailableError as error:
+            changes, refusal = {}, error
+        alone = previous or KeyedHandle(self._key_groups, None, ())
+        pending = PendingSnapshot(self._files, alone, table, changes, base, self._lost, refusal)
         self._taken[checkpoint] = pending
         return pending
+
+    def abandon_base(self) -> None:
+        """Stop what is being uploaded in the background."""
+        if self._base is not None:
+            self._base.abandon()
+            self._base = None
 
     @property
     def _log_limit(self) -> int:
         return max(MIN_LOG_BYTES, self._base_size // 2)
 
+    def _renewed(
+        self,
+        new_base: Callable[[], NewBase],
+        previous: KeyedHandle,
+        changes: dict[Address, bytes | None],
+        since: CheckpointId | None,
+    ) -> tuple[NewBase | None, dict[Address, bytes | None]]:
+        """The base that replaces the one of `previous`, if there is one by now, and what is to be written after it."""
+        fill = self._fill(previous, changes, since)
+        if self._base is not None and self._base.failed:
+            self.abandon_base()
+        if self._base is not None:
+            return (self._base if self._base.ready or fill >= 1 else None), changes
+        if fill >= 1:
+            return new_base(), {}
+        if self._uploads is not None and fill >= EARLY:
+            # A disk that is full now may have room at the next barrier; until the limit nothing depends on it.
+            with contextlib.suppress(UnavailableError):
+                self._base = new_base()
+                self._base.begin(self._uploads)
+        return None, changes
+
     def _confirm(self, confirmed: CheckpointId | None) -> KeyedHandle | None:
         """The handle to build on, or None if there is nothing that may be relied on."""
+        handle = self._relied_on(confirmed)
+        if self._base is not None and handle is not None and self._base.became(handle.base):
+            self._base = None
+        elif self._base is not None and (handle is None or handle.base is not self._base.builds_on):
+            self.abandon_base()
+        return handle
+
+    def _relied_on(self, confirmed: CheckpointId | None) -> KeyedHandle | None:
         taken = self._taken.get(confirmed) if confirmed is not None else None
         if confirmed is None or taken is None:
             usable = self._fresh or (confirmed is not None and not self._is_ours(confirmed))
@@ -148,14 +221,17 @@ class History:
     def _is_ours(self, checkpoint: CheckpointId) -> bool:
         return bool(self._taken) and checkpoint >= min(self._taken)
 
-    def _base_is_due(
-        self, previous: KeyedHandle, changes: dict[Address, bytes | None], after: CheckpointId | None
-    ) -> bool:
+    def _fill(
+        self, previous: KeyedHandle, changes: dict[Address, bytes | None], since: CheckpointId | None
+    ) -> float:
+        """How much of what may follow a base is used; from 1 on there must be a new one."""
         # The first segment after a base came with it: another base would be followed by the same.
         own = previous.segments[1:] if previous.base is not None else previous.segments
-        room = self._log_limit - sum(map(chunk_size, own))
-        too_large = self._log.most_since(after) > room and size_of(changes) > room
-        return len(previous.segments) >= MAX_SEGMENTS or too_large
+        stored = sum(map(chunk_size, own))
+        logged = stored + self._log.most_since(since)
+        if logged >= EARLY * self._log_limit:
+            logged = stored + size_of(changes)
+        return max(len(previous.segments) / MAX_SEGMENTS, logged / self._log_limit)
 
 
 def _base_size(handle: KeyedHandle | None) -> int:

@@ -8,6 +8,7 @@ thread alone; only `PendingSnapshot.finish` runs elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from itertools import filterfalse, islice
 from typing import Any, Final
@@ -51,7 +52,8 @@ _CHUNK: Final = 1_000
 class KeyedStore:
     """Opens the state that `handles` hold of `key_groups` and keeps at most `cache_entries` rows as objects.
 
-    What has a time to live expires by `now_ns`.
+    What has a time to live expires by `now_ns`. Bases are written by `uploads`, while checkpoints go on without them;
+    without it, as part of the checkpoint that needs a new one.
 
     Raises:
         StateCorruptError: a file of a handle is missing or damaged.
@@ -68,16 +70,20 @@ class KeyedStore:
         *,
         cache_entries: int = 100_000,
         now_ns: Callable[[], int] = SYSTEM_CLOCK.now_ns,
+        uploads: Executor | None = None,
     ) -> None:
         self._key_groups = key_groups
         self._max_parallelism = max_parallelism
-        self._files = context.files
         self._cache_entries = cache_entries
         restored = restore(backend, key_groups, handles, context)
         self._materialisation = restored.materialisation
         self._table = restored.table
         self._history = History(
-            key_groups, restored.handle, fresh=restored.handle is not None and not restored.handle.chunks
+            key_groups,
+            restored.handle,
+            context.files,
+            uploads,
+            fresh=restored.handle is not None and not restored.handle.chunks,
         )
         self._codec = RowCodec()
         self._cursor = Cursor()
@@ -260,7 +266,6 @@ class KeyedStore:
             checkpoint,
             confirmed,
             self._table.entries,
-            self._files,
             self._materialisation.cut,
             self._sweeps.leftovers,
         )
@@ -269,6 +274,7 @@ class KeyedStore:
 
     def close(self) -> None:
         """Release local resources; what was not part of a decided checkpoint is lost."""
+        self._history.abandon_base()
         self._materialisation.close()
 
     def _too_large(self) -> StateFormatError | None:

@@ -93,6 +93,14 @@ class _LocalBlobs(Blobs):
                 with contextlib.suppress(OSError):
                     target.parent.rmdir()
 
+    def forget_unfinished(self, prefix: str) -> None:
+        start = _path(self._root, prefix)
+        with _available(start):
+            for folder, _, files in os.walk(start, onerror=_unless_missing):
+                for file in files:
+                    if _TEMPORARY in file:
+                        (Path(folder) / file).unlink(missing_ok=True)
+
 
 class _LocalDecisions(Decisions):
     def __init__(self, root: Path) -> None:

@@ -71,7 +71,10 @@ class Archive:
         faults.point("checkpoint.after-settled")
 
     def sweep(self, run: RunId, retained: Sequence[Retained]) -> int:
-        """Delete what a run that is over left behind and no retained checkpoint refers to; returns how many files."""
+        """Delete what tasks of a run left behind and no retained checkpoint refers to; returns how many files.
+
+        Called when none of these tasks works any more.
+        """
         kept = {
             name(known.run, known.checkpoint) for known in retained for name in (metadata_name, settled_name)
         }
@@ -82,6 +85,7 @@ class Archive:
         names = [*self._blobs.list(f"{run}/shared/"), *self._blobs.list(f"{run}/chk-")]
         left = [name for name in names if name not in kept]
         self._blobs.delete(left)
+        self._blobs.forget_unfinished(f"{run}/")
         return len(left)
 
     def registry(self, retained: Sequence[Retained], keep: int) -> FileRegistry:

@@ -21,7 +21,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -407,6 +407,7 @@ class CheckpointCoordinator:
         if pending is None or ack.checkpoint != pending.checkpoint or ack.subtask not in pending.missing:
             self._registry.abandoned(ack.checkpoint, _files(ack.reports))
             return []
+        self._registry.abandoned(ack.checkpoint, _dropped(ack.reports))
         pending.missing.discard(ack.subtask)
         pending.reports.extend(ack.reports)
         if pending.missing:
@@ -502,5 +503,11 @@ def _work(reports: Iterable[OperatorReport]) -> tuple[Committable, ...]:
     return tuple(committable for report in reports for committable in report.committables)
 
 
-def _files(reports: Iterable[OperatorReport]) -> frozenset[str]:
-    return frozenset(stored(report.keyed for report in reports if report.keyed is not None))
+def _dropped(reports: Sequence[OperatorReport]) -> Iterator[str]:
+    return (name for report in reports for name in report.dropped)
+
+
+def _files(reports: Sequence[OperatorReport]) -> frozenset[str]:
+    return frozenset(
+        (*stored(report.keyed for report in reports if report.keyed is not None), *_dropped(reports))
+    )

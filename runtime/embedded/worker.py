@@ -61,6 +61,7 @@ class Worker:
         self._clock = clock
         self._directory = Path(tempfile.mkdtemp(prefix="tidegate-state-"))
         self._background = ThreadPoolExecutor(1, thread_name_prefix="tidegate-background")
+        self._uploads = ThreadPoolExecutor(1, thread_name_prefix="tidegate-uploads")
         self._requests = EventLoop()
         self._measures = Measures()
         self._runners: dict[Subtask, SubtaskRunner] = {}
@@ -203,6 +204,7 @@ class Worker:
             restored=deployment.restored.get(subtask, {}),
             given=deployment.options.given,
             measures=self._measures,
+            uploads=self._uploads,
             requests=self._requests,
             batch=vertex.batch,
             wake=lambda: self._inbox.put(Wake()),
@@ -225,6 +227,8 @@ class Worker:
                 self._report(Failed(subtask, error))
             except Exception as error:
                 self._report(Failed(subtask, _internal(subtask, error)))
+        # Closed state has given up its uploads; what one is in the midst of it may still read.
+        self._uploads.shutdown(wait=True)
         shutil.rmtree(self._directory, ignore_errors=True)
 
 

@@ -215,8 +215,9 @@ class OperatorChain:
 
         def finish() -> list[OperatorReport]:
             keyed = {uid: each.finish() for uid, each in pending.items()}
+            dropped = {uid: each.dropped for uid, each in pending.items()}
             return reports + [
-                OperatorReport(uid, index, keyed=keyed.get(uid), lists=held)
+                OperatorReport(uid, index, keyed=keyed.get(uid), lists=held, dropped=dropped.get(uid, ()))
                 for uid, held in lists.items()
                 if uid in keyed or held
             ]
@@ -397,6 +398,7 @@ class OperatorChain:
             dataclasses.replace(self._env.state, directory=directory),
             cache_entries=self._env.cache_entries,
             now_ns=self._env.clock.now_ns,
+            uploads=self._env.uploads,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -46,6 +47,8 @@ class OperatorReport(msgspec.Struct, frozen=True):
     writer: bytes | None = None
     committables: tuple[Committable, ...] = ()
     lists: tuple[OperatorList, ...] = ()
+    dropped: tuple[str, ...] = ()
+    """Files it has written that no checkpoint refers to nor will."""
 
 
 class RestoredOperator(msgspec.Struct, frozen=True):
@@ -83,6 +86,8 @@ class ChainEnvironment:
     """What the program gives to all its functions."""
     measures: Measures | None = None
     """Collects what functions measure; None where nobody asks for it."""
+    uploads: Executor | None = None
+    """Writes new bases of state while checkpoints go on; None where a task does not outlive its epoch."""
     requests: EventLoop = field(default_factory=EventLoop)
     """Runs what user functions await."""
     batch: bool = False

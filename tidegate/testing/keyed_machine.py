@@ -7,7 +7,8 @@ deleted, and a crash restores the newest decided one at another parallelism. A m
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,13 +19,14 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tidegate.backends.keyed.snapshot import PendingSnapshot
 from tidegate.backends.keyed.store import KeyedStore
-from tidegate.backends.spi import Backend, BackendContext, KeyedHandle, StoredChunk
+from tidegate.backends.spi import Backend, BackendContext, Blobs, KeyedHandle, StoredChunk
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.backends.storage.memory import MemoryStorage
+from tidegate.errors import TidegateError
 from tidegate.ids import CheckpointId
 from tidegate.keys import key_bytes, key_group, owner, ranges
 
-__all__ = ["ALL_KEYS", "KEYS", "NAMESPACES", "SPACES", "KeyedMachine"]
+__all__ = ["ALL_KEYS", "KEYS", "NAMESPACES", "SPACES", "KeyedMachine", "Uploads"]
 
 MAX_PARALLELISM = 4
 ALL_KEYS = ("a", "b\0", 7, ("t", 1))
@@ -43,6 +45,54 @@ class Checkpoint:
     content: Any
 
 
+class Uploads(Executor):
+    """Does in the background what it is given when it is told to, or when somebody waits for it.
+
+    `files` are the names of what this wrote to the storage.
+    """
+
+    def __init__(self, blobs: Blobs) -> None:
+        self.files: set[str] = set()
+        self.waiting: list[_Upload] = []
+        self._blobs = blobs
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> _Upload:
+        """Put work aside."""
+
+        def watched() -> Any:
+            before = self._blobs.list("")
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                self.files.update(set(self._blobs.list("")).difference(before))
+
+        self.waiting.append(_Upload(watched))
+        return self.waiting[-1]
+
+    def run(self) -> None:
+        """Do all that is left to do."""
+        while self.waiting:
+            self.waiting.pop(0).do()
+
+
+class _Upload(Future[Any]):
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__()
+        self._work = work
+
+    def do(self) -> None:
+        if self.done() or not self.set_running_or_notify_cancel():
+            return
+        try:
+            self.set_result(self._work())
+        except TidegateError as error:
+            self.set_exception(error)
+
+    def result(self, timeout: float | None = None) -> Any:
+        self.do()
+        return super().result(timeout)
+
+
 class KeyedMachine(RuleBasedStateMachine):
     """`KeyedStore` over `backend` beside the `content` it should have; directories are made below `root`."""
 
@@ -51,6 +101,7 @@ class KeyedMachine(RuleBasedStateMachine):
         self.backend = backend
         self.root = root
         self.storage = MemoryStorage()
+        self.uploads = Uploads(self.storage.blobs)
         self.files = StorageFiles(self.storage.blobs, "model", inline_threshold=0)
         self.model = content
         self.open_checkpoints: list[Checkpoint] = []
@@ -72,6 +123,7 @@ class KeyedMachine(RuleBasedStateMachine):
                 self.handles,
                 BackendContext(Path(mkdtemp(dir=self.root)), self.files, {}),
                 cache_entries=1,
+                uploads=self.uploads,
             )
             for part in ranges(parallelism, MAX_PARALLELISM)
         ]
@@ -127,6 +179,7 @@ class KeyedMachine(RuleBasedStateMachine):
         """The oldest open checkpoint is written and decided; what only the one before needed is deleted."""
         checkpoint = self.open_checkpoints.pop(0)
         self.handles = [pending.finish() for pending in checkpoint.pending]
+        self.uploads.files.difference_update(*(pending.dropped for pending in checkpoint.pending))
         self.decided, self.decided_content = checkpoint.number, checkpoint.content
         self.delete_unreferenced()
 
@@ -140,6 +193,11 @@ class KeyedMachine(RuleBasedStateMachine):
             else:
                 pending.discard()
         self.delete_unreferenced()
+
+    @rule()
+    def upload(self) -> None:
+        """New bases are complete; the next checkpoint refers to them."""
+        self.uploads.run()
 
     @rule(rely=st.booleans())
     def save(self, rely: bool) -> None:
@@ -186,7 +244,7 @@ class KeyedMachine(RuleBasedStateMachine):
         """What the coordinator's registry does with files that no decided or open checkpoint counts on."""
         handles = [*self.handles, *(handle for open_ in self.open_checkpoints for handle in open_.relies_on)]
         chunks = [chunk for handle in handles for chunk in handle.chunks]
-        kept = {chunk.name for chunk in chunks if isinstance(chunk, StoredChunk)}
+        kept = {chunk.name for chunk in chunks if isinstance(chunk, StoredChunk)} | self.uploads.files
         self.storage.blobs.delete([name for name in self.storage.blobs.list("") if name not in kept])
 
     def close_all(self) -> None:
@@ -197,3 +255,5 @@ class KeyedMachine(RuleBasedStateMachine):
         self.open_checkpoints.clear()
         for store in self.stores:
             store.close()
+        self.uploads.run()
+        self.uploads.files.clear()

@@ -156,6 +156,19 @@ def test_what_is_settled_is_never_asked_for_again_even_if_its_own_checkpoint_is_
     assert sink.asked == ["abort except 0"]
 
 
+def test_a_restart_and_the_end_remove_what_no_checkpoint_refers_to(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1], settled=[1])
+    startup = start(storage, Told(), [])
+    startup.acquire()
+    for end in (startup.start_point, lambda: startup.leave("finished")):
+        storage.blobs.put(f"{startup.run}/shared/unfinished", b"part of a base")
+        end()
+        assert storage.blobs.list(f"{startup.run}/shared") == []
+    assert startup.pipeline.record.status == "finished"
+
+
 def test_work_that_was_aborted_altogether_sends_the_start_back(
     storage: MemoryStorage, before: Callable[..., Pipeline]
 ) -> None:

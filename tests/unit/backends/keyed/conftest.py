@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ def open_store(tmp_path: Path, storage: MemoryStorage) -> Iterator[Open]:
         key_groups: KeyGroupRange = KeyGroupRange(0, 8),  # noqa: B008  # frozen
         cache_entries: int = 100,
         now_ns: Callable[[], int] = SYSTEM_CLOCK.now_ns,
+        uploads: Executor | None = None,
     ) -> KeyedStore:
         directory = tmp_path / str(len(opened))
         directory.mkdir()
@@ -47,6 +49,7 @@ def open_store(tmp_path: Path, storage: MemoryStorage) -> Iterator[Open]:
                 context,
                 cache_entries=cache_entries,
                 now_ns=now_ns,
+                uploads=uploads,
             )
         )
         return opened[-1]

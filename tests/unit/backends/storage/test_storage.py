@@ -65,6 +65,19 @@ def test_leftovers_of_a_crash_are_not_listed(tmp_path: Path) -> None:
     assert storage.decisions.swap("latest", None, b"one")
 
 
+def test_leftovers_of_a_crash_are_removed_where_nobody_writes_any_more(tmp_path: Path) -> None:
+    blobs = LocalStorage(tmp_path).blobs
+    blobs.put("dead/shared/whole", b"x")
+    for run in ("dead", "alive"):
+        (tmp_path / run).mkdir(exist_ok=True)
+        (tmp_path / run / "file.tmp-0123").write_bytes(b"torn")
+    blobs.forget_unfinished("dead/")
+    blobs.forget_unfinished("never/")
+    assert [path.name for path in tmp_path.rglob("*.tmp-*")] == ["file.tmp-0123"]
+    assert (tmp_path / "alive/file.tmp-0123").exists()
+    assert blobs.list("dead/") == ["dead/shared/whole"]
+
+
 def test_a_slow_writer_of_a_version_long_gone_withdraws(tmp_path: Path) -> None:
     decisions = LocalStorage(tmp_path).decisions
     tag = None

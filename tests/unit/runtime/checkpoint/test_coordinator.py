@@ -98,6 +98,23 @@ def test_a_checkpoint_that_is_being_decided_is_never_given_up() -> None:
     assert made.on(cp.Tick(100_000)) == []
 
 
+def test_what_a_subtask_has_dropped_is_deleted_with_the_next_settled_checkpoint() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+    made.on(cp.Ack(A, ONE, (OperatorReport(OperatorUid("a"), 0, dropped=("left",)),)))
+    made.on(cp.Decline(B, ONE, UnavailableError("disk full")))
+    made.on(cp.Tick(200))
+    made.on(cp.Ack(A, TWO, (OperatorReport(OperatorUid("a"), 0, dropped=("behind",)),)))
+    made.on(cp.Ack(B, TWO, ()))
+    made.on(cp.MetadataDurable(TWO, frozenset()))
+    made.on(cp.Swapped(TWO))
+    assert made.on(cp.SettledDurable(TWO)) == [cp.Settled(TWO, Release((), frozenset({"left"})))]
+    made.on(cp.Tick(300))
+
+    decide(made, THREE)
+    assert made.on(cp.SettledDurable(THREE)) == [cp.Settled(THREE, Release((), frozenset({"behind"})))]
+
+
 @pytest.mark.parametrize(
     "event",
     [cp.Decline(B, ONE, FULL), cp.MetadataFailed(ONE, FULL)],
