@@ -108,12 +108,14 @@ class BackendContext:
     """What a materialisation is opened with.
 
     `directory` is private to it, exists, is empty and is deleted by its owner after `close`.
-    `options` are the backend's own options as plain values.
+    `options` are the backend's own options as plain values. `memory_bytes` is what it may hold of state in memory at
+    once, if anything limits that; a backend that keeps all state in memory cannot follow it.
     """
 
     directory: Path
     files: SnapshotFiles
     options: Mapping[str, Any]
+    memory_bytes: int | None = None
 
 
 class Cut(ABC):

@@ -67,6 +67,11 @@ class JobOptions:
     task_slots: int = option(
         "taskmanager.numberOfTaskSlots", 1, "slots per process; they share one interpreter lock"
     )
+    managed_bytes: int | None = option(
+        "taskmanager.memory.managed.size",
+        None,
+        "memory of a process for RocksDB and for sorting, divided among its slots; default: each its own",
+    )
     backend: str = option("state.backend.type", "filesystem", "heap, filesystem, rocksdb or a registered one")
     heap_max_state_bytes: int | None = option(
         "state.backend.heap.max-state", None, "how large one state of a subtask may become; default: 5 mb"

@@ -144,6 +144,8 @@ def _is_needed(path: Path) -> bool:
 
 def _store(context: BackendContext) -> RocksStore:
     options = load(RocksDBOptions, Layer("backend options", context.options))
+    if context.memory_bytes is not None:
+        options = options.within(context.memory_bytes)
     return RocksStore(context.directory / "db", options)
 
 

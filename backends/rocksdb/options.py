@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from tidegate.options import option
 
@@ -26,3 +27,17 @@ class RocksDBOptions:
     background_jobs: int = option(
         "state.backend.rocksdb.background-jobs", 2, "threads that flush and compact"
     )
+
+    def within(self, memory_bytes: int) -> Self:
+        """The same with sizes that take so much memory together: half for blocks, half for writes.
+
+        Example:
+            >>> RocksDBOptions().within(64 * 1024 * 1024).write_buffer_bytes // 1024**2
+            16
+        """
+        buffer = memory_bytes // 2 // self.write_buffers
+        return replace(
+            self,
+            block_cache_bytes=memory_bytes - buffer * self.write_buffers,
+            write_buffer_bytes=buffer,
+        )

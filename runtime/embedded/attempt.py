@@ -26,7 +26,7 @@ from tidegate.runtime.graph.execution_graph import Execution
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.schedule.restart import FixedDelay
-from tidegate.runtime.schedule.slots import called
+from tidegate.runtime.schedule.slots import called, memory_shares
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task import messages
@@ -91,6 +91,7 @@ class Attempt:
         self._restart = restart
         self._observe = observe
         self._places = {each.id.subtask: each.slot.task_manager for each in executions}
+        self._memory = memory_shares(start.graph, {each.id.subtask: each.slot for each in executions})
         self._label = executions[0].id.label
         self._vertex_of = {uid: v.id for v in start.graph.vertices.values() for uid in v.nodes}
         self._coordinator = startup.coordinator(start.graph, start)
@@ -169,6 +170,7 @@ class Attempt:
                     storage=startup.storage,
                     backend=startup.backend,
                     options=program.options,
+                    memory=self._memory,
                 )
                 for worker in sorted(set(self._places.values()))
             ]

@@ -33,6 +33,8 @@ class Deployment:
     storage: Any
     backend: Any
     options: JobOptions
+    memory: Mapping[Subtask, int]
+    """What subtasks with state may take of their slots' memory, if that is limited."""
 
     @property
     def mine(self) -> list[Subtask]:

@@ -76,7 +76,8 @@ class JobManager:
     def _attempt(self, restart: FixedDelay) -> How:
         start = self._startup.start_point()
         self._executions = self._executions or ExecutionGraph(start.graph)
-        executions = self._executions.attempt(allocate(start.graph, *self._size(start.graph)))
+        managed = self._startup.program.options.managed_bytes
+        executions = self._executions.attempt(allocate(start.graph, *self._size(start.graph), managed))
         self._cluster = InlineCluster(self._clock) if self._inline else ProcessCluster()
         for request in filter(None, map(_unfulfilled, self._asked)):
             self._cluster.heard.put(request)

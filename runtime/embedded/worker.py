@@ -145,7 +145,7 @@ class Worker:
         parts = (vertex, env, gates, self._report, self._background)
         runner: GateRunner | BlockingRunner
         if vertex.batch:
-            memory = self._deployment.options.sort_buffer_bytes
+            memory = env.state.memory_bytes or self._deployment.options.sort_buffer_bytes
             runner = BlockingRunner(*parts, channels=channels, grant=self._grant, memory_bytes=memory)
         else:
             kind = IterationRunner if vertex.head.kind == "iterate" else GateRunner
@@ -187,6 +187,9 @@ class Worker:
         deployment = self._deployment
         blobs = deployment.storage.blobs
         files = StorageFiles(blobs, f"{deployment.run}/shared", deployment.options.inline_bytes)
+        memory = deployment.memory.get(subtask)
+        if memory is not None and vertex.batch:
+            memory //= 2  # the other half is for sorting its input
         return ChainEnvironment(
             subtask=subtask,
             parallelism=vertex.parallelism,
@@ -198,7 +201,7 @@ class Worker:
             attempt=deployment.attempt,
             clock=deployment.options.given.clock or self._clock,
             backend=deployment.backend,
-            state=BackendContext(self._directory, files, deployment.options.of_backend),
+            state=BackendContext(self._directory, files, deployment.options.of_backend, memory),
             cache_entries=deployment.options.cache_entries,
             checkpoint=deployment.checkpoint,
             restored=deployment.restored.get(subtask, {}),

@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from tidegate.errors import ConfigError
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.options import JobOptions
 
-__all__ = ["Slot", "allocate", "called", "cluster_size"]
+__all__ = ["Slot", "allocate", "called", "cluster_size", "memory_shares"]
+
+_LEAST_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -28,6 +32,8 @@ class Slot:
 
     task_manager: int
     number: int
+    memory_bytes: int | None = field(default=None, compare=False)
+    """Its part of the task manager's managed memory; None if that is not limited."""
 
     def __str__(self) -> str:
         return f"{called(self.task_manager)}, slot {self.number + 1}"
@@ -44,20 +50,27 @@ def cluster_size(graph: JobGraph, options: JobOptions) -> tuple[int, int]:
     return options.task_managers or math.ceil(graph.slots / each), each
 
 
-def allocate(graph: JobGraph, task_managers: int, slots_each: int) -> dict[Subtask, Slot]:
+def allocate(
+    graph: JobGraph, task_managers: int, slots_each: int, managed_bytes: int | None = None
+) -> dict[Subtask, Slot]:
     """Give every subtask a slot, in scheduling order: vertices from sources to sinks, subtasks by index.
 
     A subtask goes into the first slot of its sharing group that holds no subtask of its vertex; if there is none, a
     slot is opened on the task manager with the fewest. So subtasks of one group with equal index share a slot, which
     is what co-location asks for.
 
+    Each slot owns an equal part of the `managed_bytes` of its task manager.
+
     A batch job runs in as many slots as there are: stages follow each other, and subtasks of one vertex may share.
 
     Raises:
         ConfigError: there are too few slots.
     """
+    part = None if managed_bytes is None else managed_bytes // slots_each
     if graph.batch:
-        slots = [Slot(manager, number) for number in range(slots_each) for manager in range(task_managers)]
+        slots = [
+            Slot(manager, number, part) for number in range(slots_each) for manager in range(task_managers)
+        ]
         return {subtask: slots[subtask.index % len(slots)] for subtask in graph.subtasks}
     if graph.slots > task_managers * slots_each:
         raise ConfigError(
@@ -74,7 +87,29 @@ def allocate(graph: JobGraph, task_managers: int, slots_each: int) -> dict[Subta
             # Slots are filled in order, so the first without this vertex is the one with the subtask's number.
             if subtask.index == len(shared):
                 chosen = min(range(task_managers), key=lambda index: used[index])
-                shared.append(Slot(chosen, used[chosen]))
+                shared.append(Slot(chosen, used[chosen], part))
                 used[chosen] += 1
             places[subtask] = shared[subtask.index]
     return places
+
+
+def memory_shares(graph: JobGraph, places: Mapping[Subtask, Slot]) -> dict[Subtask, int]:
+    """What each subtask with state per key may take of its slot's memory: equal parts; nothing if it is not limited.
+
+    Raises:
+        ConfigError: a part is too small to work with.
+    """
+    users = [subtask for subtask in places if graph.vertices[subtask.vertex].keyed is not None]
+    sharing = Counter(places[subtask] for subtask in users)
+    shares: dict[Subtask, int] = {}
+    for subtask in users:
+        slot = places[subtask]
+        if slot.memory_bytes is None:
+            continue
+        shares[subtask] = slot.memory_bytes // sharing[slot]
+        if shares[subtask] < _LEAST_BYTES:
+            raise ConfigError(
+                f"managed memory is too small: {slot} gives {shares[subtask]} bytes to each of {sharing[slot]} subtasks "
+                f"with state; expected at least {_LEAST_BYTES}; raise taskmanager.memory.managed.size"
+            )
+    return shares

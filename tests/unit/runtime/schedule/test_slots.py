@@ -16,7 +16,7 @@ from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Transformation
 from tidegate.runtime.options import JobOptions
-from tidegate.runtime.schedule.slots import Slot, allocate, cluster_size
+from tidegate.runtime.schedule.slots import Slot, allocate, cluster_size, memory_shares
 
 Step = Callable[..., Transformation]
 
@@ -190,3 +190,48 @@ def test_a_batch_job_runs_in_the_slots_there_are(
     assert len(set(places.values())) == min(parallelism, managers * each)
     used = {slot.task_manager for slot in places.values()}
     assert used == set(range(len(used)))
+
+
+MEGABYTE = 1024 * 1024
+
+
+@pytest.mark.spec("002/AX-02", "004/AX-037")
+def test_each_of_three_slots_owns_a_third_of_the_managed_memory(step: Step) -> None:
+    places = allocate(word_count(step, 3), 1, 3, 300 * MEGABYTE)
+
+    slots = {slot.number: slot.memory_bytes for slot in places.values()}
+
+    assert slots == dict.fromkeys(range(3), 100 * MEGABYTE)
+
+
+def test_subtasks_with_state_divide_their_slot_and_others_take_nothing(step: Step) -> None:
+    words = step("flat_map", step("source", name="source"), name="flat")
+    first = step("reduce", words, name="first", partition=Hash(abs))
+    second = step("reduce", first, name="second", partition=Hash(str))
+    graph = build_job_graph(build_stream_graph([step("sink", second)], parallelism=2))
+
+    shares = memory_shares(graph, allocate(graph, 2, 1, 64 * MEGABYTE))
+
+    assert {str(subtask): share // MEGABYTE for subtask, share in shares.items()} == {
+        "first-1[0]": 32,
+        "first-1[1]": 32,
+        "second-1[0]": 32,
+        "second-1[1]": 32,
+    }
+
+
+def test_without_a_limit_nobody_has_a_share(step: Step) -> None:
+    graph = word_count(step, 2)
+
+    assert memory_shares(graph, allocate(graph, 2, 1)) == {}
+
+
+def test_a_share_that_nothing_can_work_with_is_refused(step: Step) -> None:
+    graph = word_count(step, 2)
+
+    with pytest.raises(
+        ConfigError,
+        match=r"too small: task manager 1, slot 1 gives 1000 bytes to each of 1 subtasks with state; "
+        r"expected at least 1048576; raise taskmanager\.memory\.managed\.size",
+    ):
+        memory_shares(graph, allocate(graph, 1, 2, 2_000))
