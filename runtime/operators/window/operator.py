@@ -145,15 +145,13 @@ class WindowOperator(Operator):
         old, new = self._codec.encode(pane.window), self._codec.encode(window)
         self._store.bind(key)
         self._homes.rename(old, new)
-        # The records came before time reached the end of the window, whatever time it is now.
-        scope.watermark, now = MIN_WATERMARK, scope.watermark
+        # What the trigger of windows with panes does, but whatever time it is now: the records came before their end.
         scope.move(key, pane.window, old)
-        self._windowing.trigger.clear(pane.window, scope)
-        self._delete_end(self._end_of(pane.window))
+        for time in self._ends(pane.window):
+            self._delete_end(time)
         scope.move(key, window, new)
-        self._windowing.trigger.on_merge(window, scope)
-        self._register_end(self._end_of(window))
-        scope.watermark = now
+        for time in self._ends(window):
+            self._register_end(time)
         pane.window = window
 
     def _replace(self, key: Any, content: Any) -> None:
@@ -244,6 +242,10 @@ class WindowOperator(Operator):
             self._store.delete_in(key, self._codec.encode(each))
         if self._merging is not None:
             self._homes.retire(self._codec.encode(window))
+
+    def _ends(self, window: Any) -> set[int]:
+        """When a window fires and when it is forgotten."""
+        return {window.max_timestamp(), self._end_of(window)}
 
     def _end_of(self, window: Any) -> int:
         last: int = window.max_timestamp()
