@@ -7,26 +7,23 @@ what was not, redistribution of state. Executors differ only in what they do aft
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Literal
-
-import msgspec
 
 from tidegate import faults, registry
 from tidegate.backends.spi import Backend, CheckpointStorage, SnapshotFiles
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import Clock, new_id
-from tidegate.connectors.spi import SupportsBranch
 from tidegate.errors import ConfigError, TidegateError, UnavailableError
-from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId
+from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.committers import Committers
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, Plan
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
-from tidegate.runtime.checkpoint.savepoint import copied, is_savepoint, open_snapshot
+from tidegate.runtime.going_back import GoingBack
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph
 from tidegate.runtime.graph.transformations import Transformation
@@ -72,13 +69,16 @@ class Program:
         never = graph.iterative and not self.options.forced
         return self.options.interval_ms or (_NEVER_MS if never else INTERVAL_MS)
 
-    def stream_graph(self, manifest: Manifest | None) -> StreamGraph:
-        """What the user wrote with everything resolved."""
+    def stream_graph(
+        self, manifest: Manifest | None, regrouping: Collection[OperatorUid] = ()
+    ) -> StreamGraph:
+        """What the user wrote with everything resolved; the state of `regrouping` can have other key groups."""
         return build_stream_graph(
             self.sinks,
             parallelism=self.parallelism,
             max_parallelism=self.options.max_parallelism,
             restored=adopt_max_parallelism(manifest) if manifest is not None else {},
+            regrouping=regrouping,
             chaining=self.options.operator_chaining,
             mode=self.options.mode,
         )
@@ -136,9 +136,10 @@ class Startup:
         )
         try:
             if options.savepoint is not None:
-                self._go_to(options.savepoint)
-            if before is not None:
-                self.pipeline.archive.sweep(before.lease.run, self.pipeline.record.retained)
+                self._newest_settled()
+                GoingBack(self).go_to(options.savepoint)
+            for run in {before.lease.run, *(known.run for known in before.retained)} if before else ():
+                self.pipeline.archive.sweep(run, self.pipeline.record.retained)
         except BaseException:
             with contextlib.suppress(TidegateError):
                 self.pipeline.leave(before.status if before and before.status != "running" else "failed")
@@ -165,7 +166,12 @@ class Startup:
         with contextlib.closing(self.committers(graph)) as committers:
             for uid, removed in committers.abort().items():
                 self.say(f"sink {uid!r}: removed {removed} pieces of work that were never decided")
-        return StartPoint(graph, manifest, redistribute(graph, manifest) if manifest is not None else {})
+        return StartPoint(graph, manifest, self._redistributed(graph, manifest))
+
+    def _redistributed(self, graph: JobGraph, manifest: Manifest | None) -> Restored:
+        if manifest is None:
+            return {}
+        return redistribute(graph, manifest, unclaimed=self.program.options.ignore_unclaimed)
 
     def committers(self, graph: JobGraph) -> Committers:
         """The committers of the sinks of a graph, for whoever coordinates; to be closed."""
@@ -226,71 +232,11 @@ class Startup:
         self.pipeline.go_back(back)
         return self.pipeline.archive.load(back) if back else None
 
-    def _go_to(self, path: str) -> None:
+    def _newest_settled(self) -> None:
+        """Make sure that what was decided is visible before the pipeline goes elsewhere."""
         retained = self.pipeline.record.retained
         if retained and not self.pipeline.archive.settled(retained[-1]):
             self._newest()
-        record = self.pipeline.record
-        target = next((known for known in record.retained if path in _names(known, self.storage.url)), None)
-        if target is None and is_savepoint(path):
-            self._take_over(path)
-            return
-        if target is None:
-            known = ", ".join(f"{r.run}/chk-{r.checkpoint}" for r in record.retained) or "none"
-            raise ConfigError(
-                f"{path!r} is no retained checkpoint of pipeline {self.pipeline.id!r}; retained are {known}"
-            )
-        if target == record.retained[-1]:
-            return
-        later = [known for known in record.retained if known.checkpoint > target.checkpoint]
-        self._ask_sinks(target.checkpoint, later)
-        self.pipeline.open_branch(target)
-
-    def _take_over(self, place: str) -> None:
-        """Make a copy of a savepoint the newest checkpoint; the savepoint itself is neither changed nor needed later."""
-        opened = open_snapshot(place)
-        record, found = self.pipeline.record, opened.manifest
-        if found.lineage == record.lineage:
-            later = [known for known in record.retained if known.checkpoint > found.checkpoint]
-            self._ask_sinks(found.checkpoint, later)
-        copy = msgspec.structs.replace(
-            found,
-            pipeline=self.pipeline.id,
-            lineage=record.lineage,
-            branch=Branch(record.branch + 1),
-            run=self.run,
-            checkpoint=CheckpointId(record.newest_id + 1),
-            parent=None,
-            operators=copied(found.operators, StorageFiles(opened.blobs, ""), self.files()),
-        )
-        self.pipeline.archive.write(copy)
-        self.pipeline.archive.mark_settled(Retained(self.run, copy.checkpoint))
-        self.pipeline.take_over(copy.checkpoint)
-
-    def _ask_sinks(self, target: CheckpointId, later: list[Retained]) -> None:
-        refusing = [
-            uid
-            for uid, node in self.program.graph(None).nodes.items()
-            if isinstance(node.payload, SupportsBranch) and node.payload.on_branch == "refuse"
-        ]
-        record = self.pipeline.record
-        oldest = record.retained[0].checkpoint if record.retained else record.newest_id + 1
-        if refusing and oldest > target + 1:
-            raise ConfigError(
-                f"what sink {refusing[0]!r} committed with checkpoints {target + 1} to {oldest - 1} cannot be told any "
-                "more, they are no longer retained; going back could write records again; use a newer savepoint, "
-                "or give the sink on_branch='append' if that is wanted"
-            )
-        manifests = [self.pipeline.archive.load(known) for known in later] if refusing else []
-        work = [c for manifest in manifests for u in manifest.unsettled for c in u.committables]
-        for uid in refusing:
-            mine = {c for c in work if c.uid == uid}
-            if mine:
-                raise ConfigError(
-                    f"sink {uid!r} has committed {sum(c.records for c in mine)} records after checkpoint {target} "
-                    f"({', '.join(sorted(c.describe for c in mine))}); going back would write them again; "
-                    "give the sink on_branch='append' if that is wanted"
-                )
 
     def _settle(self, manifest: Manifest, retained: tuple[Retained, ...]) -> bool:
         """Commit what is unsettled; False if nothing of the oldest of it will ever be visible."""
@@ -333,9 +279,3 @@ def _backend(name: str) -> Backend:
             f"state.backend.type {name!r} reads savepoints and keeps no state; use heap, filesystem or rocksdb"
         )
     return backend
-
-
-def _names(retained: Retained, root: str) -> set[str]:
-    place = f"{retained.run}/chk-{retained.checkpoint}"
-    base = root.removeprefix("file://").rstrip("/")
-    return {str(retained.checkpoint), place, f"{base}/{place}", f"{base}/{place}/_metadata"}

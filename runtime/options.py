@@ -18,6 +18,8 @@ __all__ = ["INTERVAL_MS", "JobOptions", "Progress", "client_layers", "default_ro
 INTERVAL_MS: Final = 10_000
 """Between two checkpoints, unless the program says otherwise."""
 
+ClaimMode = Literal["NO_CLAIM", "CLAIM"]
+
 Progress = Literal["auto", "plain", "json", "off"]
 
 _FROM_ZERO = (
@@ -107,6 +109,16 @@ class JobOptions:
     )
     savepoint: str | None = option(
         "execution.savepoint.path", None, "checkpoint or savepoint to start from instead of the newest"
+    )
+    claim_mode: ClaimMode = option(
+        "execution.savepoint-restore-mode",
+        "NO_CLAIM",
+        "NO_CLAIM copies the files of a savepoint; CLAIM makes them the pipeline's own, to be deleted",
+    )
+    ignore_unclaimed: bool = option(
+        "execution.savepoint.ignore-unclaimed-state",
+        False,
+        "leave state behind whose operator the program no longer has",
     )
     fresh: bool = option("execution.fresh", False, "begin a new history instead of going on")
     restart_attempts: int = option(

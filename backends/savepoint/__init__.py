@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from tidegate.backends.savepoint._arrow import read_table as read_table
-from tidegate.backends.savepoint.base import CanonicalBase as CanonicalBase
+from tidegate.backends.savepoint.base import (
+    CanonicalBase as CanonicalBase,
+    is_canonical as is_canonical,
+    regrouped as regrouped,
+)
 from tidegate.backends.savepoint.write import folder as folder, write_keyed as write_keyed
 
-__all__ = ["CanonicalBase", "folder", "read_table", "write_keyed"]
+__all__ = ["CanonicalBase", "folder", "is_canonical", "read_table", "regrouped", "write_keyed"]

@@ -25,7 +25,7 @@ from tidegate.backends.spi import (
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.keys import KeyGroupRange, key_group
 
-__all__ = ["NAME", "CanonicalBase", "groups_file", "regrouped"]
+__all__ = ["NAME", "CanonicalBase", "groups_file", "is_canonical", "regrouped"]
 
 NAME: Final = "canonical"
 _GROUPS: Final = "max-parallelism"
@@ -67,6 +67,11 @@ class CanonicalBase(BaseReader):
 def groups_file(max_parallelism: int) -> tuple[str, Chunk]:
     """What tells a base the number of key groups to read it with."""
     return _GROUPS, InlineChunk(str(max_parallelism).encode())
+
+
+def is_canonical(handle: KeyedHandle) -> bool:
+    """Whether all that a handle holds is in canonical files, whose keys fit into any number of groups."""
+    return handle.base is not None and handle.base.backend == NAME and len(handle.segments) == 1
 
 
 def regrouped(handles: Sequence[KeyedHandle], max_parallelism: int) -> KeyedHandle:

@@ -50,6 +50,11 @@ class OperatorState(msgspec.Struct, frozen=True):
     lists: tuple[tuple[OperatorList, ...], ...] = ()
     """Operator state by subtask, in the order of subtasks."""
 
+    @property
+    def stateless(self) -> bool:
+        """Whether there is nothing to go on from."""
+        return self.coordinator is None and not (self.keyed or self.splits or self.writers or self.lists)
+
 
 class Unsettled(msgspec.Struct, frozen=True):
     """Work that a decided checkpoint promised to make visible."""
@@ -72,6 +77,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     unsettled: tuple[Unsettled, ...]
     batch: bool = False
     """Whether it is the end of a batch job."""
+    claimed: tuple[str, ...] = ()
+    """The metadata of a snapshot that became the pipeline's own with this checkpoint, and is deleted with it."""
 
     def operator(self, uid: OperatorUid) -> OperatorState | None:
         """The state of one operator, if the program had it."""
@@ -119,7 +126,7 @@ def decode(data: bytes, name: str) -> Manifest:
 
 def files_of(manifest: Manifest) -> frozenset[str]:
     """Every stored file the checkpoint refers to, besides its metadata."""
-    return frozenset(chunk for operator in manifest.operators for chunk in stored(operator.keyed))
+    return frozenset(manifest.claimed).union(*(stored(operator.keyed) for operator in manifest.operators))
 
 
 def stored(handles: Iterable[KeyedHandle]) -> Iterable[str]:

@@ -47,7 +47,7 @@ class StateReader:
     def __init__(self, checkpoint: str | Path, *, backend: str = "filesystem") -> None:
         opened = open_snapshot(checkpoint)
         self._manifest = opened.manifest
-        self._files: SnapshotFiles = StorageFiles(opened.blobs, "")
+        self._files: SnapshotFiles = StorageFiles(opened.storage.blobs, "")
         self._backend: Backend = registry.load("tidegate.backends", backend)()
         self._scratch = TemporaryDirectory(prefix="tidegate-state-")
         self._written: dict[str, Path] = {}

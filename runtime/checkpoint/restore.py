@@ -17,8 +17,8 @@ __all__ = ["Restored", "adopt_max_parallelism", "redistribute"]
 Restored = dict[Subtask, dict[OperatorUid, RestoredOperator]]
 
 
-def redistribute(graph: JobGraph, manifest: Manifest) -> Restored:
-    """What every operator of every subtask starts from.
+def redistribute(graph: JobGraph, manifest: Manifest, *, unclaimed: bool = False) -> Restored:
+    """What every operator of every subtask starts from; `unclaimed` state may be left behind.
 
     Raises:
         ConfigError: the checkpoint holds state that the program has no operator for.
@@ -26,10 +26,11 @@ def redistribute(graph: JobGraph, manifest: Manifest) -> Restored:
     """
     nodes = graph.nodes
     for operator in manifest.operators:
-        if operator.uid not in nodes and _holds_state(operator):
+        if operator.uid not in nodes and _holds_state(operator) and not unclaimed:
             raise ConfigError(
                 f"checkpoint {manifest.checkpoint} holds state of operator {operator.uid!r}, which this program does not have; "
-                f"known are {', '.join(sorted(nodes))}; give the operator its uid back or start with --fresh"
+                f"known are {', '.join(sorted(nodes))}; give the operator its uid back, leave its "
+                "state behind by --allow-non-restored-state, or start with --fresh"
             )
     return {
         subtask: {uid: _share(vertex, subtask, manifest.operator(uid)) for uid in vertex.nodes}

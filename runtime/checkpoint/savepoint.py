@@ -8,8 +8,8 @@ into the pipeline's own storage first, so the savepoint is never changed and can
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +19,29 @@ import msgspec
 
 from tidegate import faults, registry
 from tidegate.backends.savepoint import write_keyed
-from tidegate.backends.spi import BackendContext, Blobs, Chunk, KeyedHandle, SnapshotFiles, StoredChunk
+from tidegate.backends.spi import (
+    BackendContext,
+    CheckpointStorage,
+    Chunk,
+    KeyedHandle,
+    SnapshotFiles,
+    StoredChunk,
+)
 from tidegate.backends.storage import StorageFiles, decisions_of, open_storage
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, decode, encode, settled_name
 
-__all__ = ["SavepointFormat", "Snapshot", "copied", "is_savepoint", "open_snapshot", "write_savepoint"]
+__all__ = [
+    "SavepointFormat",
+    "Snapshot",
+    "copied",
+    "is_savepoint",
+    "is_snapshot",
+    "open_settled",
+    "open_snapshot",
+    "renamed",
+    "write_savepoint",
+]
 
 SavepointFormat: TypeAlias = Literal["canonical", "native"]
 
@@ -34,16 +51,24 @@ _CHECKPOINT: Final = "_metadata"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was found in a place: the metadata, the files it names, and whether all its output is visible."""
+    """What was found in a place: the metadata, the storage it and its files are named in, and its own files there."""
 
     manifest: Manifest
-    blobs: Blobs
+    storage: CheckpointStorage
+    names: tuple[str, ...]
     settled: bool
+    """Whether all its output is visible."""
 
 
 def is_savepoint(place: str) -> bool:
     """Whether a directory holds a savepoint."""
     return _SAVEPOINT in open_storage(place).blobs.list(_SAVEPOINT)
+
+
+def is_snapshot(place: str) -> bool:
+    """Whether a place is that of a savepoint or of a checkpoint, of whichever pipeline."""
+    storage, name = _located(place)
+    return name in storage.blobs.list(name)
 
 
 def open_snapshot(source: str | Path) -> Snapshot:
@@ -54,27 +79,44 @@ def open_snapshot(source: str | Path) -> Snapshot:
         StateCorruptError: it is damaged or gone.
         StateFormatError: it is of a newer version.
     """
-    place = str(source).rstrip("/").removesuffix(f"/{_CHECKPOINT}")
-    root, _, name = place.rpartition("/chk-")
-    root, _, run = root.rpartition("/")
-    if not root or not name.isdigit():
-        if not is_savepoint(place):
-            raise ConfigError(
-                f"{place!r} is no checkpoint and no savepoint; expected <root>/<run>/chk-<number> or a directory "
-                f"that holds {_SAVEPOINT}"
-            )
-        blobs = open_storage(place).blobs
-        return Snapshot(_load(blobs, _SAVEPOINT, place), blobs, settled=True)
-    storage = open_storage(root)
-    manifest = _load(storage.blobs, f"{run}/chk-{name}/{_CHECKPOINT}", root)
+    storage, name = _located(str(source))
+    if name == _SAVEPOINT and not is_snapshot(str(source)):
+        raise ConfigError(
+            f"{str(source)!r} is no checkpoint and no savepoint; expected <root>/<run>/chk-<number> or a directory "
+            f"that holds {_SAVEPOINT}"
+        )
+    with storage.blobs.open(name) as file:
+        manifest = decode(file.read(), f"{storage.url}/{name}")
+    if name == _SAVEPOINT:
+        return Snapshot(manifest, storage, (name,), settled=True)
     mark = settled_name(manifest.run, manifest.checkpoint)
     settled = decisions_of(storage).read(mark) is not None
-    return Snapshot(manifest, storage.blobs, settled)
+    return Snapshot(manifest, storage, (name, mark), settled)
 
 
-def _load(blobs: Blobs, name: str, root: str) -> Manifest:
-    with blobs.open(name) as file:
-        return decode(file.read(), f"{root}/{name}")
+def open_settled(source: str | Path) -> Snapshot:
+    """A snapshot as `open_snapshot` finds it, whose output is visible, so it can be gone on from anywhere.
+
+    Raises:
+        ConfigError: it decided output that is not known to be visible; only its own pipeline can see to that.
+    """
+    found = open_snapshot(source)
+    if not found.settled:
+        raise ConfigError(
+            f"{str(source)!r}: its output is not known to be visible; start its pipeline once to settle it"
+        )
+    return replace(found, manifest=msgspec.structs.replace(found.manifest, unsettled=()))
+
+
+def _located(place: str) -> tuple[CheckpointStorage, str]:
+    """The storage that names the files of a snapshot, and where its metadata is there."""
+    bare, mark, options = place.partition("?") if "://" in place else (place, "", "")
+    bare = bare.rstrip("/").removesuffix(f"/{_CHECKPOINT}")
+    root, _, number = bare.rpartition("/chk-")
+    root, _, run = root.rpartition("/")
+    if root and number.isdigit():
+        return open_storage(f"{root}{mark}{options}"), f"{run}/chk-{number}/{_CHECKPOINT}"
+    return open_storage(f"{bare}{mark}{options}"), _SAVEPOINT
 
 
 def write_savepoint(
@@ -98,11 +140,12 @@ def write_savepoint(
             f"{str(place)!r} holds a savepoint already; give a directory that does not exist yet"
         )
     blobs = open_storage(place).blobs
+    stateful = [operator for operator in manifest.operators if not operator.stateless]
     if format_type == "native":
-        operators = copied(manifest.operators, files, StorageFiles(blobs, "native"))
+        operators = copied(stateful, files, StorageFiles(blobs, "native", inline_threshold=0))
     else:
         target = StorageFiles(blobs, "keyed")
-        operators = tuple(_canonical(operator, files, target, backend) for operator in manifest.operators)
+        operators = tuple(_canonical(operator, files, target, backend) for operator in stateful)
     faults.point("savepoint.before-complete")
     blobs.put(_SAVEPOINT, encode(msgspec.structs.replace(manifest, operators=operators)))
 
@@ -116,21 +159,27 @@ def copied(
         StateCorruptError: a file of the snapshot is missing or damaged.
         UnavailableError: the storage did not take a file.
     """
+    return renamed(operators, lambda chunk: target.store(source.fetch(chunk)))
+
+
+def renamed(
+    operators: Iterable[OperatorState], moved: Callable[[StoredChunk], Chunk]
+) -> tuple[OperatorState, ...]:
+    """The operators with every file where `moved` says that it is now; each is asked for once."""
 
     @cache  # subtasks that were one before a rescaling name the same files
-    def copy(chunk: Chunk) -> Chunk:
-        return target.store(source.fetch(chunk)) if isinstance(chunk, StoredChunk) else chunk
+    def place(chunk: Chunk) -> Chunk:
+        return moved(chunk) if isinstance(chunk, StoredChunk) else chunk
 
-    def moved(handle: KeyedHandle) -> KeyedHandle:
+    def anew(handle: KeyedHandle) -> KeyedHandle:
         base = handle.base
         if base is not None:
-            base = msgspec.structs.replace(
-                base, files=tuple((name, copy(chunk)) for name, chunk in base.files)
-            )
-        return KeyedHandle(handle.key_groups, base, tuple(map(copy, handle.segments)))
+            files = tuple((name, place(chunk)) for name, chunk in base.files)
+            base = msgspec.structs.replace(base, files=files)
+        return KeyedHandle(handle.key_groups, base, tuple(map(place, handle.segments)))
 
     return tuple(
-        msgspec.structs.replace(operator, keyed=tuple(map(moved, operator.keyed))) for operator in operators
+        msgspec.structs.replace(operator, keyed=tuple(map(anew, operator.keyed))) for operator in operators
     )
 
 

@@ -19,7 +19,7 @@ from tidegate.errors import ConfigError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.keys import KeyGroupRange, canonical
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
-from tidegate.runtime.checkpoint.savepoint import open_snapshot, write_savepoint
+from tidegate.runtime.checkpoint.savepoint import open_settled, write_savepoint
 
 __all__ = ["StateWriter"]
 
@@ -43,12 +43,8 @@ class StateWriter:
         if source is None:
             self._manifest, blobs = _nothing(), MemoryStorage().blobs
         else:
-            opened = open_snapshot(source)
-            if not opened.settled:
-                raise ConfigError(
-                    f"{str(source)!r}: its output is not known to be visible; start the pipeline once to settle it"
-                )
-            self._manifest, blobs = msgspec.structs.replace(opened.manifest, unsettled=()), opened.blobs
+            opened = open_settled(source)
+            self._manifest, blobs = opened.manifest, opened.storage.blobs
         self._files = StorageFiles(blobs, "", inline_threshold=sys.maxsize)
 
     def remove(self, operator: str) -> Self:

@@ -17,7 +17,9 @@ from tidegate.runtime.alias import aliased
 
 __all__ = ["add_program", "register", "run"]
 
-_OWN = re.compile(r"(?P<flag>--fresh)|(?:-[sD]|--savepoint(?==|$)=?)(?P<value>.*)", re.DOTALL)
+_OWN = re.compile(
+    r"(?P<flag>--fresh|--allow-non-restored-state)|(?:-[sD]|--savepoint(?==|$)=?)(?P<value>.*)", re.DOTALL
+)
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -47,6 +49,11 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         "--savepoint",
         metavar="CHECKPOINT",
         help="go on from this checkpoint, by number or path, or savepoint",
+    )
+    parser.add_argument(
+        "--allow-non-restored-state",
+        action="store_true",
+        help="leave state behind whose operator the program no longer has",
     )
     parser.add_argument("--fresh", action="store_true", help="begin a new history")
     parser.add_argument(
@@ -91,6 +98,8 @@ def _settings(arguments: argparse.Namespace) -> list[str]:
     settings = list(arguments.settings)
     if arguments.savepoint is not None:
         settings.append(f"execution.savepoint.path={arguments.savepoint}")
+    if arguments.allow_non_restored_state:
+        settings.append("execution.savepoint.ignore-unclaimed-state=true")
     if arguments.fresh:
         settings.append("execution.fresh=true")
     return settings

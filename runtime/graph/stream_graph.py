@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -110,12 +110,14 @@ def build_stream_graph(
     parallelism: int,
     max_parallelism: int | None = None,
     restored: Mapping[OperatorUid, int] | None = None,
+    regrouping: Collection[OperatorUid] = (),
     chaining: bool = True,
     mode: RuntimeMode = "STREAMING",
 ) -> StreamGraph:
     """Resolve the program that ends in `sinks`, or in other steps if it has no sinks.
 
-    `restored` holds the max parallelism that state was written with; it wins over a default and refuses another.
+    `restored` holds the max parallelism that state was written with; it wins over a default and refuses another,
+    except for the operators in `regrouping`.
 
     Raises:
         ConfigError: there is no step, a uid is used twice, a parallelism or a co-location is impossible, an
@@ -135,7 +137,7 @@ def build_stream_graph(
     for step in steps:
         uid, inputs = uids[id(step)], list(_real_inputs(step.inputs))
         before = [nodes[uids[id(source.transformation)]] for source in inputs]
-        size = _size(step, uid, before, parallelism, max_parallelism, restored or {})
+        size = _size(step, uid, before, parallelism, max_parallelism, restored or {}, uid in regrouping)
         nodes[uid] = _resolve(step, uid, before, size, title(step, names), numbers[id(step)])
         edges += [
             StreamEdge(node.uid, uid, _partition(source.partition, node, nodes[uid]), source.side)
@@ -210,6 +212,7 @@ def _size(
     parallelism: int,
     max_parallelism: int | None,
     restored: Mapping[OperatorUid, int],
+    regrouping: bool,
 ) -> tuple[int, int]:
     """Parallelism and max parallelism."""
     if step.kind in ("side", "feedback"):
@@ -217,12 +220,12 @@ def _size(
     own = step.parallelism or step.usual_parallelism or parallelism
     asked = step.max_parallelism or max_parallelism
     written = restored.get(uid)
-    if asked is not None and written is not None and asked != written:
+    if asked is not None and written is not None and asked != written and not regrouping:
         raise ConfigError(
             f"operator {uid!r}: max parallelism is {asked} but its state was written with {written}; "
-            f"set it to {written} or start with --fresh"
+            f"set it to {written}, go on from a canonical savepoint, or start with --fresh"
         )
-    most = written or asked or default_max_parallelism(own)
+    most = asked or written or default_max_parallelism(own)
     check_max_parallelism(most, own)
     return own, most
 

@@ -191,7 +191,7 @@ def test_going_back_is_refused_by_a_sink_that_has_committed_since_and_done_if_it
     unknown = place.start("totals.py", AT_ONCE, execution__savepoint__path="999")
     code, _, err = unknown.end()
     assert code == 1
-    assert "'999' is no retained checkpoint of pipeline 'totals'; retained are " in err
+    assert "'999' is no savepoint and no retained checkpoint of pipeline 'totals'; retained are " in err
 
     appending = AT_ONCE | {"on_branch": "append"}
     resumed = place.start("totals.py", appending, execution__savepoint__path=str(kept[0])).result()

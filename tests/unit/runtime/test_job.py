@@ -287,7 +287,7 @@ def test_a_checkpoint_nobody_knows_is_refused_and_nothing_is_forgotten(
 
     with pytest.raises(
         ConfigError,
-        match="'7' is no retained checkpoint of pipeline 'orders'; retained are before/chk-1, before/chk-2",
+        match="'7' is no savepoint and no retained checkpoint of pipeline 'orders'; retained are before/chk-1, before/chk-2",
     ):
         start(storage, Told(), [], savepoint="7").acquire()
 

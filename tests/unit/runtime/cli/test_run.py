@@ -84,7 +84,7 @@ from tidegate.options import load
 from tidegate.runtime.options import JobOptions, client_layers
 
 options = load(JobOptions, *client_layers({}, Path(".")))
-print(options.parallelism, options.fresh, options.savepoint)
+print(options.parallelism, options.fresh or options.ignore_unclaimed, options.savepoint)
 """
 
 
@@ -93,13 +93,15 @@ print(options.parallelism, options.fresh, options.savepoint)
     [
         (["-D", "parallelism.default=3"], [], "3 False None"),
         ([], ["-D", "parallelism.default=3", "--fresh"], "3 True None"),
+        ([], ["--allow-non-restored-state", "-s", "7"], "None True 7"),
+        (["--allow-non-restored-state", "-s", "7"], [], "None True 7"),
         (["-s", "17"], ["-Dparallelism.default=4"], "4 False 17"),
         ([], ["--savepoint=run/chk-3"], "None False run/chk-3"),
         ([], ["--savepoint", "3"], "None False 3"),
         (["-D", "parallelism.default=3"], ["-D", "parallelism.default=5"], "5 False None"),
         ([], ["--freshly"], "None False None"),
     ],
-    ids=["before", "behind", "both", "equals", "two words", "the last one wins", "not an abbreviation"],
+    ids=["before", "behind", "left behind", "left before", "both", "equals", "two words", "the last one wins", "not an abbreviation"],
 )
 def test_settings_reach_the_program(
     job: Job, capsys: pytest.CaptureFixture[str], before: list[str], behind: list[str], expected: str

@@ -13,9 +13,9 @@ import pytest
 
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
-from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
+from tidegate.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment, state
 from tidegate.errors import ConfigError, UnavailableError
-from tidegate.runtime.checkpoint.savepoint import SavepointFormat
+from tidegate.runtime.checkpoint.savepoint import SavepointFormat, open_snapshot
 from tidegate.runtime.client import JobClient
 from tidegate.state_reader import StateReader
 
@@ -222,3 +222,48 @@ def test_jobs_without_checkpoints_have_no_savepoints(tmp_path: Path) -> None:
     ):
         client.stop_with_savepoint(False, str(tmp_path)).result(timeout=60)
     assert client.get_job_execution_result().result(timeout=60).state == "finished"
+
+
+class Mapper(MapFunction):
+    """Tells how many records of a key there were."""
+
+    count = state.Value(int, default=0)
+
+    def map(self, value: int) -> int:
+        self.count.update(self.count.value() + 1)
+        return self.count.value()
+
+
+def mapped(place: str) -> int:
+    """How many records a savepoint of the program with a mapper counts."""
+    with StateReader(place) as reader:
+        known = reader.operators()["mapper-id"]
+        return sum(reader.table("mapper-id", "count")["value"].to_pylist()) if known else 0
+
+
+@pytest.mark.spec("002/AX-47")
+def test_a_savepoint_maps_what_keeps_state_and_fits_with_a_step_put_between(
+    anywhere: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    anywhere.configure(
+        {"state.savepoints.dir": str(tmp_path), "state.checkpoints.dir": str(tmp_path / "state")}
+    )
+
+    def stopped(name: str, *, between: bool, more_than: int = 0) -> str:
+        numbers = anywhere.from_source(GeneratorSource(int, count=None, rate_per_second=1_000)).uid(
+            "source-id"
+        )
+        if between:
+            numbers = numbers.map(abs)
+        numbers.key_by(lambda number: number % KEYS).map(Mapper()).uid("mapper-id").print()
+        client = anywhere.execute_async(name)
+        while mapped(client.trigger_savepoint().result(timeout=60)) <= more_than:
+            pass
+        return client.stop_with_savepoint(False).result(timeout=60)
+
+    place = stopped("one", between=False)
+    uids = {operator.uid for operator in open_snapshot(place).manifest.operators}
+    assert uids == {"source-id", "mapper-id"}
+    anywhere.configure({"execution.savepoint.path": place})
+    later = stopped("other", between=True, more_than=mapped(place))
+    assert {operator.uid for operator in open_snapshot(later).manifest.operators} == uids

@@ -1,0 +1,196 @@
+"""A start from a snapshot that somebody chose (`-s`): one of the pipeline's own checkpoints, or one to be taken over.
+
+What is taken over becomes the pipeline's newest checkpoint. Its files are copied (`NO_CLAIM`), so that nobody depends on
+the snapshot any more, or they become the pipeline's own where they are (`CLAIM`), to be deleted like any others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import msgspec
+
+from tidegate.backends.savepoint import is_canonical, regrouped
+from tidegate.backends.spi import StoredChunk
+from tidegate.backends.storage import StorageFiles, decisions_of
+from tidegate.connectors.spi import SupportsBranch
+from tidegate.errors import ConfigError
+from tidegate.ids import Branch, CheckpointId, OperatorUid
+from tidegate.runtime.checkpoint.archive import Retained
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, metadata_name
+from tidegate.runtime.checkpoint.pipeline import read_record
+from tidegate.runtime.checkpoint.savepoint import Snapshot, copied, is_snapshot, open_settled, renamed
+
+if TYPE_CHECKING:
+    from tidegate.runtime.job import Startup
+
+__all__ = ["GoingBack"]
+
+
+class GoingBack:
+    """Makes a snapshot the newest checkpoint of a pipeline that was acquired and whose newest one is settled."""
+
+    def __init__(self, startup: Startup) -> None:
+        self._startup = startup
+        self._program = startup.program
+        self._pipeline = startup.pipeline
+        self._storage = startup.storage
+
+    def go_to(self, path: str) -> None:
+        """Go to a retained checkpoint, by number or path, or take a snapshot over, by path or URL.
+
+        Raises:
+            ConfigError: there is no such snapshot, it does not fit, or a sink would write records again.
+            StateCorruptError: a file of the snapshot is missing or damaged.
+            StateFormatError: a newer version wrote it.
+        """
+        record = self._pipeline.record
+        names = {path, _plain(path)}
+        target = next((known for known in record.retained if names & _names(known, self._storage.url)), None)
+        if target is None and is_snapshot(path):
+            self._take_over(open_settled(path))
+            return
+        if target is None:
+            known = ", ".join(f"{r.run}/chk-{r.checkpoint}" for r in record.retained) or "none"
+            raise ConfigError(
+                f"{path!r} is no savepoint and no retained checkpoint of pipeline {self._pipeline.id!r}; "
+                f"retained are {known}"
+            )
+        if target == record.retained[-1]:
+            return
+        later = [known for known in record.retained if known.checkpoint > target.checkpoint]
+        self._ask_sinks(target.checkpoint, later)
+        self._pipeline.open_branch(target)
+
+    def _take_over(self, snapshot: Snapshot) -> None:
+        record, found = self._pipeline.record, snapshot.manifest
+        if found.lineage == record.lineage:
+            later = [known for known in record.retained if known.checkpoint > found.checkpoint]
+            self._ask_sinks(found.checkpoint, later)
+        elif found.pipeline == self._pipeline.id and record.newest_id and (refusing := self._refusing()):
+            raise ConfigError(
+                f"the snapshot is of an earlier history of pipeline {found.pipeline!r}; what sink {refusing[0]!r} "
+                "committed in it cannot be told any more; going back could write records again; "
+                "give the sink on_branch='append' if that is wanted"
+            )
+        regroup = self._regrouping(found)
+        claims = self._program.options.claim_mode == "CLAIM"
+        operators, described = self._claimed(snapshot) if claims else (self._copied(snapshot), ())
+        mine = msgspec.structs.replace(
+            found,
+            pipeline=self._pipeline.id,
+            lineage=record.lineage,
+            branch=Branch(record.branch + 1),
+            run=self._startup.run,
+            checkpoint=CheckpointId(record.newest_id + 1),
+            parent=None,
+            operators=tuple(map(regroup, operators)),
+            claimed=described,
+        )
+        self._pipeline.archive.write(mine)
+        self._pipeline.archive.mark_settled(Retained(mine.run, mine.checkpoint))
+        self._pipeline.take_over(mine.checkpoint)
+
+    def _copied(self, snapshot: Snapshot) -> tuple[OperatorState, ...]:
+        files = StorageFiles(snapshot.storage.blobs, "")
+        return copied(snapshot.manifest.operators, files, self._startup.files())
+
+    def _claimed(self, snapshot: Snapshot) -> tuple[tuple[OperatorState, ...], tuple[str, ...]]:
+        """The operators with their files where they are, and the files that make the snapshot one."""
+        prefix = _within(snapshot.storage.url, self._storage.url)
+        if prefix is None:
+            raise ConfigError(
+                f"{snapshot.storage.url} lies outside of the checkpoint storage {self._storage.url}, where this "
+                "pipeline deletes what it no longer needs; use execution.savepoint-restore-mode NO_CLAIM, or move it"
+            )
+        self._refuse_what_others_keep(snapshot)
+        files = StorageFiles(snapshot.storage.blobs, "")
+
+        def claim(chunk: StoredChunk) -> StoredChunk:
+            files.fetch(chunk)  # what is damaged is found out before it is the newest checkpoint
+            return msgspec.structs.replace(chunk, name=f"{prefix}{chunk.name}")
+
+        return renamed(snapshot.manifest.operators, claim), tuple(prefix + name for name in snapshot.names)
+
+    def _refuse_what_others_keep(self, snapshot: Snapshot) -> None:
+        """Two pipelines must not both delete the same files."""
+        found = snapshot.manifest
+        if metadata_name(found.run, found.checkpoint) not in snapshot.names:
+            return
+        owner, _ = read_record(decisions_of(snapshot.storage), found.pipeline)
+        if owner is not None and Retained(found.run, found.checkpoint) in owner.retained:
+            raise ConfigError(
+                f"checkpoint {found.checkpoint} of run {found.run} is kept by pipeline {found.pipeline!r}, which would "
+                "delete it too; use execution.savepoint-restore-mode NO_CLAIM, or claim a native savepoint of it"
+            )
+
+    def _regrouping(self, found: Manifest) -> Callable[[OperatorState], OperatorState]:
+        """Gives canonical state the number of key groups that the program asks for."""
+        free = {op.uid for op in found.operators if op.keyed and all(map(is_canonical, op.keyed))}
+        nodes = self._program.stream_graph(found, regrouping=free).nodes
+
+        def regroup(operator: OperatorState) -> OperatorState:
+            node = nodes.get(operator.uid)
+            if node is None or operator.uid not in free or node.max_parallelism == operator.max_parallelism:
+                return operator
+            groups = node.max_parallelism
+            return msgspec.structs.replace(
+                operator, max_parallelism=groups, keyed=(regrouped(operator.keyed, groups),)
+            )
+
+        return regroup
+
+    def _refusing(self) -> list[OperatorUid]:
+        """The sinks that write nothing a second time."""
+        return [
+            uid
+            for uid, node in self._program.graph(None).nodes.items()
+            if isinstance(node.payload, SupportsBranch) and node.payload.on_branch == "refuse"
+        ]
+
+    def _ask_sinks(self, target: CheckpointId, later: list[Retained]) -> None:
+        refusing = self._refusing()
+        record, archive = self._pipeline.record, self._pipeline.archive
+        oldest = record.retained[0].checkpoint if record.retained else record.newest_id + 1
+        if refusing and oldest > target + 1:
+            raise ConfigError(
+                f"what sink {refusing[0]!r} committed with checkpoints {target + 1} to {oldest - 1} cannot be told any "
+                "more, they are no longer retained; going back could write records again; use a newer savepoint, "
+                "or give the sink on_branch='append' if that is wanted"
+            )
+        manifests = [archive.load(known) for known in later] if refusing else []
+        work = [c for manifest in manifests for u in manifest.unsettled for c in u.committables]
+        for uid in refusing:
+            mine = {c for c in work if c.uid == uid}
+            if mine:
+                raise ConfigError(
+                    f"sink {uid!r} has committed {sum(c.records for c in mine)} records after checkpoint {target} "
+                    f"({', '.join(sorted(c.describe for c in mine))}); going back would write them again; "
+                    "give the sink on_branch='append' if that is wanted"
+                )
+
+
+def _plain(path: str) -> str:
+    """A local path as the storage's own URL has it."""
+    if "://" not in path:
+        return os.path.abspath(path)  # noqa: PTH100  # resolving links would be I/O
+    return unquote(path.removeprefix("file://")).rstrip("/")
+
+
+def _names(retained: Retained, root: str) -> set[str]:
+    place = f"{retained.run}/chk-{retained.checkpoint}"
+    base = _plain(root)
+    return {str(retained.checkpoint), place, f"{base}/{place}", f"{base}/{place}/_metadata"}
+
+
+def _within(place: str, root: str) -> str | None:
+    """What leads from the URL of one storage to that of another one below it, to be put before names of files."""
+    path, _, options = place.partition("?")
+    base, _, expected = root.partition("?")
+    if options != expected or not f"{path}/".startswith(f"{base.rstrip('/')}/"):
+        return None
+    below = unquote(path[len(base.rstrip("/")) :]).strip("/")
+    return f"{below}/" if below else ""
