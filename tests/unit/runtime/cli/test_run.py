@@ -101,7 +101,17 @@ print(options.parallelism, options.fresh or options.ignore_unclaimed, options.sa
         (["-D", "parallelism.default=3"], ["-D", "parallelism.default=5"], "5 False None"),
         ([], ["--freshly"], "None False None"),
     ],
-    ids=["before", "behind", "left behind", "left before", "both", "equals", "two words", "the last one wins", "not an abbreviation"],
+    ids=[
+        "before",
+        "behind",
+        "left behind",
+        "left before",
+        "both",
+        "equals",
+        "two words",
+        "the last one wins",
+        "not an abbreviation",
+    ],
 )
 def test_settings_reach_the_program(
     job: Job, capsys: pytest.CaptureFixture[str], before: list[str], behind: list[str], expected: str

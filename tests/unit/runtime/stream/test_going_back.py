@@ -63,11 +63,11 @@ def program(env: StreamExecutionEnvironment, source: str = "events") -> DataStre
     return events.key_by(lambda pair: pair[0]).process(Totals()).uid("totals")
 
 
-def run(root: Path, source: str = "events", name: str = "totals", **settings: Any) -> Path:
+def run(root: Path, *source: Any, **settings: Any) -> Path:
     """Run the program over all events; its last checkpoint."""
     env = environment(root, **settings)
-    program(env, source).print()
-    result = env.execute(name)
+    program(env, *source).print()
+    result = env.execute(settings.get("pipeline.id", "totals"))
     return root / result.run / f"chk-{result.checkpoint}"
 
 
@@ -122,7 +122,7 @@ def test_what_is_claimed_is_used_where_it_is_and_deleted_when_nobody_needs_it(
     tmp_path: Path, backend: str, form: SavepointFormat
 ) -> None:
     root = tmp_path / "state"
-    first = run(root, name="first", **{"state.backend.type": backend})
+    first = run(root, **{"pipeline.id": "first", "state.backend.type": backend})
     place = savepoint(first, root / "kept" / "savepoint", form, backend)
     written = files_in(root)
     settings = {"state.backend.type": backend, MODE: "CLAIM", "state.checkpoints.num-retained": 10}
@@ -143,7 +143,7 @@ def test_what_is_claimed_is_used_where_it_is_and_deleted_when_nobody_needs_it(
 
 
 def test_a_checkpoint_of_another_pipeline_is_copied_and_never_claimed(tmp_path: Path) -> None:
-    first = run(tmp_path, name="first")
+    first = run(tmp_path, **{"pipeline.id": "first"})
     written = files_in(tmp_path)
     with pytest.raises(
         ConfigError,
@@ -151,7 +151,7 @@ def test_a_checkpoint_of_another_pipeline_is_copied_and_never_claimed(tmp_path: 
     ):
         run(tmp_path, **{PATH: str(first), MODE: "CLAIM"})
     for spelled in (str(first), f"file://{first}/_metadata", f"{first}/"):
-        taken = run(tmp_path, name=f"other {len(spelled)}", **{PATH: spelled})
+        taken = run(tmp_path, **{"pipeline.id": f"other-{len(spelled)}", PATH: spelled})
         assert held(taken) == held(first)
     assert written.items() <= files_in(tmp_path).items()
 
