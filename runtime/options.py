@@ -29,6 +29,9 @@ _FROM_ZERO = (
     "execution.checkpointing.tolerable-failed-checkpoints",
 )
 
+_HEAP = {"hashmap": "heap", "jobmanager": "heap"}
+"""Flink's names."""
+
 _LEAST = {"execution.buffer-timeout": -1}
 
 _command_line = Layer("command line", {})
@@ -74,12 +77,25 @@ class JobOptions:
         None,
         "memory of a process for RocksDB and for sorting, divided among its slots; default: each its own",
     )
-    backend: str = option("state.backend.type", "filesystem", "heap, filesystem, rocksdb or a registered one")
+    backend: str = option(
+        "state.backend.type",
+        "filesystem",
+        "heap, filesystem, rocksdb or a registered one; also as state.backend",
+        old="state.backend",
+    )
+    background_snapshots: bool = option(
+        "state.backend.async", True, "whether records go on while a snapshot is written"
+    )
     heap_max_state_bytes: int | None = option(
         "state.backend.heap.max-state", None, "how large one state of a subtask may become; default: 5 mb"
     )
     cache_entries: int = option(
         "state.cache.entries", 100_000, "rows of keyed state held as objects per subtask"
+    )
+    local_dirs: tuple[str, ...] = option(
+        "taskmanager.state.local.root-dirs",
+        (),
+        "directories for working state, dealt to the task managers; default: that of temporary files",
     )
     root: str | None = option(
         "state.checkpoints.dir", None, "where checkpoints live; default: $XDG_STATE_HOME/tidegate"
@@ -151,6 +167,7 @@ class JobOptions:
             faults.disarm()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "backend", _HEAP.get(self.backend, self.backend))
         for key, value in as_mapping(self).items():
             least = _LEAST.get(key, 0 if key.startswith(_FROM_ZERO) else 1)
             if type(value) is int and value < least:

@@ -61,30 +61,35 @@ class Guarantee:
     promise: str
 
 
-def option(key: str, default: Any, doc: str) -> Any:
-    """A field of an options dataclass: its dotted key, its default and what it means."""
-    return field(default=default, metadata={"key": key, "doc": doc})
+def option(key: str, default: Any, doc: str, *, old: str | None = None) -> Any:
+    """A field of an options dataclass: its dotted key, its default, what it means, and a key of older programs."""
+    return field(default=default, metadata={"key": key, "doc": doc, "old": old})
 
 
 def load(cls: type[T], *layers: Layer) -> T:
     """An options object from layers, the strongest first; fields no layer names keep their default.
 
     Raises:
-        ConfigError: a key nobody knows, or a value of the wrong type.
+        ConfigError: a key nobody knows, a value of the wrong type, or two keys of one option in one layer.
     """
     fields, hints = _fields(cls), get_type_hints(cls)
-    shouted = {_shout(key): key for key in fields}
+    known = fields | _old_fields(cls)
+    shouted = {_shout(key): key for key in known}
     found: dict[str, Any] = {}
     for layer in reversed(layers):
+        said: dict[str, str] = {}
         for given, value in layer.values.items():
             key = shouted.get(given, "") if layer.shouted else given
-            if key not in fields:
+            if key not in known:
                 raise ConfigError(
                     f"unknown option {given!r} in {layer.name}{_nearest(given, fields, layer.shouted)}"
                 )
-            found[fields[key]] = parse_setting(
-                value, hints[fields[key]], fields[key], f"option {key!r} in {layer.name}"
-            )
+            name = known[key]
+            if said.setdefault(name, given) != given:
+                raise ConfigError(
+                    f"{said[name]!r} and {given!r} in {layer.name} are one option; got both; expected one of them"
+                )
+            found[name] = parse_setting(value, hints[name], name, f"option {key!r} in {layer.name}")
     return cls(**found)
 
 
@@ -148,6 +153,11 @@ def from_assignments(assignments: Iterable[str]) -> Layer:
 def _fields(cls: type[Any]) -> dict[str, str]:
     """Dotted key to field name."""
     return {found.metadata["key"]: found.name for found in dataclasses.fields(cls) if "key" in found.metadata}
+
+
+def _old_fields(cls: type[Any]) -> dict[str, str]:
+    """Older dotted key to field name."""
+    return {old: found.name for found in dataclasses.fields(cls) if (old := found.metadata.get("old"))}
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

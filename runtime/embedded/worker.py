@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import queue
 import shutil
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from tidegate.backends.spi import BackendContext
 from tidegate.backends.storage.files import StorageFiles
@@ -36,6 +34,7 @@ from tidegate.runtime.task.messages import Failed, FromSubtask, Progress
 from tidegate.runtime.task.runner import SubtaskRunner
 from tidegate.runtime.task.source import SourceRunner
 from tidegate.runtime.task.wire import Frame
+from tidegate.runtime.working_directory import make_private, working_directory
 
 __all__ = ["Worker"]
 
@@ -59,7 +58,7 @@ class Worker:
         self._peers = peers
         self._report = report
         self._clock = clock
-        self._directory = Path(tempfile.mkdtemp(prefix="tidegate-state-"))
+        self._directory = working_directory(deployment.options.local_dirs, deployment.worker)
         self._background = ThreadPoolExecutor(1, thread_name_prefix="tidegate-background")
         self._uploads = ThreadPoolExecutor(1, thread_name_prefix="tidegate-uploads")
         self._requests = EventLoop()
@@ -73,6 +72,7 @@ class Worker:
     def run(self) -> None:
         """Work until shut down; a failure is reported, never raised."""
         try:
+            make_private(self._directory)
             for subtask in self._deployment.mine:
                 self._current = subtask
                 self._build(subtask)
@@ -210,6 +210,7 @@ class Worker:
             uploads=self._uploads,
             requests=self._requests,
             batch=vertex.batch,
+            snapshots_wait=not deployment.options.background_snapshots,
             wake=lambda: self._inbox.put(Wake()),
         )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from tidegate.runtime.spark.reading import read_splits
 from tidegate.runtime.task.exchange import ChannelId
 from tidegate.runtime.task.routing import Route, router
 from tidegate.runtime.task.wire import EdgeWire, Frame
+from tidegate.runtime.working_directory import make_private, working_directory
 
 __all__ = ["receive", "run_alone", "send"]
 
@@ -170,8 +170,9 @@ def _execute(
     order: Order, partition: int, subtask: Subtask, work: Callable[[_Task], TaskResult]
 ) -> TaskResult:
     """Run a subtask in a directory of its own; what it raises becomes its result."""
-    directory = Path(tempfile.mkdtemp(prefix="tidegate-state-"))
+    directory = working_directory(order.options.local_dirs, partition)
     try:
+        make_private(directory)
         _settle_in(order, partition)
         return work(_Task(order, subtask, directory))
     except TidegateError as error:

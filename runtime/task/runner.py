@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 
 from tidegate import faults
 from tidegate.elements import Barrier, Batch, Control, Idle, Watermark
@@ -149,7 +150,11 @@ class SubtaskRunner(ABC):
         self._broadcast(barrier)
         pending = self._chain.snapshot(barrier.checkpoint, barrier.confirmed)
         faults.point("task.after-snapshot")
-        self._background.submit(self._guarded, lambda: self._finish(barrier.checkpoint, pending, also))
+        finish = partial(self._guarded, partial(self._finish, barrier.checkpoint, pending, also))
+        if self._env.snapshots_wait:
+            finish()
+        else:
+            self._background.submit(finish)
 
     def _finish(self, checkpoint: CheckpointId, pending: PendingReports, also: list[OperatorReport]) -> None:
         try:

@@ -174,3 +174,23 @@ def test_a_setting_that_breaks_a_promise_is_refused_by_name(value: Any) -> None:
 def test_a_setting_that_keeps_every_promise_passes(user: dict[str, Any]) -> None:
     guard(user, GUARANTEED)
     assert GUARANTEED["enable.auto.commit"].value is False
+
+
+@dataclass(frozen=True)
+class Renamed:
+    size: int = option("buffer.size", 1, "how large", old="buffer")
+
+
+@pytest.mark.parametrize(
+    "layer", [Layer("file", {"buffer": 2}), from_environ({"TIDEGATE_BUFFER": "2"})], ids=["key", "variable"]
+)
+def test_an_older_key_means_the_same_option(layer: Layer) -> None:
+    assert load(Renamed, layer) == Renamed(2)
+    assert load(Renamed, Layer("program", {"buffer.size": 3}), layer) == Renamed(3)
+
+
+def test_two_keys_of_one_option_in_one_layer_are_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"'buffer' and 'buffer.size' in file are one option; got both; expected"
+    ):
+        load(Renamed, Layer("file", {"buffer": 1, "buffer.size": 2}))
