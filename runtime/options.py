@@ -86,6 +86,11 @@ class JobOptions:
     background_snapshots: bool = option(
         "state.backend.async", True, "whether records go on while a snapshot is written"
     )
+    incremental: bool = option(
+        "state.backend.incremental",
+        True,
+        "whether a checkpoint writes only what changed since the one before",
+    )
     heap_max_state_bytes: int | None = option(
         "state.backend.heap.max-state", None, "how large one state of a subtask may become; default: 5 mb"
     )

@@ -97,7 +97,7 @@ class History:
 
     `restored` is what the store holds at the start and may build on; None if it was put together from several
     handles or from another backend, so that only a base describes it. Bases are published by `uploads`; without it,
-    with the checkpoint that cuts them.
+    with the checkpoint that cuts them. If not `incremental`, every checkpoint is a base.
     """
 
     def __init__(
@@ -108,7 +108,9 @@ class History:
         uploads: Executor | None,
         *,
         fresh: bool,
+        incremental: bool,
     ) -> None:
+        self._incremental = incremental
         self._key_groups = key_groups
         self._restored = restored
         self._files = files
@@ -138,7 +140,8 @@ class History:
         `leftovers` tells how a snapshot that builds on no other differs from what is stored.
         """
         self._log.close_epoch(checkpoint)
-        previous = self._confirm(confirmed)
+        relied_on = self._confirm(confirmed)
+        previous = relied_on if self._incremental else None
         since = None if previous is self._restored else confirmed
         changes = self._log.since(since)
 

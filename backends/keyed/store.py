@@ -71,6 +71,7 @@ class KeyedStore:
         cache_entries: int = 100_000,
         now_ns: Callable[[], int] = SYSTEM_CLOCK.now_ns,
         uploads: Executor | None = None,
+        incremental: bool = True,
     ) -> None:
         self._key_groups = key_groups
         self._max_parallelism = max_parallelism
@@ -84,6 +85,7 @@ class KeyedStore:
             context.files,
             uploads,
             fresh=restored.handle is not None and not restored.handle.chunks,
+            incremental=incremental,
         )
         self._codec = RowCodec()
         self._cursor = Cursor()

@@ -399,6 +399,7 @@ class OperatorChain:
             cache_entries=self._env.cache_entries,
             now_ns=self._env.clock.now_ns,
             uploads=self._env.uploads,
+            incremental=self._env.incremental,
         )
 
 

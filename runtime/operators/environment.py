@@ -92,6 +92,8 @@ class ChainEnvironment:
     """Runs what user functions await."""
     batch: bool = False
     """Whether the job is a batch job: time moves once, at the end, and keys come one after the other."""
+    incremental: bool = True
+    """Whether a checkpoint refers to files of earlier ones."""
     snapshots_wait: bool = False
     """Whether records wait until a snapshot is written."""
     wake: Callable[[], None] = lambda: None

@@ -97,6 +97,7 @@ class _Task:
             checkpoint=order.confirmed,
             restored=order.restored.get(subtask, {}),
             given=order.options.given,
+            incremental=order.options.incremental,
         )
 
     def report(self, order: Order, chain: OperatorChain) -> tuple[OperatorReport, ...]:

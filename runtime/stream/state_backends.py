@@ -44,18 +44,23 @@ class HashMapStateBackend(StateBackend):
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """In a store on disk; every checkpoint is incremental, whatever is said."""
+    """In a store on disk; checkpoints are incremental unless that is refused."""
 
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
         self._incremental = enable_incremental_checkpointing
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """They are, on every backend."""
-        return True
+        """What was given; they are if nothing was."""
+        return self._incremental is not False
 
     def settings(self) -> dict[str, Any]:
-        """The backend `rocksdb`."""
-        return {"state.backend.type": "rocksdb"}
+        """The backend `rocksdb`, and whether checkpoints are incremental if that was given."""
+        chosen = {"state.backend.type": "rocksdb"}
+        return (
+            chosen
+            if self._incremental is None
+            else {**chosen, "state.backend.incremental": self._incremental}
+        )
 
 
 class CheckpointStorage(Refusing, ABC):

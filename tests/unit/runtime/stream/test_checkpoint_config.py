@@ -11,6 +11,7 @@ from tidegate.common import Duration
 from tidegate.datastream import (
     CheckpointConfig,
     CheckpointingMode,
+    EmbeddedRocksDBStateBackend,
     ExternalizedCheckpointRetention,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
@@ -128,6 +129,13 @@ def test_the_storage_of_a_job_manager_is_a_directory_like_any_other() -> None:
     assert (storage.get_checkpoint_path(), storage.get_max_state_size()) == ("/data/a", 5)
     assert storage.settings() == {"state.checkpoints.dir": "/data/a", "state.backend.heap.max-state": 5}
     assert JobManagerCheckpointStorage().settings() == {}
+
+
+def test_a_store_on_disk_says_whether_its_checkpoints_are_incremental() -> None:
+    assert EmbeddedRocksDBStateBackend().is_incremental_checkpoints_enabled()
+    full = EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=False)
+    assert not full.is_incremental_checkpoints_enabled()
+    assert full.settings() == {"state.backend.type": "rocksdb", "state.backend.incremental": False}
 
 
 def test_a_storage_on_another_system_keeps_its_url() -> None:

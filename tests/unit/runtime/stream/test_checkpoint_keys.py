@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from tidegate.backends.spi import Blobs
-from tidegate.backends.storage import MemoryStorage
+from tidegate.backends.storage import LocalStorage, MemoryStorage
 from tidegate.common import Configuration
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
 from tidegate.errors import ConfigError
+from tidegate.ids import CheckpointId, RunId
+from tidegate.runtime.checkpoint.archive import Archive, Retained
+from tidegate.runtime.checkpoint.manifest import files_of
 from tidegate.runtime.result import JobResult
 from tidegate.types import Types
 
@@ -133,6 +136,29 @@ def test_memory_threshold_and_checkpoints_dir_say_how_large_state_gets_files_whe
 
     assert bool(list((tmp_path / result.run).glob("shared/*"))) == files
     assert (tmp_path / result.run / f"chk-{result.checkpoint}" / "_metadata").exists()
+
+
+@pytest.mark.parametrize("backend", ["heap", "filesystem", "rocksdb"])
+@pytest.mark.parametrize("incremental", [True, False])
+def test_state_backend_incremental_says_whether_checkpoints_share_files(
+    target: str, tmp_path: Path, backend: str, incremental: bool
+) -> None:
+    env = configured(
+        target,
+        state__backend=backend,
+        state__backend__incremental=str(incremental),
+        state__checkpoints__dir=str(tmp_path),
+        state__backend__fs__memory_threshold="0",
+    )
+
+    result = run(env)
+
+    archive = Archive(LocalStorage(tmp_path).blobs, LocalStorage(tmp_path).decisions)
+    assert result.checkpoint is not None
+    held = [archive.load(Retained(RunId(result.run), CheckpointId(result.checkpoint - n))) for n in range(3)]
+    newest, *earlier = map(files_of, held)
+    assert all((newest.isdisjoint(files)) is not incremental for files in earlier)
+    assert newest
 
 
 @pytest.mark.parametrize("retained", [1, 3])
