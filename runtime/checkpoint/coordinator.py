@@ -508,6 +508,6 @@ def _dropped(reports: Sequence[OperatorReport]) -> Iterator[str]:
 
 
 def _files(reports: Sequence[OperatorReport]) -> frozenset[str]:
-    return frozenset(
-        (*stored(report.keyed for report in reports if report.keyed is not None), *_dropped(reports))
-    )
+    keyed = stored(report.keyed for report in reports if report.keyed is not None)
+    lists = (name for report in reports for held in report.lists for name in held.files)
+    return frozenset((*keyed, *lists, *_dropped(reports)))

@@ -15,7 +15,7 @@ import xxhash
 from tidegate.backends.spi import KeyedHandle, StoredChunk
 from tidegate.errors import InternalError, StateCorruptError, StateFormatError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId
-from tidegate.runtime.operators.environment import OperatorList
+from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.twophase.spi import Committable
 
 __all__ = [
@@ -126,7 +126,9 @@ def decode(data: bytes, name: str) -> Manifest:
 
 def files_of(manifest: Manifest) -> frozenset[str]:
     """Every stored file the checkpoint refers to, besides its metadata."""
-    return frozenset(manifest.claimed).union(*(stored(operator.keyed) for operator in manifest.operators))
+    keyed = (chunk for operator in manifest.operators for chunk in stored(operator.keyed))
+    lists = (held for operator in manifest.operators for lists in operator.lists for held in lists)
+    return frozenset((*manifest.claimed, *keyed, *(name for held in lists for name in held.files)))
 
 
 def stored(handles: Iterable[KeyedHandle]) -> Iterable[str]:

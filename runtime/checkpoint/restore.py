@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from tidegate.backends.spi import KeyedHandle
 from tidegate.errors import ConfigError, StateFormatError
 from tidegate.ids import OperatorUid, Subtask
 from tidegate.keys import KeyGroupRange, ranges
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
-from tidegate.runtime.operators.environment import OperatorList, RestoredOperator
+from tidegate.runtime.operators.environment import RestoredOperator
+from tidegate.runtime.operators.operator_list import OperatorList, joined
 
 __all__ = ["Restored", "adopt_max_parallelism", "redistribute"]
 
@@ -65,24 +64,22 @@ def _deal(sample: OperatorList, state: OperatorState, parallelism: int, index: i
             f"operator {state.uid!r}: subtasks stored {sample.name!r} with different types; got {differing.pop()}; "
             f"expected {sample.stored}; declare it in every subtask, or restore an older checkpoint"
         )
-    lists = [each.items for each in held]
-    every = tuple(item for items in lists for item in items)
     match sample.dealt:
         case "union":
-            items = every
+            return joined(held)
         case "broadcast":
-            items = lists[index % len(lists)]
-        case "split" if len(lists) == parallelism:
-            items = lists[index]
+            return held[index % len(held)]
+        case "split" if len(held) == parallelism:
+            return held[index]
         case "split":
-            share, more = divmod(len(every), parallelism)
+            every = joined(held)
+            share, more = divmod(every.count, parallelism)
             first = index * share + min(index, more)
-            items = every[first : first + share + (index < more)]
-    return msgspec.structs.replace(sample, items=items)
+            return every.part(first, first + share + (index < more))
 
 
 def _holds_state(operator: OperatorState) -> bool:
-    lists = any(each.items for lists in operator.lists for each in lists)
+    lists = any(each.count for lists in operator.lists for each in lists)
     return lists or bool(operator.keyed or operator.splits or operator.writers)
 
 

@@ -30,6 +30,7 @@ from tidegate.backends.spi import (
 from tidegate.backends.storage import StorageFiles, decisions_of, open_storage
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, decode, encode, settled_name
+from tidegate.runtime.operators.operator_list import OperatorList, read, written
 
 __all__ = [
     "SavepointFormat",
@@ -178,19 +179,31 @@ def renamed(
             base = msgspec.structs.replace(base, files=files)
         return KeyedHandle(handle.key_groups, base, tuple(map(place, handle.segments)))
 
+    def anew_list(held: OperatorList) -> OperatorList:
+        pieces = held.pieces and tuple(
+            msgspec.structs.replace(piece, chunk=place(piece.chunk)) for piece in held.pieces
+        )
+        return msgspec.structs.replace(held, pieces=pieces)
+
     return tuple(
-        msgspec.structs.replace(operator, keyed=tuple(map(anew, operator.keyed))) for operator in operators
+        msgspec.structs.replace(
+            operator,
+            keyed=tuple(map(anew, operator.keyed)),
+            lists=tuple(tuple(map(anew_list, lists)) for lists in operator.lists),
+        )
+        for operator in operators
     )
 
 
 def _canonical(
     operator: OperatorState, files: SnapshotFiles, target: StorageFiles, backend: str
 ) -> OperatorState:
+    lists = tuple(tuple(written(read(held, files), target) for held in lists) for lists in operator.lists)
     if not operator.keyed:
-        return operator
+        return msgspec.structs.replace(operator, lists=lists)
     opened_by = registry.load("tidegate.backends", backend)()
     with TemporaryDirectory(prefix="tidegate-savepoint-") as scratch:
         context = BackendContext(Path(scratch), files, {})
         parts, groups = operator.parallelism, operator.max_parallelism
         keyed = write_keyed(operator.uid, operator.keyed, groups, opened_by, context, target, parts=parts)
-    return msgspec.structs.replace(operator, keyed=keyed)
+    return msgspec.structs.replace(operator, keyed=keyed, lists=lists)

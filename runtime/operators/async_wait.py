@@ -19,9 +19,9 @@ from tidegate.elements import Batch, Element, Idle, Watermark
 from tidegate.errors import TidegateError, UserCodeError
 from tidegate.runtime.operators.async_queue import Mark, OrderedQueue, Request, RequestQueue, UnorderedQueue
 from tidegate.runtime.operators.context import OperatorContext
-from tidegate.runtime.operators.environment import OperatorList
 from tidegate.runtime.operators.failure import show
 from tidegate.runtime.operators.operator import Call, Deferring
+from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.runtime.stream.async_data_stream import AsyncStep
 from tidegate.serde import codec_for, isolate
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from tidegate import faults
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch, Idle, Watermark
@@ -20,11 +22,12 @@ from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
 from tidegate.runtime.operators.context import OperatorContext
-from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport, RestoredOperator
 from tidegate.runtime.operators.failure import blame, explain
 from tidegate.runtime.operators.lifecycle import open_function, save_function
 from tidegate.runtime.operators.openers import open_operator
 from tidegate.runtime.operators.operator import Call, Deferring, Operator
+from tidegate.runtime.operators.operator_list import read, written
 from tidegate.runtime.operators.rows import Declared, shaper
 from tidegate.runtime.operators.sink import SinkOperator
 from tidegate.runtime.operators.stamp import Stamp
@@ -216,9 +219,13 @@ class OperatorChain:
         def finish() -> list[OperatorReport]:
             keyed = {uid: each.finish() for uid, each in pending.items()}
             dropped = {uid: each.dropped for uid, each in pending.items()}
+            kept = {
+                uid: tuple(written(each, self._env.state.files) for each in held)
+                for uid, held in lists.items()
+            }
             return reports + [
                 OperatorReport(uid, index, keyed=keyed.get(uid), lists=held, dropped=dropped.get(uid, ()))
-                for uid, held in lists.items()
+                for uid, held in kept.items()
                 if uid in keyed or held
             ]
 
@@ -254,7 +261,7 @@ class OperatorChain:
             node.name,
             self._env,
             partial(self._open_store, node.uid) if keyed else None,
-            self._env.operator(node.uid),
+            self._restored(node.uid),
         )
         self._contexts[node.uid] = context
         if context.restored.keyed:
@@ -269,6 +276,12 @@ class OperatorChain:
             self._operators[node.uid] = operator
         if isinstance(operator, Deferring):
             self._deferring[node.uid] = operator
+
+    def _restored(self, uid: OperatorUid) -> RestoredOperator:
+        """What an operator starts from, its operator state in memory."""
+        restored = self._env.operator(uid)
+        lists = tuple(read(held, self._env.state.files) for held in restored.lists)
+        return msgspec.structs.replace(restored, lists=lists)
 
     def _close_function(self, node: StreamNode, function: Function) -> None:
         with blame(node, self._env.subtask, "close"):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -17,24 +16,10 @@ from tidegate.keys import KeyGroupRange
 from tidegate.runtime.given import Given
 from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.operators.measures import Measures
+from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.twophase.spi import Committable
 
-__all__ = ["ChainEnvironment", "Dealt", "OperatorList", "OperatorReport", "RestoredOperator"]
-
-Dealt = Literal["split", "union", "broadcast"]
-"""What becomes of the lists of all subtasks at a restore: with the parallelism unchanged each subtask gets its own
-back, otherwise an equal share of all items in order; each subtask gets all items; each gets one of the lists, which
-are alike."""
-
-
-class OperatorList(msgspec.Struct, frozen=True):
-    """Operator state of one subtask under a name: items that belong to no key."""
-
-    name: str
-    items: tuple[bytes, ...]
-    dealt: Dealt = "split"
-    stored: str | msgspec.UnsetType = msgspec.UNSET
-    """The fingerprint of the state the items belong to, if they are of a state that a program declares."""
+__all__ = ["ChainEnvironment", "OperatorReport", "RestoredOperator"]
 
 
 class OperatorReport(msgspec.Struct, frozen=True):

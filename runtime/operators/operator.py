@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from tidegate.backends.keyed.row import Binding
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import Element
-from tidegate.runtime.operators.environment import OperatorList
+from tidegate.runtime.operators.operator_list import OperatorList
 
 __all__ = ["NOTHING", "Call", "Deferring", "Emitted", "Operator", "Shape", "Shortcut"]
 

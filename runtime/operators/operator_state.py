@@ -24,7 +24,8 @@ from tidegate.backends.keyed.table import entry_of
 from tidegate.errors import ConfigError
 from tidegate.isolation import isolate
 from tidegate.keys import canonical, key_bytes, key_from_bytes
-from tidegate.runtime.operators.environment import Dealt, OperatorList, RestoredOperator
+from tidegate.runtime.operators.environment import RestoredOperator
+from tidegate.runtime.operators.operator_list import Dealt, OperatorList
 from tidegate.serde import codec_for
 
 __all__ = ["BroadcastState", "OperatorListState", "OperatorStates", "ReadOnlyBroadcastState"]

@@ -10,7 +10,7 @@ from tidegate.backends.spi import BaseHandle, InlineChunk, KeyedHandle, StoredCh
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.keys import KeyGroupRange
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Unsettled, decode, encode
-from tidegate.runtime.operators.environment import OperatorList
+from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.twophase.spi import Committable
 
 HERE = Path(__file__).parent

@@ -49,8 +49,16 @@ def rows(place: Path) -> list[dict[str, Any]]:
         ({"execution__target": "embedded", "parallelism__default": 2, "state__backend__type": "rocksdb"}, 3),
         ({"execution__target": "embedded", "parallelism__default": 3, "state__backend__type": "heap"}, 1),
         ({"execution__target": "inline", "parallelism__default": 1, "state__backend__type": "filesystem"}, 2),
+        (
+            {
+                "execution__target": "embedded",
+                "parallelism__default": 2,
+                "state__backend__fs__memory-threshold": 0,
+            },
+            3,
+        ),
     ],
-    ids=["rocksdb-2-to-3", "heap-3-to-1", "filesystem-inline-1-to-2"],
+    ids=["rocksdb-2-to-3", "heap-3-to-1", "filesystem-inline-1-to-2", "all-in-files-2-to-3"],
 )
 def test_all_state_is_there_after_a_stop_and_a_start(
     tmp_path: Path, before: dict[str, Any], after: int

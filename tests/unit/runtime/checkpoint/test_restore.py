@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tidegate.backends.spi import InlineChunk, KeyedHandle
+from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.print import PrintSink
 from tidegate.errors import ConfigError, StateFormatError
@@ -17,7 +18,7 @@ from tidegate.runtime.checkpoint.restore import adopt_max_parallelism, redistrib
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Input, Transformation
-from tidegate.runtime.operators.environment import Dealt, OperatorList
+from tidegate.runtime.operators.operator_list import Dealt, OperatorList, read, written
 
 Step = Callable[..., Transformation]
 COUNT = OperatorUid("count")
@@ -79,6 +80,7 @@ def test_every_writer_state_goes_to_exactly_one_subtask(writers: int, parallelis
     assert sorted(dealt) == sorted(states)
 
 
+@pytest.mark.parametrize("threshold", [0, 100], ids=["in files", "in the metadata"])
 @pytest.mark.parametrize(
     ("dealt", "before", "after"),
     [
@@ -92,15 +94,16 @@ def test_every_writer_state_goes_to_exactly_one_subtask(writers: int, parallelis
     ids=["unchanged", "more", "one gets none", "fewer", "union", "broadcast"],
 )
 def test_operator_state_is_dealt_as_it_asks_for(
-    dealt: Dealt, before: tuple[bytes, ...], after: tuple[bytes, ...]
+    dealt: Dealt, before: tuple[bytes, ...], after: tuple[bytes, ...], threshold: int
 ) -> None:
-    lists = tuple((OperatorList("queue", _items(held), dealt),) for held in before)
+    files = StorageFiles(MemoryStorage().blobs, "run", threshold)
+    lists = tuple((written(OperatorList("queue", _items(held), dealt), files),) for held in before)
     state = OperatorState(COUNT, "count", len(before), 128, lists=lists)
 
     restored = redistribute(program(len(after), 128), manifest(state))
 
     mine = [restored[Subtask("count", index)][COUNT] for index in range(len(after))]
-    assert [each.items("queue") for each in mine] == [_items(held) for held in after]
+    assert [read(each.lists[0], files).items for each in mine] == [_items(held) for held in after]
     assert mine[0].items("another") == ()
 
 

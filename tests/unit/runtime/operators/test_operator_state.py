@@ -10,7 +10,8 @@ import pytest
 from tidegate.backends.keyed import ListStateDescriptor, MapStateDescriptor, StateDescriptor, StateTtlConfig
 from tidegate.common import Time
 from tidegate.errors import ConfigError, StateFormatError
-from tidegate.runtime.operators.environment import OperatorList, RestoredOperator
+from tidegate.runtime.operators.environment import RestoredOperator
+from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.runtime.operators.operator_state import OperatorStates
 from tidegate.types import Types
 

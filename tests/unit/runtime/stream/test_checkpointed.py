@@ -15,7 +15,8 @@ from tidegate.datastream import (
     StreamExecutionEnvironment,
 )
 from tidegate.errors import ConfigError, RecordError, TidegateError
-from tidegate.runtime.operators.environment import OperatorList, RestoredOperator
+from tidegate.runtime.operators.environment import RestoredOperator
+from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.runtime.operators.operator_state import OperatorStates
 from tidegate.testing.harness import Harness, HarnessSnapshot
 from tidegate.types import Types

@@ -1,0 +1,120 @@
+"""Operator state in a checkpoint: lists of items that belong to no key.
+
+Few items stand in the metadata itself. Where they are too many, a file holds them and the metadata says which part of
+it they are, so that they can be dealt to other subtasks without being read.
+
+Example:
+    >>> from tidegate.backends.storage import MemoryStorage, StorageFiles
+    >>> files = StorageFiles(MemoryStorage().blobs, "run-1/shared", inline_threshold=4)
+    >>> held = written(OperatorList("queue", (b"abc", b"def", b"ghi")), files)
+    >>> held.items, held.count
+    ((), 3)
+    >>> read(held.part(1, 3), files).items
+    (b'def', b'ghi')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from tidegate.backends.spi import Chunk, InlineChunk, SnapshotFiles, StoredChunk
+
+__all__ = ["Dealt", "OperatorList", "Piece", "joined", "read", "written"]
+
+Dealt = Literal["split", "union", "broadcast"]
+"""What becomes of the lists of all subtasks at a restore: with the parallelism unchanged each subtask gets its own
+back, otherwise an equal share of all items in order; each subtask gets all items; each gets one of the lists, which
+are alike."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """The items from `first` up to `last` of those that a chunk holds."""
+
+    chunk: Chunk
+    first: int
+    last: int
+
+
+class OperatorList(msgspec.Struct, frozen=True):
+    """Operator state of one subtask under a name: items that belong to no key."""
+
+    name: str
+    items: tuple[bytes, ...]
+    dealt: Dealt = "split"
+    stored: str | msgspec.UnsetType = msgspec.UNSET
+    """The fingerprint of the state the items belong to, if they are of a state that a program declares."""
+    pieces: tuple[Piece, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Where the items are, one piece after the other, if they are not in `items`."""
+
+    @property
+    def count(self) -> int:
+        """How many items there are."""
+        return len(self.items) + sum(piece.last - piece.first for piece in self.pieces or ())
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of the files that hold them."""
+        chunks = (piece.chunk for piece in self.pieces or ())
+        return tuple(chunk.name for chunk in chunks if isinstance(chunk, StoredChunk))
+
+    def part(self, first: int, last: int) -> OperatorList:
+        """The items from `first` up to `last`."""
+        if not self.pieces:
+            return msgspec.structs.replace(self, items=self.items[first:last])
+        taken: list[Piece] = []
+        for piece in self.pieces:
+            length = piece.last - piece.first
+            start, end = max(first, 0), min(last, length)
+            if start < end:
+                taken.append(Piece(piece.chunk, piece.first + start, piece.first + end))
+            first, last = first - length, last - length
+        return msgspec.structs.replace(self, pieces=tuple(taken) or msgspec.UNSET)
+
+
+def joined(lists: Sequence[OperatorList]) -> OperatorList:
+    """All items of lists of one name, in order."""
+    if not any(each.pieces for each in lists):
+        return msgspec.structs.replace(lists[0], items=tuple(item for each in lists for item in each.items))
+    pieces = tuple(piece for each in lists for piece in (each.pieces or _inline(each.items)))
+    return msgspec.structs.replace(lists[0], items=(), pieces=pieces)
+
+
+def written(held: OperatorList, files: SnapshotFiles) -> OperatorList:
+    """The same list with its items in a file, unless they are few.
+
+    Raises:
+        UnavailableError: the storage did not take the file.
+    """
+    if held.pieces or not held.items:
+        return held
+    chunk = files.store(_ENCODER.encode(held.items))
+    if isinstance(chunk, InlineChunk):
+        return held
+    return msgspec.structs.replace(held, items=(), pieces=(Piece(chunk, 0, len(held.items)),))
+
+
+def read(held: OperatorList, files: SnapshotFiles) -> OperatorList:
+    """The same list with its items in memory.
+
+    Raises:
+        StateCorruptError: a file is gone or damaged.
+    """
+    if not held.pieces:
+        return held
+    items = tuple(item for piece in held.pieces for item in _items(piece, files))
+    return msgspec.structs.replace(held, items=items, pieces=msgspec.UNSET)
+
+
+def _inline(items: tuple[bytes, ...]) -> Iterable[Piece]:
+    return (Piece(InlineChunk(_ENCODER.encode(items)), 0, len(items)),) if items else ()
+
+
+def _items(piece: Piece, files: SnapshotFiles) -> list[bytes]:
+    return _DECODER.decode(files.fetch(piece.chunk))[piece.first : piece.last]
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(list[bytes])
