@@ -80,11 +80,14 @@ class KeyedHandle(msgspec.Struct, frozen=True):
     key_groups: KeyGroupRange
     base: BaseHandle | None
     segments: tuple[Chunk, ...]
+    journal: Chunk | None = None
+    """How its state came to be since the checkpoint before, change by change, where that is wanted."""
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
         """Everything the handle refers to."""
-        return (*(chunk for _, chunk in self.base.files), *self.segments) if self.base else self.segments
+        files = [chunk for _, chunk in self.base.files] if self.base is not None else []
+        return (*files, *self.segments, *((self.journal,) if self.journal is not None else ()))
 
 
 class SnapshotFiles(Protocol):

@@ -13,7 +13,15 @@ from tidegate.options import Layer, as_mapping, from_environ, from_toml, option
 from tidegate.runtime.given import Given
 from tidegate.runtime.graph.mode import RuntimeMode
 
-__all__ = ["INTERVAL_MS", "JobOptions", "Progress", "client_layers", "default_root", "set_command_line"]
+__all__ = [
+    "INTERVAL_MS",
+    "Granularity",
+    "JobOptions",
+    "Progress",
+    "client_layers",
+    "default_root",
+    "set_command_line",
+]
 
 INTERVAL_MS: Final = 10_000
 """Between two checkpoints, unless the program says otherwise."""
@@ -21,6 +29,7 @@ INTERVAL_MS: Final = 10_000
 ClaimMode = Literal["NO_CLAIM", "CLAIM"]
 
 Progress = Literal["auto", "plain", "json", "off"]
+Granularity = Literal["net", "event"]
 
 _FROM_ZERO = (
     "restart-strategy.",
@@ -102,6 +111,11 @@ class JobOptions:
         (),
         "directories for working state, dealt to the task managers; default: that of temporary files",
     )
+    granularity: Granularity = option(
+        "state.log.granularity",
+        "net",
+        "net: what state became; event: also each change and the record that made it",
+    )
     root: str | None = option(
         "state.checkpoints.dir", None, "where checkpoints live; default: $XDG_STATE_HOME/tidegate"
     )
@@ -156,6 +170,11 @@ class JobOptions:
     faults_dir: str | None = option("testing.faults-dir", None, "where crash points leave their witness")
     given: Given = field(default_factory=Given)
     """Set by the program alone."""
+
+    @property
+    def traced(self) -> bool:
+        """Whether every change of state is kept with the record that made it."""
+        return self.granularity == "event"
 
     @property
     def of_backend(self) -> dict[str, Any]:

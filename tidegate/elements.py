@@ -27,6 +27,7 @@ __all__ = [
     "EndOfInput",
     "Idle",
     "Origin",
+    "RecordOrigin",
     "RowKind",
     "Watermark",
 ]
@@ -57,6 +58,14 @@ class Origin:
     positions: Sequence[int]
 
 
+class RecordOrigin(msgspec.Struct, frozen=True, array_like=True, tag="record", gc=False):
+    """Where one record was read, or the record that it was made from: the source's uid, a split, a position."""
+
+    source: str
+    split: str
+    position: int
+
+
 @dataclass(slots=True)
 class Batch:
     """Records as parallel lists; the unit that moves between operators.
@@ -70,9 +79,21 @@ class Batch:
     keys: list[Any] | None = None
     kinds: list[RowKind] | None = None
     origin: Origin | None = None
+    origins: list[RecordOrigin | None] | None = None
+    """Behind an exchange, where state asks for them."""
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def part(self, picked: slice) -> Batch:
+        """Some of its records, without `origin`."""
+        return Batch(
+            self.values[picked],
+            self.timestamps[picked] if self.timestamps is not None else None,
+            self.keys[picked] if self.keys is not None else None,
+            self.kinds[picked] if self.kinds is not None else None,
+            origins=self.origins[picked] if self.origins is not None else None,
+        )
 
 
 class Watermark(msgspec.Struct, frozen=True, tag=True):

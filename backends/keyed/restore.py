@@ -31,7 +31,7 @@ from tidegate.errors import StateCorruptError
 from tidegate.keys import KeyGroupRange
 from tidegate.registry import load
 
-__all__ = ["Restored", "read_base", "restore"]
+__all__ = ["Restored", "moved", "read_base", "restore"]
 
 _CHUNK: Final = 10_000
 
@@ -85,13 +85,13 @@ def _take_over(
 ) -> None:
     """Apply one handle; `number` names the directory to read its base in, None if the base is open already."""
     segments = [read_segment(context.files, chunk) for chunk in handle.segments]
-    moved = _moved_slots(table, handle, segments)
+    slots = _moved_slots(table, handle, segments)
     common = handle.key_groups.intersect(key_groups)
     if handle.base is not None and number is not None:
         entries: Iterable[Entry] = read_base(handle.base, context, number)
-        _apply(opened, _moved(_restricted(entries, common), moved))
+        _apply(opened, moved(_restricted(entries, common), slots))
     for segment in segments:
-        _apply(opened, _moved(_restricted(segment.entries, common), moved))
+        _apply(opened, moved(_restricted(segment.entries, common), slots))
 
 
 def _moved_slots(table: StateTable, handle: KeyedHandle, segments: Sequence[Segment]) -> Mapping[int, int]:
@@ -119,7 +119,8 @@ def _restricted(entries: Iterable[Entry], key_groups: KeyGroupRange) -> Iterator
     return (entry for entry in entries if group_of(entry[0]) in key_groups)
 
 
-def _moved(entries: Iterator[Entry], slots: Mapping[int, int]) -> Iterator[Entry]:
+def moved(entries: Iterator[Entry], slots: Mapping[int, int]) -> Iterator[Entry]:
+    """Entries with the slots of another state table."""
     if not slots:
         return entries
     return (_move(at, value, slots) for at, value in entries)

@@ -21,7 +21,7 @@ from tidegate.backends.keyed.base import NewBase
 from tidegate.backends.keyed.log import ChangeLog, size_of
 from tidegate.backends.keyed.segment import Segment, chunk_size, encode_segment
 from tidegate.backends.keyed.table import StateEntry
-from tidegate.backends.spi import Address, BaseHandle, Cut, KeyedHandle, SnapshotFiles
+from tidegate.backends.spi import Address, BaseHandle, Cut, Entry, KeyedHandle, SnapshotFiles
 from tidegate.errors import TidegateError, UnavailableError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
@@ -58,6 +58,8 @@ class PendingSnapshot:
         self._base = base
         self._lost = lost
         self.handle: KeyedHandle | None = None
+        self.journal: list[Entry] = []
+        """What is written beside it: how the state came to be."""
         self.refusal = refusal
         """Why this state cannot be part of a checkpoint."""
         self.dropped: tuple[str, ...] = ()
@@ -82,7 +84,10 @@ class PendingSnapshot:
         if self._changes:
             segment = Segment(self._table, sorted(self._changes.items()))
             segments = (*segments, self._files.store(encode_segment(segment)))
-        self.handle = KeyedHandle(self._previous.key_groups, base, segments)
+        journal = (
+            self._files.store(encode_segment(Segment(self._table, self.journal))) if self.journal else None
+        )
+        self.handle = KeyedHandle(self._previous.key_groups, base, segments, journal)
         self.dropped = tuple(self._lost.popleft() for _ in range(len(self._lost)))
         return self.handle
 

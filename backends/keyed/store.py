@@ -25,6 +25,7 @@ from tidegate.backends.keyed.address import (
 )
 from tidegate.backends.keyed.collection import Shelf
 from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
+from tidegate.backends.keyed.journal import Cause, Journal
 from tidegate.backends.keyed.kinds import open_expiring, open_state
 from tidegate.backends.keyed.migration import conversion, rewritten
 from tidegate.backends.keyed.restore import restore
@@ -72,6 +73,7 @@ class KeyedStore:
         now_ns: Callable[[], int] = SYSTEM_CLOCK.now_ns,
         uploads: Executor | None = None,
         incremental: bool = True,
+        journaled: bool = False,
     ) -> None:
         self._key_groups = key_groups
         self._max_parallelism = max_parallelism
@@ -87,6 +89,8 @@ class KeyedStore:
             fresh=restored.handle is not None and not restored.handle.chunks,
             incremental=incremental,
         )
+        self._journal = Journal() if journaled else None
+        self._cause: Cause | None = None
         self._codec = RowCodec()
         self._cursor = Cursor()
         self._inner = Cursor(self._cursor)
@@ -250,6 +254,19 @@ class KeyedStore:
             self._log({at: None for at, _ in self._materialisation.scan(b"", b"\xff")})
             self._written = False
 
+    def note(self, cause: Cause | None) -> None:
+        """Write what changed since the last call into the journal, as made by `cause`; for a store that has one.
+
+        As at a barrier, live mutable values give way to their bytes.
+
+        Raises:
+            RecordError: a value was changed in place into something that cannot be encoded.
+        """
+        self.before_settling()
+        self._cause = cause
+        self._write_everything()
+        self._cause = None
+
     def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> PendingSnapshot:
         """Freeze the state at a barrier; `finish` of the result writes it, in any thread.
 
@@ -261,9 +278,7 @@ class KeyedStore:
         """
         self.before_settling()
         self._sweeps.barrier()
-        self._write_back()
-        self._log(self.event_timers.take_changes())
-        self._log(self.processing_timers.take_changes())
+        self._write_everything()
         pending = self._history.take(
             checkpoint,
             confirmed,
@@ -272,6 +287,8 @@ class KeyedStore:
             self._sweeps.leftovers,
         )
         pending.refusal = pending.refusal or self._too_large()
+        if self._journal is not None:
+            pending.journal = self._journal.take(checkpoint, confirmed)
         return pending
 
     def close(self) -> None:
@@ -326,6 +343,11 @@ class KeyedStore:
         self._sweeps.add(config, expiring, life, restored=self._written)
         return state
 
+    def _write_everything(self) -> None:
+        self._write_back()
+        self._log(self.event_timers.take_changes())
+        self._log(self.processing_timers.take_changes())
+
     def _write_back(self, some: Sequence[Row] | None = None) -> None:
         """Write some rows, or all that changed."""
         changed, entries = self._cursor.changed, list[Entry]()
@@ -363,6 +385,8 @@ class KeyedStore:
             self._written = True
             self._materialisation.apply(written.items())
             self._history.append(written)
+            if self._journal is not None:
+                self._journal.append(written, self._cause)
 
     def _address(self, key: Any, namespace: bytes = b"") -> Address:
         data = key_bytes(key)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from tidegate.backends.timeline.changes import Change as Change, changes as changes
-from tidegate.backends.timeline.content import of_keys as of_keys, records as records, table_of as table_of
+from tidegate.backends.timeline.content import (
+    Wanted as Wanted,
+    of_keys as of_keys,
+    records as records,
+    table_of as table_of,
+)
+from tidegate.backends.timeline.journal import mutations as mutations
 from tidegate.backends.timeline.soundness import damage as damage, misfits as misfits
 from tidegate.backends.timeline.values import (
     Opaque as Opaque,
@@ -17,11 +23,13 @@ from tidegate.backends.timeline.values import (
 __all__ = [
     "Change",
     "Opaque",
+    "Wanted",
     "changes",
     "damage",
     "key_of",
     "keys_of",
     "misfits",
+    "mutations",
     "of_keys",
     "records",
     "spelled",

@@ -10,7 +10,7 @@ from heapq import merge
 from itertools import groupby
 from typing import Any
 
-from tidegate.backends.keyed.address import EVENT_TIMERS, PROCESSING_TIMERS, group_of, split
+from tidegate.backends.keyed.address import EVENT_TIMERS, PROCESSING_TIMERS, Parts, group_of, split
 from tidegate.backends.keyed.restore import read_base
 from tidegate.backends.keyed.segment import read_segment
 from tidegate.backends.keyed.table import StateEntry
@@ -18,7 +18,7 @@ from tidegate.backends.savepoint.records import Records, disassemble
 from tidegate.backends.spi import Address, BackendContext, Entry, KeyedHandle, SnapshotFiles
 from tidegate.keys import key_group
 
-__all__ = ["Wanted", "entries", "of_keys", "records", "table_of"]
+__all__ = ["Wanted", "entries", "of_keys", "owner_of", "records", "table_of"]
 
 Wanted = Callable[[Address], bool]
 """Which addresses a reader asks for."""
@@ -73,12 +73,14 @@ def of_keys(keys: Collection[bytes], max_parallelism: int) -> Wanted:
     groups = {key_group(key, max_parallelism) for key in keys}
 
     def wanted(at: Address) -> bool:
-        if group_of(at) not in groups:
-            return False
-        parts = split(at)
-        return (parts.key[8:] if parts.state in _TIMERS else parts.key) in keys
+        return group_of(at) in groups and owner_of(split(at)) in keys
 
     return wanted
+
+
+def owner_of(parts: Parts) -> bytes:
+    """The key that an entry belongs to; the address of a timer has its time before the key."""
+    return parts.key[8:] if parts.state in _TIMERS else parts.key
 
 
 def _address(entry: Entry | tuple[Address, Any]) -> Address:

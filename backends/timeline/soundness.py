@@ -18,8 +18,6 @@ from typing import TypeAlias
 
 from tidegate.backends.keyed.address import (
     COLLECTIONS,
-    EVENT_TIMERS,
-    PROCESSING_TIMERS,
     ROWS,
     Parts,
     group_of,
@@ -30,7 +28,7 @@ from tidegate.backends.keyed.row import unpack_slots
 from tidegate.backends.keyed.segment import read_segment
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.spi import Address, BackendContext, KeyedHandle, SnapshotFiles, StoredChunk
-from tidegate.backends.timeline.content import entries, table_of
+from tidegate.backends.timeline.content import entries, owner_of, table_of
 from tidegate.backends.timeline.values import key_of
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.keys import key_group
@@ -40,15 +38,13 @@ __all__ = ["damage", "misfits"]
 _Place: TypeAlias = tuple[int, bytes, bytes]
 """State, key and namespace of a list or map."""
 
-_TIMERS = (EVENT_TIMERS, PROCESSING_TIMERS)
-
 
 def damage(handle: KeyedHandle, files: SnapshotFiles) -> Iterator[tuple[str, str]]:
     """The names of files that are missing or damaged, each with what is wrong."""
     for chunk in handle.chunks:
         name = chunk.name if isinstance(chunk, StoredChunk) else "in the metadata"
         try:
-            if chunk in handle.segments:
+            if chunk in handle.segments or chunk == handle.journal:
                 read_segment(files, chunk)
             else:
                 files.fetch(chunk)
@@ -89,7 +85,7 @@ def _in_group(
     counted: Counter[_Place] = Counter()
     for at, data in members:
         parts = split(at)
-        key = parts.key[8:] if parts.state in _TIMERS else parts.key
+        key = owner_of(parts)
         right = key_group(key, max_parallelism)
         if right != parts.key_group:
             yield f"key {key_of(key)!r} stands in key group {parts.key_group}; it belongs to {right}"

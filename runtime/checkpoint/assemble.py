@@ -22,20 +22,20 @@ def assemble(
     unsettled: tuple[Unsettled, ...],
     *,
     enumerators: Mapping[OperatorUid, bytes],
-    parent: CheckpointId | None,
     created_ms: int,
 ) -> Manifest:
     """The manifest of a checkpoint all subtasks have acknowledged."""
     by_uid: dict[OperatorUid, list[OperatorReport]] = {uid: [] for uid in graph.nodes}
     for report in sorted(reports, key=lambda report: report.subtask):
         by_uid[report.uid].append(report)
+    decided = pipeline.record.retained
     return Manifest(
         pipeline=pipeline.id,
         lineage=pipeline.record.lineage,
         branch=pipeline.record.branch,
         run=pipeline.run,
         checkpoint=checkpoint,
-        parent=parent,
+        parent=decided[-1].checkpoint if decided else None,
         created_ms=created_ms,
         operators=tuple(
             operator_state(node, by_uid[uid], enumerators.get(uid)) for uid, node in graph.nodes.items()

@@ -72,6 +72,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     run: RunId
     checkpoint: CheckpointId
     parent: CheckpointId | None
+    """The decided checkpoint before it."""
     created_ms: int
     operators: tuple[OperatorState, ...]
     unsettled: tuple[Unsettled, ...]

@@ -10,19 +10,30 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
+from tidegate.backends.keyed.journal import Cause
 from tidegate.backends.keyed.segment import chunk_size
 from tidegate.backends.savepoint.records import Records
 from tidegate.backends.spi import BackendContext, CheckpointStorage, Chunk
 from tidegate.backends.storage import StorageFiles, decisions_of
-from tidegate.backends.timeline import Change, changes, key_of, keys_of, of_keys, records, table_of
+from tidegate.backends.timeline import (
+    Change,
+    Wanted,
+    changes,
+    key_of,
+    keys_of,
+    mutations,
+    of_keys,
+    records,
+    table_of,
+)
 from tidegate.errors import ConfigError, StateCorruptError
 from tidegate.ids import CheckpointId, OperatorUid, PipelineId
 from tidegate.runtime.checkpoint.archive import Archive, Retained
@@ -43,6 +54,9 @@ class Selection:
 
 EVERYTHING: Final = Selection()
 
+_Place: TypeAlias = tuple[OperatorUid, str, str, bytes, bytes, Any]
+"""Where a record stands: operator, state, kind, key, namespace, and what tells it from others of its key."""
+
 
 class Moment(msgspec.Struct, frozen=True):
     """A retained checkpoint. `size` is what it refers to, `added` what no older retained one does, in bytes."""
@@ -59,10 +73,11 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A record of an operator's state that differs between two checkpoints."""
+    """A record of an operator's state that differs; `cause` is what made it so, if that was kept."""
 
     operator: OperatorUid
     change: Change
+    cause: Cause | None = None
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -112,13 +127,17 @@ class Timeline:
         """
         manifest = self.manifest(number)
         with self._while_retained(self._retained(manifest.checkpoint)):
+            self._chosen(manifest, where)
             yield from self._between(None, manifest, where)
 
     def differences(self, before: int, after: int, where: Selection = EVERYTHING) -> Iterator[Difference]:
         """What became different from one checkpoint to another; raises as `held` does."""
         old, new = self.manifest(before), self.manifest(after)
         with self._while_retained(self._retained(before)), self._while_retained(self._retained(after)):
-            yield from self._between(old, new, where)
+            self._chosen(new, where)
+            causes = self._causes(before, after, where)
+            for each in self._between(old, new, where):
+                yield msgspec.structs.replace(each, cause=causes.get(_place(each)))
 
     def positions(self, before: int, after: int) -> list[Position]:
         """What was read between two checkpoints; raises as `manifest` does."""
@@ -126,13 +145,21 @@ class Timeline:
         return [Position(*place, old.get(place), new.get(place)) for place in sorted({*old, *new})]
 
     def history(self, where: Selection = EVERYTHING) -> Iterator[tuple[Moment, Difference]]:
-        """How what is held came to be, one retained checkpoint after the other; raises as `held` does."""
-        moments = [moment for moment in self.moments() if moment.damage is None]
-        for first in moments[:1]:
-            yield from ((first, each) for each in self.held(first.checkpoint, where))
-        for earlier, later in pairwise(moments):
-            found = self.differences(earlier.checkpoint, later.checkpoint, where)
-            yield from ((later, each) for each in found)
+        """How what is held came to be, one retained checkpoint after the other; raises as `held` does.
+
+        Where a checkpoint has a journal, every change of its epoch comes by itself.
+        """
+        self._chosen(self.manifest(), where)
+        earlier: Manifest | None = None
+        for moment in self.moments():
+            if moment.damage is not None:
+                continue
+            manifest = self.manifest(moment.checkpoint)
+            with self._while_retained(self._retained(moment.checkpoint)):
+                told = self._told(earlier, manifest, where)
+                found = self._between(earlier, manifest, where) if told is None else told
+                yield from ((moment, each) for each in found)
+            earlier = manifest
 
     def operators(self, number: int | None, where: Selection = EVERYTHING) -> Sequence[OperatorState]:
         """The operators that have keyed state and are asked for; raises as `held` does."""
@@ -177,17 +204,46 @@ class Timeline:
         self.close()
 
     def _between(self, old: Manifest | None, new: Manifest, where: Selection) -> Iterator[Difference]:
-        sides = [self._chosen(new, where)] if old is None else [_keyed(old, where), self._chosen(new, where)]
-        by_uid = [{operator.uid: operator for operator in side} for side in ((), *sides)[-2:]]
-        for uid in {**by_uid[1], **by_uid[0]}:
-            before, after = (self._records(side.get(uid), where) for side in by_uid)
-            yield from (Difference(uid, change) for change in changes(before, after))
+        before, after = ({each.uid: each for each in _keyed(side, where)} for side in (old, new))
+        for uid in {**after, **before}:
+            sides = [self._records(side.get(uid), where) for side in (before, after)]
+            yield from (Difference(uid, change) for change in changes(*sides))
+
+    def _told(self, old: Manifest | None, new: Manifest, where: Selection) -> Iterator[Difference] | None:
+        """What the journals of a checkpoint tell, if they tell everything since another one."""
+        parent = old.checkpoint if old is not None else None
+        chosen = _keyed(new, where)
+        told = new.parent == parent and any(handle.journal for each in chosen for handle in each.keyed)
+        return self._mutations(old, chosen, where) if told else None
+
+    def _mutations(
+        self, old: Manifest | None, chosen: Sequence[OperatorState], where: Selection
+    ) -> Iterator[Difference]:
+        for operator in chosen:
+            before = old.operator(operator.uid) if old is not None else None
+            for handle in operator.keyed:
+                wanted = _wanted(operator, where)
+                told = mutations(before.keyed if before else (), handle, self.context(), wanted)
+                for change, cause in told:
+                    if where.state in (None, change.state.name):
+                        yield Difference(operator.uid, change, cause)
+
+    def _causes(self, before: int, after: int, where: Selection) -> dict[_Place, Cause | None]:
+        """What made the newest change of each record between two checkpoints, as far as that was kept."""
+        causes: dict[_Place, Cause | None] = {}
+        old = self.manifest(before)
+        for retained in self.record.retained:
+            if before < retained.checkpoint <= after:
+                new = self.manifest(retained.checkpoint)
+                told = self._told(old, new, where)
+                causes.update((_place(each), each.cause) for each in told or ())
+                old = new
+        return causes
 
     def _records(self, operator: OperatorState | None, where: Selection) -> Iterator[tuple[int, Records]]:
         if operator is None:
             return
-        wanted = None if where.key is ... else of_keys(keys_of(where.key), operator.max_parallelism)
-        for group, found in records(operator.keyed, self.context(), wanted):
+        for group, found in records(operator.keyed, self.context(), _wanted(operator, where)):
             yield group, {state: held for state, held in found.items() if where.state in (None, state.name)}
 
     def _chosen(self, manifest: Manifest, where: Selection) -> Sequence[OperatorState]:
@@ -273,8 +329,18 @@ def pipelines(storage: CheckpointStorage) -> dict[PipelineId, list[str]]:
     return found
 
 
-def _keyed(manifest: Manifest, where: Selection) -> Sequence[OperatorState]:
-    return [each for each in manifest.operators if each.keyed and where.operator in (None, each.uid)]
+def _wanted(operator: OperatorState, where: Selection) -> Wanted | None:
+    return None if where.key is ... else of_keys(keys_of(where.key), operator.max_parallelism)
+
+
+def _place(found: Difference) -> _Place:
+    change = found.change
+    return found.operator, change.state.name, change.state.kind, change.key, change.namespace, change.sub
+
+
+def _keyed(manifest: Manifest | None, where: Selection) -> Sequence[OperatorState]:
+    operators = manifest.operators if manifest is not None else ()
+    return [each for each in operators if each.keyed and where.operator in (None, each.uid)]
 
 
 def _splits(manifest: Manifest) -> dict[tuple[OperatorUid, str], dict[str, Any]]:

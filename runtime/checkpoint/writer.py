@@ -20,12 +20,9 @@ __all__ = ["CheckpointWriter"]
 class CheckpointWriter:
     """Writes the checkpoints of one attempt. Methods may block on the storage; one thread at a time."""
 
-    def __init__(
-        self, pipeline: Pipeline, graph: JobGraph, parent: CheckpointId | None, clock: Clock
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, graph: JobGraph, clock: Clock) -> None:
         self._pipeline = pipeline
         self._graph = graph
-        self._parent = parent
         self._clock = clock
         self.written: Manifest | None = None
         """What was made durable last; decided or not."""
@@ -41,7 +38,6 @@ class CheckpointWriter:
             action.reports,
             action.unsettled,
             enumerators=enumerators,
-            parent=self._parent,
             created_ms=self._clock.now_ms(),
         )
         try:

@@ -11,6 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
+from tidegate.backends.keyed.journal import Cause
 from tidegate.backends.spi import CheckpointStorage
 from tidegate.backends.storage import open_storage
 from tidegate.backends.timeline import key_of, keys_of, spelled, sub_of, value_of
@@ -26,7 +29,7 @@ from tidegate.runtime.options import JobOptions, client_layers, default_root
 __all__ = ["COMMANDS"]
 
 _WINDOW_BYTES: Final = 16
-_OPTIONAL: Final = frozenset({"namespace", "at"})
+_OPTIONAL: Final = frozenset({"namespace", "at", "made by"})
 """Columns that are shown where some row has something in them."""
 
 
@@ -67,7 +70,9 @@ def _diff(arguments: argparse.Namespace) -> int:
         return 0
     _show_rows(read, ("source", "split", "from", "to"), as_json=False)
     print()
-    _show_rows(rows, ("operator", "key", "state", "namespace", "at", "before", "after"), as_json=False)
+    _show_rows(
+        rows, ("operator", "key", "state", "namespace", "at", "before", "after", "made by"), as_json=False
+    )
     return 0
 
 
@@ -80,7 +85,7 @@ def _history(arguments: argparse.Namespace) -> int:
         ]
         if not rows:
             timeline.expect_key(None, where)
-    columns = ("checkpoint", "time", "operator", "state", "namespace", "at", "before", "after")
+    columns = ("checkpoint", "time", "operator", "state", "namespace", "at", "before", "after", "made by")
     _show_rows(rows, columns, arguments.json)
     return 0 if rows else 1
 
@@ -188,7 +193,12 @@ def _namespace(data: bytes) -> Text | None:
 
 
 def _sides(found: Difference) -> dict[str, Any]:
-    return {"before": _side(found, found.change.before), "after": _side(found, found.change.after)}
+    before, after = _side(found, found.change.before), _side(found, found.change.after)
+    return {"before": before, "after": after, "made by": _cause(found.cause)}
+
+
+def _cause(cause: Cause | None) -> dict[str, Any] | None:
+    return None if cause is None else msgspec.structs.asdict(cause)
 
 
 def _side(found: Difference, data: bytes | None) -> Any:

@@ -95,7 +95,7 @@ class Attempt:
         self._label = executions[0].id.label
         self._vertex_of = {uid: v.id for v in start.graph.vertices.values() for uid in v.nodes}
         self._coordinator = startup.coordinator(start.graph, start)
-        self._writer = CheckpointWriter(startup.pipeline, start.graph, start.checkpoint, clock)
+        self._writer = CheckpointWriter(startup.pipeline, start.graph, clock)
         self._storage = ThreadPoolExecutor(1, thread_name_prefix="tidegate-storage")
         self._savepoints = ThreadPoolExecutor(1, thread_name_prefix="tidegate-savepoint")
         self._orders: dict[str, SavepointOrder] = {}

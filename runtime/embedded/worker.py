@@ -210,6 +210,7 @@ class Worker:
             uploads=self._uploads if deployment.options.background_snapshots else None,
             incremental=deployment.options.incremental,
             requests=self._requests,
+            traced=deployment.options.traced and not vertex.batch,
             batch=vertex.batch,
             snapshots_wait=not deployment.options.background_snapshots,
             wake=lambda: self._inbox.put(Wake()),

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from tidegate import faults
+from tidegate.backends.keyed.journal import TimersDue
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch, Idle, Watermark
 from tidegate.errors import UnavailableError
@@ -31,6 +32,7 @@ from tidegate.runtime.operators.operator_list import read, written
 from tidegate.runtime.operators.rows import Declared, shaper
 from tidegate.runtime.operators.sink import SinkOperator
 from tidegate.runtime.operators.stamp import Stamp
+from tidegate.runtime.operators.tracing import Tracer
 from tidegate.runtime.stream.functions import Function
 
 __all__ = ["OperatorChain", "Outlet", "PendingReports"]
@@ -66,6 +68,7 @@ class OperatorChain:
         self._vertex = vertex
         self._env = env
         self._outlet = outlet
+        self._tracer = Tracer(vertex.head.uid) if env.traced else None
         self._takers: list[Callable[[Batch], None]] = []
         self._sinks: list[SinkOperator] = []
         self._functions: list[tuple[StreamNode, Function]] = []
@@ -105,7 +108,14 @@ class OperatorChain:
         store = self._operators[head].store if head in self._operators else None
         if store is not None and batch.keys is not None:
             store.prefetch(batch.keys)
-        self._run(head, side, batch)
+        if self._tracer is None:
+            self._run(head, side, batch)
+        else:
+            for alone in self._tracer.one_by_one(batch):
+                self._run(head, side, alone)
+                if store is not None:
+                    store.note(self._tracer.origin)
+            self._tracer.let_go()
         if store is not None:
             store.end_batch()
         faults.point("task.after-batch")
@@ -149,6 +159,7 @@ class OperatorChain:
                     self._pass_on(uid, element.timestamp)
                 elif isinstance(element, Idle):
                     self._pass_idleness(uid, element.idle)
+        self._let_go()
         return some
 
     def advance_watermark(self, timestamp: int) -> None:
@@ -162,7 +173,9 @@ class OperatorChain:
                 values, times = operator.processing_time(now_ms)
             if values:
                 self._run(uid, None, Batch(values, times))
+            self._note(operator, "processing", now_ms)
         self.announce()
+        self._let_go()
 
     def advance_idleness(self, idle: bool) -> None:
         """Whether all inputs are idle has changed."""
@@ -294,13 +307,23 @@ class OperatorChain:
                 values, times = operator.event_time(timestamp)
             if values:
                 self._run(uid, None, Batch(values, times))
+            self._note(operator, "event", timestamp)
             forwarded = operator.forwarded(timestamp)
             if forwarded is None:
                 return
             timestamp = forwarded
         self._pass_on(uid, timestamp)
 
+    def _note(self, operator: Operator, service: str, until: int) -> None:
+        if self._tracer is not None and operator.store is not None:
+            operator.store.note(TimersDue(service, until))
+
+    def _let_go(self) -> None:
+        if self._tracer is not None:
+            self._tracer.let_go()
+
     def _pass_on(self, uid: OperatorUid, timestamp: int) -> None:
+        self._let_go()
         for edge in self._vertex.outputs:
             if edge.node == uid:
                 self._outlet.watermark(edge, timestamp)
@@ -308,6 +331,7 @@ class OperatorChain:
             self._flow(child, timestamp)
 
     def _pass_idleness(self, uid: OperatorUid, idle: bool) -> None:
+        self._let_go()
         for edge in self._vertex.outputs:
             if edge.node == uid:
                 self._outlet.idle(edge, idle)
@@ -387,9 +411,10 @@ class OperatorChain:
 
     def _open_outputs(self, uid: OperatorUid) -> tuple[int, ...]:
         first = len(self._takers)
-        self._takers += [
+        emit: list[Callable[[Batch], None]] = [
             partial(self._outlet.emit, edge) for edge in self._vertex.outputs if edge.node == uid
         ]
+        self._takers += emit if self._tracer is None else map(self._tracer.holding, emit)
         nodes = self._vertex.nodes
         sinks = [child for child in self._vertex.follows[uid] if nodes[child].kind == "sink"]
         if nodes[uid].kind == "sink" and uid == self._vertex.head.uid:
@@ -413,6 +438,7 @@ class OperatorChain:
             now_ns=self._env.clock.now_ns,
             uploads=self._env.uploads,
             incremental=self._env.incremental,
+            journaled=self._env.traced,
         )
 
 

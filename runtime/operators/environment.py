@@ -75,6 +75,8 @@ class ChainEnvironment:
     """Writes new bases of state while checkpoints go on; None where a task does not outlive its epoch."""
     requests: EventLoop = field(default_factory=EventLoop)
     """Runs what user functions await."""
+    traced: bool = False
+    """Whether every change of state is kept with the record that made it."""
     batch: bool = False
     """Whether the job is a batch job: time moves once, at the end, and keys come one after the other."""
     incremental: bool = True

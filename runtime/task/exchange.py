@@ -37,7 +37,7 @@ from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import NEVER_MS
 from tidegate.runtime.task.routing import router
 
-__all__ = ["CREDIT", "FULL", "Buffer", "Channel", "ChannelId", "Gate", "joined", "part"]
+__all__ = ["CREDIT", "FULL", "Buffer", "Channel", "ChannelId", "Gate", "joined"]
 
 CREDIT = 8
 """Batches that may be on the way in one channel."""
@@ -156,7 +156,7 @@ class Buffer:
 
 def joined(batches: list[Batch]) -> Iterator[Batch]:
     """The same records in as few batches as their columns allow."""
-    for (timed, keyed), group in groupby(batches, _columns):
+    for (timed, keyed, traced), group in groupby(batches, _columns):
         alike = list(group)
         if len(alike) == 1:
             yield alike[0]
@@ -165,21 +165,12 @@ def joined(batches: list[Batch]) -> Iterator[Batch]:
             _chained([batch.values for batch in alike]),
             _chained([batch.timestamps for batch in alike]) if timed else None,
             _chained([batch.keys for batch in alike]) if keyed else None,
+            origins=_chained([batch.origins for batch in alike]) if traced else None,
         )
 
 
-def part(batch: Batch, of: slice) -> Batch:
-    """Some of the records of a batch, without their origin."""
-    return Batch(
-        batch.values[of],
-        batch.timestamps[of] if batch.timestamps is not None else None,
-        batch.keys[of] if batch.keys is not None else None,
-        batch.kinds[of] if batch.kinds is not None else None,
-    )
-
-
-def _columns(batch: Batch) -> tuple[bool, bool]:
-    return batch.timestamps is not None, batch.keys is not None
+def _columns(batch: Batch) -> tuple[bool, bool, bool]:
+    return batch.timestamps is not None, batch.keys is not None, batch.origins is not None
 
 
 def _chained(columns: list[Any]) -> list[Any]:

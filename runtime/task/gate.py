@@ -12,7 +12,7 @@ from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Block, Inputs, Snapshot, Unblock
 from tidegate.runtime.task.batch_size import BatchSize
-from tidegate.runtime.task.exchange import CREDIT, ChannelId, Gate, part
+from tidegate.runtime.task.exchange import CREDIT, ChannelId, Gate
 from tidegate.runtime.task.messages import Settled, ToSubtask
 from tidegate.runtime.task.runner import Report, SubtaskRunner
 
@@ -89,8 +89,8 @@ class GateRunner(SubtaskRunner):
         """Work on as much of a batch as control can wait for; the rest has its turn later."""
         limit = self._size.limit
         if len(batch) > limit:
-            self._queues[channel].appendleft(part(batch, slice(limit, None)))
-            batch = part(batch, slice(limit))
+            self._queues[channel].appendleft(batch.part(slice(limit, None)))
+            batch = batch.part(slice(limit))
         else:
             self._grant(channel)
         start = self._env.clock.monotonic()

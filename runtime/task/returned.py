@@ -23,7 +23,7 @@ from typing import Final
 
 from tidegate.elements import Batch
 from tidegate.runtime.graph.job_graph import JobEdge
-from tidegate.runtime.task.exchange import FULL, ChannelId, part
+from tidegate.runtime.task.exchange import FULL, ChannelId
 from tidegate.runtime.task.spool import Spool
 
 __all__ = ["Returned"]
@@ -55,7 +55,7 @@ class Returned:
             UnavailableError: the disk did not take it.
         """
         for start in range(0, len(batch), FULL):
-            piece = part(batch, slice(start, start + FULL)) if len(batch) > FULL else batch
+            piece = batch.part(slice(start, start + FULL)) if len(batch) > FULL else batch
             if self.spilled or len(piece) > self._room:
                 self._spool.append(channel, piece)
                 self.spilled += 1

@@ -69,7 +69,7 @@ def deal(
     shares: list[list[int]] = [[] for _ in range(targets)]
     for place, target in enumerate(chosen):
         shares[target].append(place)
-    values, times = batch.values, batch.timestamps
+    values, times, origins = batch.values, batch.timestamps, batch.origins
     return [
         (
             target,
@@ -77,6 +77,7 @@ def deal(
                 [values[place] for place in places],
                 [times[place] for place in places] if times is not None else None,
                 [keys[place] for place in places] if keys is not None else None,
+                origins=[origins[place] for place in places] if origins is not None else None,
             ),
         )
         for target, places in enumerate(shares)
@@ -86,7 +87,7 @@ def deal(
 
 def _copied(batch: Batch) -> Batch:
     """A batch of its own for a receiver that may change what it gets."""
-    return Batch([isolate(value) for value in batch.values], batch.timestamps)
+    return Batch([isolate(value) for value in batch.values], batch.timestamps, origins=batch.origins)
 
 
 class _InTurn:
@@ -97,12 +98,12 @@ class _InTurn:
         self._turn = turn
 
     def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
-        count, times = len(self._targets), batch.timestamps
+        count = len(self._targets)
         shares = []
         for offset in range(min(count, len(batch))):
             picked = slice(offset, None, count)
             target = self._targets[(self._turn + offset) % count]
-            shares.append((target, Batch(batch.values[picked], times[picked] if times is not None else None)))
+            shares.append((target, batch.part(picked)))
         self._turn = (self._turn + len(batch)) % count
         return shares
 
@@ -121,7 +122,7 @@ class _ByKey:
         selected = _each("key selector", self._partition.selector, batch.values, batch.values, self._node)
         keys = canonical_batch(selected, self._partition.key_type)
         if self._targets == 1:
-            return [(0, Batch(batch.values, batch.timestamps, keys))]
+            return [(0, Batch(batch.values, batch.timestamps, keys, origins=batch.origins))]
         return deal(batch, self._owners_of(keys), self._targets, keys)
 
     def _owners_of(self, keys: list[Any]) -> list[int]:

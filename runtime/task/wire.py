@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidegate.elements import Batch, Control, Element
+from tidegate.elements import Batch, Control, Element, RecordOrigin
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Hash
 from tidegate.runtime.task.exchange import ChannelId
@@ -21,6 +21,7 @@ class Frame(msgspec.Struct, frozen=True, tag=True):
     values: bytes = b""
     timestamps: list[int] | None = None
     keys: bytes | None = None
+    origins: list[RecordOrigin | None] | None = None
 
 
 class EdgeWire:
@@ -41,11 +42,12 @@ class EdgeWire:
             return msgspec.msgpack.encode(Frame(channel, element))
         keys = self._keys.encode_batch(element.keys) if element.keys is not None else None
         values = self._values.encode_batch(element.values)
-        return msgspec.msgpack.encode(Frame(channel, None, values, element.timestamps, keys))
+        return msgspec.msgpack.encode(Frame(channel, None, values, element.timestamps, keys, element.origins))
 
     def element(self, frame: Frame) -> Element:
         """The element of a frame."""
         if frame.control is not None:
             return frame.control
         keys = self._keys.decode_batch(frame.keys) if frame.keys is not None else None
-        return Batch(self._values.decode_batch(frame.values), frame.timestamps, keys)
+        values = self._values.decode_batch(frame.values)
+        return Batch(values, frame.timestamps, keys, origins=frame.origins)

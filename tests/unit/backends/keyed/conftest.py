@@ -35,6 +35,7 @@ def open_store(tmp_path: Path, storage: MemoryStorage) -> Iterator[Open]:
         cache_entries: int = 100,
         now_ns: Callable[[], int] = SYSTEM_CLOCK.now_ns,
         uploads: Executor | None = None,
+        journaled: bool = False,
     ) -> KeyedStore:
         directory = tmp_path / str(len(opened))
         directory.mkdir()
@@ -50,6 +51,7 @@ def open_store(tmp_path: Path, storage: MemoryStorage) -> Iterator[Open]:
                 cache_entries=cache_entries,
                 now_ns=now_ns,
                 uploads=uploads,
+                journaled=journaled,
             )
         )
         return opened[-1]

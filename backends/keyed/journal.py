@@ -1,0 +1,80 @@
+"""Every single change of keyed state with what made it, kept until a checkpoint that holds it is decided.
+
+A log says what became of an address by the end of an epoch; a journal, where one is wanted, says how. It is written
+as a segment of its own that no restore reads: each group of entries that were made at once follows an entry without
+an address, which holds their cause.
+
+Example:
+    >>> journal = Journal()
+    >>> journal.append({b"a": b"1"}, RecordOrigin("orders", "part-0", 7))
+    >>> told = journal.take(CheckpointId(1), None)
+    >>> [(cause, dict(entries)) for cause, entries in groups_of(told)]
+    [(RecordOrigin(source='orders', split='part-0', position=7), {b'a': b'1'})]
+    >>> journal.take(CheckpointId(2), CheckpointId(1))
+    []
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from tidegate.backends.spi import Address, Entry
+from tidegate.elements import RecordOrigin
+from tidegate.ids import CheckpointId
+
+__all__ = ["Cause", "Journal", "TimersDue", "groups_of"]
+
+
+class TimersDue(msgspec.Struct, frozen=True, array_like=True, tag="timers"):
+    """The timers of a service that were due by a moment."""
+
+    service: str
+    until: int
+
+
+Cause: TypeAlias = RecordOrigin | TimersDue
+"""What changed state, if that is known: nothing is where values expire, or where a record has no known origin."""
+
+_NOWHERE: Final = b""
+
+
+class Journal:
+    """Groups of entries by epoch, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._closed: dict[CheckpointId, list[Entry]] = {}
+        self._open: list[Entry] = []
+
+    def append(self, entries: Mapping[Address, bytes | None], cause: Cause | None) -> None:
+        """Note a group of entries."""
+        self._open.append((_NOWHERE, _ENCODER.encode(cause)))
+        self._open.extend(entries.items())
+
+    def take(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> list[Entry]:
+        """Close the epoch; everything since the newest decided checkpoint, or since the start."""
+        self._closed[checkpoint], self._open = self._open, []
+        for number in [number for number in self._closed if confirmed is not None and number <= confirmed]:
+            del self._closed[number]
+        return [entry for entries in self._closed.values() for entry in entries]
+
+
+def groups_of(entries: Iterable[Entry]) -> Iterator[tuple[Cause | None, list[Entry]]]:
+    """What a journal was given, in order."""
+    cause: Cause | None = None
+    group: list[Entry] = []
+    for at, data in entries:
+        if at != _NOWHERE:
+            group.append((at, data))
+            continue
+        if group:
+            yield cause, group
+        cause, group = _DECODER.decode(data or b"\xc0"), []
+    if group:
+        yield cause, group
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(RecordOrigin | TimersDue | None)

@@ -1,0 +1,69 @@
+"""Where records come from, carried along: for state that says of every change which record made it.
+
+A traced chain takes its records one by one. What leaves it meanwhile has the origin of the record at hand, and is
+held until the batch is done, or until time moves on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+from tidegate.elements import Batch, RecordOrigin
+from tidegate.ids import OperatorUid
+
+__all__ = ["Tracer"]
+
+Taker = Callable[[Batch], None]
+
+
+class Tracer:
+    """The origin of the record that a chain has in hand, if it has one; `uid` is the chain's first step."""
+
+    def __init__(self, uid: OperatorUid) -> None:
+        self.origin: RecordOrigin | None = None
+        self._uid = uid
+        self._held: list[tuple[Taker, list[Batch]]] = []
+
+    def one_by_one(self, batch: Batch) -> Iterator[Batch]:
+        """The records of a batch, each alone, while its origin is the one at hand."""
+        for place, origin in enumerate(self._origins(batch)):
+            self.origin = origin
+            yield batch.part(slice(place, place + 1))
+        self.origin = None
+
+    def holding(self, taker: Taker) -> Taker:
+        """A taker that holds what it is given until it is told to let go."""
+        held: list[Batch] = []
+        self._held.append((taker, held))
+
+        def hold(batch: Batch) -> None:
+            batch.origins = [self.origin] * len(batch)
+            held.append(batch)
+
+        return hold
+
+    def let_go(self) -> None:
+        """Pass on what is held, in as few batches as there are takers."""
+        for taker, held in self._held:
+            if held:
+                together = Batch(
+                    _joined([batch.values for batch in held]),
+                    _joined([batch.timestamps for batch in held]) if held[0].timestamps is not None else None,
+                    origins=_joined([batch.origins for batch in held]),
+                )
+                held.clear()
+                taker(together)
+
+    def _origins(self, batch: Batch) -> list[RecordOrigin | None]:
+        if batch.origins is not None:
+            return batch.origins
+        if batch.origin is None:
+            return [None] * len(batch)
+        split = batch.origin.split
+        return [RecordOrigin(self._uid, split, position) for position in batch.origin.positions]
+
+
+def _joined(columns: list[Any]) -> list[Any]:
+    return list(chain.from_iterable(columns))
