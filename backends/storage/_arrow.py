@@ -12,11 +12,13 @@ from typing import BinaryIO, Final, cast
 import pyarrow.fs
 
 from tidegate.backends.spi import Blobs
-from tidegate.errors import StateCorruptError, UnavailableError
+from tidegate.clock import new_id
+from tidegate.errors import ConfigError, StateCorruptError, UnavailableError
 
-__all__ = ["ArrowBlobs", "s3_file_system"]
+__all__ = ["ArrowBlobs", "RenamedBlobs", "hadoop_file_system", "s3_file_system"]
 
 _BLOCK: Final = 1024 * 1024
+_TEMPORARY: Final = ".tmp-"
 
 
 class ArrowBlobs(Blobs):
@@ -73,6 +75,40 @@ class ArrowBlobs(Blobs):
                 f"checkpoint storage does not take or give {self._url}/{name}: {error}; "
                 "check its address, the network and your rights"
             ) from error
+
+
+class RenamedBlobs(ArrowBlobs):
+    """Files of a file system, where a file is seen while it is written: it gets its name when it is complete."""
+
+    def put(self, name: str, source: bytes | Path) -> None:
+        temporary, path = f"{self._root}/{name}{_TEMPORARY}{new_id()}", f"{self._root}/{name}"
+        with self._available(name):
+            self._system.create_dir(path.rpartition("/")[0], recursive=True)
+        super().put(temporary[len(self._root) + 1 :], source)
+        with self._available(name):
+            # A rename replaces nothing everywhere; what is replaced is what nobody has decided on.
+            if self._system.get_file_info(path).type == pyarrow.fs.FileType.File:
+                self._system.delete_file(path)
+            self._system.move(temporary, path)
+
+    def list(self, prefix: str) -> list[str]:
+        return [name for name in super().list(prefix) if _TEMPORARY not in name]
+
+
+def hadoop_file_system(url: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    """The file system of an HDFS URL, and the path.
+
+    Raises:
+        ConfigError: libhdfs cannot be loaded or does not reach the name node.
+    """
+    try:
+        system, path = pyarrow.fs.FileSystem.from_uri(url)
+    except OSError as error:
+        raise ConfigError(
+            f"{url} cannot be opened: {str(error).splitlines()[0]}; expected Java and Hadoop where libhdfs looks for "
+            "them; set JAVA_HOME, HADOOP_HOME and CLASSPATH"
+        ) from error
+    return system, path
 
 
 def s3_file_system(endpoint: str | None, region: str) -> pyarrow.fs.FileSystem:

@@ -8,10 +8,12 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+import pyarrow.fs
 import pytest
 
 from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
 from tidegate.backends.storage import LocalStorage, MemoryStorage, open_storage
+from tidegate.backends.storage._arrow import RenamedBlobs
 from tidegate.backends.storage.sole import SoleDecisions
 from tidegate.testing.doubles import passes
 from tidegate.testing.services import S3Service
@@ -48,6 +50,30 @@ class TestSoleDecisions(StorageSuite):
     @pytest.fixture
     def storage(self) -> CheckpointStorage:
         return Sole()
+
+
+class Renamed(CheckpointStorage):
+    """What the storage in HDFS makes of a file system, here a local one."""
+
+    def __init__(self, root: str) -> None:
+        self.url = f"renamed://{root}"
+        self._root = root
+
+    @property
+    def blobs(self) -> Blobs:
+        return RenamedBlobs(pyarrow.fs.LocalFileSystem(), self._root, self.url)
+
+    @property
+    def decisions(self) -> Decisions:
+        return SoleDecisions(self.blobs)
+
+
+class TestRenamedBlobs(StorageSuite):
+    """Files that get their names when they are complete, and the decisions of their one writer."""
+
+    @pytest.fixture
+    def storage(self, tmp_path: Path) -> CheckpointStorage:
+        return Renamed(str(tmp_path))
 
 
 @pytest.mark.service

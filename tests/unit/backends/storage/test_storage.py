@@ -34,7 +34,11 @@ def test_a_storage_is_found_by_its_url(url: str, kind: type, expected: str) -> N
     [
         (
             "s4://bucket/path",
-            "no storage is called 's4'; known are file, memory, s3",
+            "no storage is called 's4'; known are file, hdfs, memory, s3",
+        ),
+        (
+            "hdfs:///state",
+            "an HDFS URL names a host and a path; got 'hdfs:///state'; expected hdfs://host:port",
         ),
         ("file://host/path", "a file URL names a path of this host; got 'file://host/path'"),
     ],
