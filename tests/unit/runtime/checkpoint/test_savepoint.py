@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tidegate.backends.storage import MemoryStorage, StorageFiles
@@ -33,7 +32,7 @@ def test_operator_lists_in_files_are_part_of_a_savepoint(tmp_path: Path, form: S
     opened = open_snapshot(tmp_path / "savepoint")
     again = MemoryStorage()
     target = StorageFiles(again.blobs, "run-2/shared")
-    (operator,) = copied(opened.manifest.operators, StorageFiles(opened.blobs, ""), target)
+    (operator,) = copied(opened.manifest.operators, StorageFiles(opened.storage.blobs, ""), target)
     moved = operator.lists[0][0]
     assert set(moved.files) == set(again.blobs.list(""))
-    assert read(moved, target) == msgspec.structs.replace(QUEUE)
+    assert read(moved, target) == QUEUE
