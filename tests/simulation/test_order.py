@@ -1,0 +1,177 @@
+"""Programs with barriers and with cycles, in every order of turns and deliveries that a seed holds."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from tests.conftest import Profile
+from tests.simulation.haphazard import decide_by
+from tidegate.datastream import (
+    KeyedProcessFunction,
+    MapFunction,
+    StreamExecutionEnvironment,
+    ValueStateDescriptor,
+)
+from tidegate.elements import Batch, Element
+from tidegate.errors import ConfigError
+from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Block, Snapshot, Unblock
+from tidegate.runtime.task.exchange import ChannelId
+from tidegate.runtime.task.iteration import IterationRunner
+
+Env = StreamExecutionEnvironment
+KEYS, RECORDS = 5, 3_000
+NUMBERS = 600
+SEEDS, MORE_SEEDS = 8, 400
+
+
+@pytest.fixture(autouse=True)
+def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
+
+
+class FailsOnce(MapFunction):
+    """Fails late in the input, the first time it comes there."""
+
+    def __init__(self, marker: Path) -> None:
+        self._marker = marker
+
+    def map(self, value: int) -> int:
+        if value == RECORDS - 100 and not self._marker.exists():
+            self._marker.touch()
+            raise ValueError("this once")
+        return value
+
+
+class Number(KeyedProcessFunction):
+    """Numbers the records of a key."""
+
+    def open(self, runtime_context: Any) -> None:
+        self._seen = runtime_context.get_state(ValueStateDescriptor("seen", default=0))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[int, int]]:
+        self._seen.update(self._seen.value() + 1)
+        yield ctx.get_current_key(), self._seen.value()
+
+
+def environment(settings: dict[str, Any]) -> Env:
+    return Env.get_execution_environment(
+        {"execution.target": "inline", "pipeline.progress": "off", "parallelism.default": 3, **settings}
+    )
+
+
+def numbered(marker: Path) -> Counter[tuple[int, int]]:
+    """What comes out of a job that fails once, behind two exchanges and a union."""
+    env = environment(
+        {"execution.checkpointing.interval": "2 ms", "restart-strategy.fixed-delay.delay": "1 ms"}
+    )
+    halves = [env.from_collection(range(first, RECORDS, 2)).rebalance() for first in (0, 1)]
+    moved = halves[0].union(halves[1]).map(FailsOnce(marker))
+    return Counter(moved.key_by(lambda number: number % KEYS).process(Number()).execute_and_collect())
+
+
+def cycled(wait_ms: int) -> Counter[int]:
+    """Numbers that come out of a cycle as often as two to the power of three, over two exchanges each round."""
+    env = environment({"restart-strategy.fixed-delay.attempts": 0})
+    numbers = env.from_collection(range(NUMBERS)).map(lambda number: (0, number))
+    with warnings.catch_warnings(action="ignore"):
+        iteration = numbers.iterate(wait_ms)
+    rounds = iteration.rebalance().flat_map(lambda pair: [(pair[0] + 1, pair[1])] * 2)
+    body = rounds.key_by(lambda pair: pair[1] % KEYS).map(lambda pair: pair)
+    iteration.close_with(body.filter(lambda pair: pair[0] < 3))
+    ended = body.filter(lambda pair: pair[0] == 3).map(lambda pair: pair[1])
+    return Counter(ended.execute_and_collect())
+
+
+EVERY_NUMBER = Counter((key, number + 1) for key in range(KEYS) for number in range(RECORDS // KEYS))
+EIGHT_TIMES = dict.fromkeys(range(NUMBERS), 8)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_barriers_part_what_is_before_them_from_what_is_behind(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide_by(seed, monkeypatch)
+
+    assert numbered(tmp_path / "failed") == EVERY_NUMBER
+    assert (tmp_path / "failed").exists()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_cycle_ends_when_all_of_it_is_worked_off(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    decide_by(seed, monkeypatch)
+
+    assert cycled(wait_ms=200) == EIGHT_TIMES
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_cycle_that_is_given_too_little_time_fails_or_is_complete(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide_by(seed, monkeypatch)
+    found, failure = None, ""
+    try:
+        found = cycled(wait_ms=1)
+    except ConfigError as error:
+        failure = str(error)
+
+    assert found == EIGHT_TIMES or "records came back after nothing had for 1 ms" in failure
+
+
+def test_many_more_seeds_keep_the_order(
+    profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(SEEDS, MORE_SEEDS if profile == "long" else SEEDS + 2):
+        decide_by(seed, monkeypatch)
+        assert numbered(tmp_path / f"failed-{seed}") == EVERY_NUMBER, seed
+        assert cycled(wait_ms=200) == EIGHT_TIMES, seed
+
+
+class NeverBlocks(Alignment):
+    def on(self, event: BarrierArrived) -> list[Block | Snapshot | Unblock]:
+        return [action for action in super().on(event) if not isinstance(action, Block)]
+
+
+class Forgetful(IterationRunner):
+    def deliver(self, channel: ChannelId, element: Element) -> None:
+        if self._over and isinstance(element, Batch):
+            self._grant(channel)
+        else:
+            super().deliver(channel, element)
+
+
+def first_seed(finds: Callable[[int], bool], monkeypatch: pytest.MonkeyPatch) -> int | None:
+    """The first seed under which something is found."""
+    for seed in range(200):
+        decide_by(seed, monkeypatch)
+        if finds(seed):
+            return seed
+    return None
+
+
+def test_an_alignment_that_holds_nothing_back_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.runtime.task.gate.Alignment", NeverBlocks)
+
+    def repeats(seed: int) -> bool:
+        return numbered(tmp_path / f"failed-{seed}") != EVERY_NUMBER
+
+    assert first_seed(repeats, monkeypatch) is not None
+
+
+def test_a_head_that_drops_what_comes_back_too_late_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.runtime.embedded.worker.IterationRunner", Forgetful)
+
+    def loses(seed: int) -> bool:
+        return cycled(wait_ms=1) != EIGHT_TIMES
+
+    assert first_seed(loses, monkeypatch) is not None
