@@ -10,7 +10,7 @@ from tidegate.backends.timeline.content import (
     table_of as table_of,
 )
 from tidegate.backends.timeline.journal import mutations as mutations
-from tidegate.backends.timeline.soundness import damage as damage, misfits as misfits
+from tidegate.backends.timeline.soundness import damage as damage, misfits as misfits, unlike as unlike
 from tidegate.backends.timeline.values import (
     Opaque as Opaque,
     key_of as key_of,
@@ -35,5 +35,6 @@ __all__ = [
     "spelled",
     "sub_of",
     "table_of",
+    "unlike",
     "value_of",
 ]

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from heapq import merge
 from itertools import groupby
 from typing import TypeAlias
+
+import msgspec
 
 from tidegate.backends.keyed.address import (
     COLLECTIONS,
@@ -33,7 +36,7 @@ from tidegate.backends.timeline.values import key_of
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.keys import key_group
 
-__all__ = ["damage", "misfits"]
+__all__ = ["damage", "misfits", "unlike"]
 
 _Place: TypeAlias = tuple[int, bytes, bytes]
 """State, key and namespace of a list or map."""
@@ -67,6 +70,30 @@ def misfits(handle: KeyedHandle, max_parallelism: int, context: BackendContext, 
             yield from _in_group(members, table, max_parallelism)
     except StateCorruptError as error:
         yield str(error)
+
+
+def unlike(earlier: KeyedHandle, later: KeyedHandle, context: BackendContext, number: int) -> Iterator[str]:
+    """Where a new base says other than the base and the segments before it; both handles are sound.
+
+    A base that was cut with its checkpoint stands for what nothing else tells, so it is compared with nothing. Any
+    other is followed by segments that lead from what was before to the same state.
+    """
+    new = later.base is not None and later.base != earlier.base and len(later.segments) > 1
+    if not new or later.key_groups != earlier.key_groups:
+        return
+    expected = msgspec.structs.replace(earlier, segments=(*earlier.segments, *later.segments))
+    both = (
+        _sided(entries(handle, context, 2 * number + side), side)
+        for side, handle in enumerate((expected, later))
+    )
+    for at, versions in groupby(merge(*both), key=lambda found: found[0]):
+        held = [data for _, _, data in versions]
+        if len(held) == 1 or held[0] != held[1]:
+            yield f"state of key {key_of(owner_of(split(at)))!r} differs between a base and the log before it"
+
+
+def _sided(found: Iterator[tuple[Address, bytes]], side: int) -> Iterator[tuple[Address, int, bytes]]:
+    return ((at, side, data) for at, data in found)
 
 
 def _ascending(found: Iterator[tuple[Address, bytes]]) -> Iterator[tuple[Address, bytes]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from tidegate import registry
 from tidegate.backends.savepoint import write_keyed
 from tidegate.backends.storage import LocalStorage, StorageFiles
-from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.timeline import Selection, Timeline
 
 __all__ = ["export_parquet"]
@@ -19,11 +18,9 @@ def export_parquet(
     """Write all states and timers, of one operator or of all; returns the files. `backend` opens the state meanwhile.
 
     Raises:
-        ConfigError: the directory has files in it, or the checkpoint has no such operator.
+        ConfigError: the checkpoint has no such operator.
         StateCorruptError: the checkpoint is damaged.
     """
-    if directory.exists() and any(directory.iterdir()):
-        raise ConfigError(f"{directory} is not empty; give a directory that does not exist yet")
     directory = directory.absolute()
     target = StorageFiles(LocalStorage(directory.parent).blobs, directory.name)
     opened_by = registry.load("tidegate.backends", backend)()

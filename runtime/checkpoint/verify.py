@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Final
 
 import msgspec
 
-from tidegate.backends.timeline import damage, misfits
+from tidegate.backends.timeline import damage, misfits, unlike
 from tidegate.errors import InternalError, StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, check
 from tidegate.runtime.checkpoint.timeline import Timeline
 
 __all__ = ["Problem", "verify"]
+
+_SAID: Final = 10
+"""As many keys are named where a base differs."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -26,6 +31,8 @@ class Problem(msgspec.Struct, frozen=True):
 
 def verify(timeline: Timeline, number: int, *, deep: bool = False) -> Iterator[Problem]:
     """What is wrong with a retained checkpoint; `deep` also looks at every entry of its state.
+
+    A base that is new since the retained checkpoint before is then compared with what that one and the log say.
 
     Raises:
         ConfigError: it is not retained.
@@ -42,6 +49,7 @@ def verify(timeline: Timeline, number: int, *, deep: bool = False) -> Iterator[P
         yield from found
         if deep and not found:
             yield from _misfits(timeline, manifest, operator)
+            yield from islice(_unlike(timeline, manifest, operator), _SAID)
 
 
 def _damaged(timeline: Timeline, manifest: Manifest, operator: OperatorState) -> Iterator[Problem]:
@@ -55,3 +63,18 @@ def _misfits(timeline: Timeline, manifest: Manifest, operator: OperatorState) ->
     for number, handle in enumerate(operator.keyed):
         for what in misfits(handle, operator.max_parallelism, context, number):
             yield Problem(manifest.checkpoint, operator.uid, None, what)
+
+
+def _unlike(timeline: Timeline, manifest: Manifest, operator: OperatorState) -> Iterator[Problem]:
+    older = [each.checkpoint for each in timeline.record.retained if each.checkpoint < manifest.checkpoint]
+    try:
+        before = timeline.manifest(older[-1]).operator(operator.uid) if older else None
+    except StateCorruptError:
+        return  # told where that checkpoint itself is verified
+    context = timeline.context()
+    for number, handle in enumerate(before.keyed if before is not None else ()):
+        if any(damage(handle, timeline.files)):
+            continue
+        for later in operator.keyed:
+            for what in unlike(handle, later, context, number):
+                yield Problem(manifest.checkpoint, operator.uid, None, what)

@@ -26,9 +26,10 @@ _ARGUMENTS: Final[dict[str, dict[str, dict[str, Any]]]] = {
         "directory": {"type": Path},
         **_NEWEST,
         **_OPERATOR,
+        "--format": {"choices": ["parquet", "jsonl"], "default": "parquet", "help": "default: parquet"},
         "--backend": {
             "default": "filesystem",
-            "help": "what opens the state meanwhile; rocksdb where it is larger than memory",
+            "help": "what opens the state for Parquet; rocksdb where it is larger than memory",
         },
     },
     "verify": {
@@ -41,7 +42,7 @@ _HELP: Final = {
     "show": "what a checkpoint holds of a key",
     "diff": "what differs between two checkpoints, and what was read between them",
     "history": "how the state of a key came to be, checkpoint after checkpoint",
-    "export": "the state of a checkpoint as Parquet files",
+    "export": "the state of a checkpoint as Parquet files or JSON lines",
     "verify": "whether checkpoints are complete and undamaged",
 }
 

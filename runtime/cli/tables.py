@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-__all__ = ["Table", "Text", "show_json", "show_table"]
+__all__ = ["Table", "Text", "json_line", "show_json", "show_table"]
 
 
 class Text(str):
@@ -50,6 +50,11 @@ def show_table(table: Table, out: TextIO) -> None:
 def show_json(value: Any, out: TextIO) -> None:
     """Print a document for programs; what JSON does not know is shown as Python writes it."""
     print(msgspec.json.format(msgspec.json.encode(_plain(value)), indent=2).decode(), file=out)
+
+
+def json_line(value: Any) -> bytes:
+    """A document as one line."""
+    return msgspec.json.encode(_plain(value)) + b"\n"
 
 
 def _show_rich(columns: Sequence[str], cells: Sequence[tuple[str, ...]], out: TextIO) -> None:

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from tidegate.options import load
 from tidegate.runtime.checkpoint.export import export_parquet
 from tidegate.runtime.checkpoint.timeline import Difference, Moment, Position, Selection, Timeline, pipelines
 from tidegate.runtime.checkpoint.verify import Problem, verify
-from tidegate.runtime.cli.tables import Table, Text, show_json, show_table
+from tidegate.runtime.cli.tables import Table, Text, json_line, show_json, show_table
 from tidegate.runtime.operators.window.windows import TimeWindowSerializer
 from tidegate.runtime.options import JobOptions, client_layers, default_root
 
@@ -91,14 +91,28 @@ def _history(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
+    directory, number = arguments.directory, arguments.at
+    if directory.exists() and any(directory.iterdir()):
+        raise ConfigError(f"{directory} is not empty; give a directory that does not exist yet")
     with _timeline(arguments) as timeline:
-        directory, number = arguments.directory, arguments.at
-        files = export_parquet(timeline, number, directory, arguments.operator, backend=arguments.backend)
+        if arguments.format == "jsonl":
+            where = Selection(operator=arguments.operator)
+            files = [_write_lines(timeline.held(number, where), directory / "state.jsonl")]
+        else:
+            files = export_parquet(timeline, number, directory, arguments.operator, backend=arguments.backend)
     if arguments.json:
         show_json([str(file) for file in files], sys.stdout)
     else:
         print(f"{len(files)} files below {directory}")
     return 0
+
+
+def _write_lines(found: Iterable[Difference], path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        for each in found:
+            file.write(json_line(_place(each) | {"value": _side(each, each.change.after)}))
+    return path
 
 
 def _verify(arguments: argparse.Namespace) -> int:

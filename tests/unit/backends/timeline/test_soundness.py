@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
 import pytest
 
 from tests.unit.backends.timeline.conftest import ALL, COUNT, MANY, NAMED, Place
-from tidegate.backends.keyed import KeyedStore
+from tidegate.backends.keyed import KeyedStore, snapshot
 from tidegate.backends.keyed.address import COLLECTIONS, ROWS, address
 from tidegate.backends.keyed.list_state import pack_head
 from tidegate.backends.keyed.row import pack_slots
 from tidegate.backends.keyed.segment import Segment, encode_segment
 from tidegate.backends.keyed.table import StateTable
-from tidegate.backends.spi import Entry, KeyedHandle, StoredChunk, Timer
-from tidegate.backends.timeline import damage, misfits
+from tidegate.backends.spi import Chunk, Entry, KeyedHandle, StoredChunk, Timer
+from tidegate.backends.timeline import damage, misfits, unlike
+from tidegate.ids import CheckpointId
 from tidegate.keys import key_bytes, key_group
 
 ANN = key_bytes("ann")
@@ -26,6 +30,11 @@ def fill(store: KeyedStore) -> None:
         store.state(MANY).add_all([f"{number}" for number in range(200)])
         store.state(NAMED).put("x", 1)
         store.processing_timers.register(Timer(5, key))
+
+
+def second(store: KeyedStore) -> None:
+    store.bind("ann")
+    store.state(COUNT).update(2)
 
 
 def test_what_a_store_wrote_is_sound(place: Place) -> None:
@@ -56,6 +65,49 @@ def test_a_base_without_a_segment_that_describes_it_is_told(place: Place) -> Non
     (found,) = damage(KeyedHandle(ALL, handle.base, ()), place.files)
 
     assert found == ("in the metadata", "a base is followed by no segment that says which states it holds")
+
+
+def test_a_base_that_says_other_than_the_log_before_it_is_told(place: Place) -> None:
+    (log,) = place.taken([fill])
+    (base,) = place.taken_apart([fill])
+    (other,) = place.taken_apart([second])
+    epoch = log.segments[-1]
+    empty = place.files.store(encode_segment(Segment((), [])))
+
+    def behind(handle: KeyedHandle, *segments: Chunk) -> list[str]:
+        later = KeyedHandle(ALL, handle.base, (*handle.segments, *segments))
+        return list(unlike(log, later, place.context(), 0))
+
+    assert behind(base, epoch) == []
+    assert behind(base, empty) == []
+    assert behind(other) == []
+    told = behind(other, empty)
+    assert "state of key 'ann' differs between a base and the log before it" in told
+    assert "state of key 'bob' differs between a base and the log before it" in told
+
+
+def test_bases_that_were_written_in_the_background_are_what_the_log_before_them_says(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "MIN_LOG_BYTES", 600)
+    with ThreadPoolExecutor(1) as uploads:
+        store = KeyedStore(place.backend, ALL, ALL.last, [], place.context(), uploads=uploads)
+        handles: list[KeyedHandle] = []
+        for number in range(1, 41):
+            for key in range(number % 5 + 1):
+                store.bind(key)
+                store.state(COUNT).update(number)
+                store.state(MANY).add(f"{number}")
+            confirmed = CheckpointId(number - 1) if number > 1 else None
+            handles.append(store.snapshot(CheckpointId(number), confirmed).finish())
+            uploads.submit(int).result()  # what is being uploaded is there by the next checkpoint
+        store.close()
+
+    pairs = list(pairwise(handles))
+    assert [what for pair in pairs for what in unlike(*pair, place.context(), 0)] == []
+    compared = [later for earlier, later in pairs if later.base != earlier.base and len(later.segments) > 1]
+    assert len(compared) > 2
+    assert all(list(misfits(handle, ALL.last, place.context(), 0)) == [] for handle in compared)
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,18 @@ def test_a_checkpoint_is_exported_as_parquet(shown: Shown, tmp_path: Path) -> No
     assert (code, "is not empty; give a directory that does not exist yet" in errors) == (2, True)
 
 
+def test_a_checkpoint_is_exported_as_lines(shown: Shown, tmp_path: Path) -> None:
+    assert shown("export", "orders", str(tmp_path / "out"), "--at", "1", "--format", "jsonl")[0] == 0
+
+    lines = (tmp_path / "out" / "state.jsonl").read_text().splitlines()
+    assert [(row["state"], row["at"], row["value"]) for row in map(json.loads, lines)] == [
+        ("cents", None, 500),
+        ("things", 0, "tea"),
+        ("event timer", 5_000, "set"),
+    ]
+    assert "is not empty" in shown("export", "orders", str(tmp_path / "out"), "--format", "jsonl")[2]
+
+
 @pytest.mark.parametrize("deep", [[], ["--deep"]], ids=["files", "entries"])
 def test_what_was_written_is_sound(shown: Shown, deep: list[str]) -> None:
     sound = "".join(f"checkpoint {number} is sound\n" for number in (1, 2, 3))
