@@ -20,7 +20,9 @@ from tidegate.backends.spi import (
     Entry,
     Materialisation,
     SnapshotFiles,
+    StoredChunk,
 )
+from tidegate.backends.storage import StorageFiles
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
 from tidegate.testing.backend import BackendSuite
@@ -115,6 +117,28 @@ class SkippedUpload(Honest):
         return HastyCut()
 
 
+class EarlyDelete(Honest):
+    """Deletes the confirmed base once there is a newer one."""
+
+    def cut(self, checkpoint: CheckpointId) -> Cut:
+        honest = self.inner.cut(checkpoint)
+
+        class TidyCut(Cut):
+            def publish(self, files: SnapshotFiles, confirmed: BaseHandle | None) -> BaseHandle:
+                base = honest.publish(files, confirmed)
+                kept = {chunk.name for _, chunk in base.files if isinstance(chunk, StoredChunk)}
+                old = confirmed.files if confirmed is not None else ()
+                names = [chunk.name for _, chunk in old if isinstance(chunk, StoredChunk)]
+                assert isinstance(files, StorageFiles)
+                files._blobs.delete([name for name in names if name not in kept])
+                return base
+
+            def release(self) -> None:
+                honest.release()
+
+        return TidyCut()
+
+
 @dataclass(frozen=True)
 class Broken(Backend):
     """Wraps what another backend opens."""
@@ -144,6 +168,12 @@ class SuiteOfALostSegment(BackendSuite):
         return Broken(FilesystemBackend(), LostSegment)
 
 
+class SuiteOfAnEarlyDelete(BackendSuite):
+    @pytest.fixture
+    def backend(self) -> Backend:
+        return Broken(FilesystemBackend(), EarlyDelete)
+
+
 class SuiteOfASkippedUpload(BackendSuite):
     @pytest.fixture
     def backend(self) -> Backend:
@@ -153,6 +183,7 @@ class SuiteOfASkippedUpload(BackendSuite):
 BROKEN = [
     pytest.param(SuiteOfAnAliasingSnapshot, "test_cut_does_not_see_later_writes", id="aliasing snapshot"),
     pytest.param(SuiteOfALostSegment, "test_restored_state_can_be_written_and_cut", id="lost segment"),
+    pytest.param(SuiteOfAnEarlyDelete, "test_confirmed_base_stays_until_others_delete_it", id="early delete"),
     pytest.param(
         SuiteOfASkippedUpload, "test_base_refers_to_no_file_that_was_not_confirmed", id="skipped upload"
     ),

@@ -37,6 +37,8 @@ from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
 from tidegate.testing.collection_model import CollectionModel
+from tidegate.testing.expiring_model import ExpiringModel
+from tidegate.testing.keyed_machine import KeyedMachine
 from tidegate.testing.keyed_model import KeyedModel
 
 __all__ = ["BackendBench", "BackendSuite"]
@@ -295,6 +297,16 @@ class BackendSuite:
         expected = {**content(50), at(0, b"declined"): b"x", at(0, b"last"): b"y"}
         assert everything(bench.open(third)) == expected
 
+    def test_confirmed_base_stays_until_others_delete_it(self, bench: BackendBench) -> None:
+        """Files go when the coordinator says so: whatever is published later, an earlier base is as it was."""
+        opened = bench.filled(content(50).items())
+        confirmed = bench.base(opened, 1)
+        for number in (2, 3):
+            opened.apply([(address, None) for address in content(50)])
+            bench.base(opened, number, confirmed)
+        assert everything(bench.open(confirmed)) == content(50)
+        assert dict(bench.backend.read(confirmed, bench.context())) == content(50)
+
     def test_damaged_file_is_refused(self, bench: BackendBench) -> None:
         """A changed, truncated or missing file raises StateCorruptError, never gives other entries."""
         base = bench.base(bench.filled(content(50).items()))
@@ -320,11 +332,15 @@ class BackendSuite:
         with pytest.raises(StateFormatError, match="is newer than supported"):
             list(bench.backend.read(newer, bench.context()))
 
-    @pytest.mark.parametrize("machine", [KeyedModel, CollectionModel], ids=["values", "collections"])
+    @pytest.mark.parametrize(
+        "machine",
+        [KeyedModel, CollectionModel, ExpiringModel],
+        ids=["values", "collections", "expiring"],
+    )
     def test_keyed_state_equals_a_model(
-        self, machine: type[KeyedModel | CollectionModel], backend: Backend, tmp_path: Path
+        self, machine: type[KeyedMachine], backend: Backend, tmp_path: Path
     ) -> None:
-        """Any order of updates, in-place changes, evictions, timers, checkpoints, crashes and rescaling is exact."""
+        """Any order of updates, in-place changes, evictions, timers, expiry, checkpoints, crashes, rescaling is exact."""
 
         class Model(machine):  # type: ignore[misc, valid-type] # one class for each of the machines
             def __init__(self) -> None:

@@ -20,7 +20,7 @@ from tidegate.backends.keyed.descriptors import (
     StateDescriptor,
 )
 from tidegate.backends.spi import Backend
-from tidegate.testing.keyed_machine import KeyedMachine
+from tidegate.testing.keyed_machine import MEANWHILE, KeyedMachine
 from tidegate.types import Types
 
 __all__ = ["CollectionModel"]
@@ -31,7 +31,6 @@ SPACES = st.sampled_from(ALL_SPACES)
 ALL_MAP_KEYS = ("y\0", 3)
 MAP_KEYS = st.sampled_from(ALL_MAP_KEYS)
 ITEMS = st.integers(0, 3)
-MEANWHILE = st.sampled_from(("nothing", "a batch ends", "a checkpoint", "a restart"))
 
 
 class Summing:
@@ -81,16 +80,6 @@ class CollectionModel(KeyedMachine):
         store = self.bound(key) if namespace is None else self.inside(space)
         return store.state(descriptor, namespaced=namespace is not None)
 
-    def pass_time(self, meanwhile: str) -> None:
-        """What may happen between two calls."""
-        match meanwhile:
-            case "a batch ends":
-                self.evict()
-            case "a checkpoint":
-                self.save(rely=True)
-            case "a restart":
-                self.rescale(3 - len(self.stores) if len(self.stores) < 3 else 1)
-
     @rule(space=SPACES, item=ITEMS, count=st.sampled_from((1, 70)))
     def grow(self, space: Any, item: int, count: int) -> None:
         """Append to both lists, and change the argument afterwards, which does not count."""
@@ -106,7 +95,7 @@ class CollectionModel(KeyedMachine):
         """Change an element of a list in place."""
         if not self.model[space].rows:
             self.grow(space, item, 70)
-        self.pass_time(meanwhile)
+        self.go_on(meanwhile)
         element = self.state(space, ROWS).get()[place]
         element.append(item)
         self.model[space].rows[place].append(item)
@@ -128,7 +117,7 @@ class CollectionModel(KeyedMachine):
     @rule(space=SPACES, key=MAP_KEYS, meanwhile=MEANWHILE)
     def remove(self, space: Any, key: Any, meanwhile: str) -> None:
         """Remove an entry that may not exist."""
-        self.pass_time(meanwhile)
+        self.go_on(meanwhile)
         self.state(space, TABLE).remove(key)
         self.model[space].table.pop(key, None)
 
@@ -138,7 +127,7 @@ class CollectionModel(KeyedMachine):
         expected = self.model[space].table
         if key not in expected:
             self.put(space, key, [item])
-        self.pass_time(meanwhile)
+        self.go_on(meanwhile)
         value = self.state(space, TABLE).get(key)
         assert value == self.model[space].table[key]
         value.append(item)
@@ -171,7 +160,7 @@ class CollectionModel(KeyedMachine):
     @rule(space=SPACES, states=st.sets(st.sampled_from(range(len(ALL_STATES)))), meanwhile=MEANWHILE)
     def clear(self, space: Any, states: set[int], meanwhile: str) -> None:
         """Forget some states of a space; the two folded ones together."""
-        self.pass_time(meanwhile)
+        self.go_on(meanwhile)
         descriptors = {ALL_STATES[number] for number in states}
         if descriptors & {LARGEST, SUM}:
             descriptors |= {LARGEST, SUM}
@@ -189,7 +178,7 @@ class CollectionModel(KeyedMachine):
         space = ALL_SPACES[1]
         if not self.model[space].table:
             self.put(space, 3, [0])
-        self.pass_time(meanwhile)
+        self.go_on(meanwhile)
         self.state(space, TABLE)
         self.bound(space[0]).delete_in(*space)
         self.model[space] = Space()

@@ -22,17 +22,21 @@ from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.spi import Backend, BackendContext, Blobs, KeyedHandle, StoredChunk
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.backends.storage.memory import MemoryStorage
+from tidegate.clock import ManualClock
 from tidegate.errors import TidegateError
 from tidegate.ids import CheckpointId
 from tidegate.keys import key_bytes, key_group, owner, ranges
 
-__all__ = ["ALL_KEYS", "KEYS", "NAMESPACES", "SPACES", "KeyedMachine", "Uploads"]
+__all__ = ["ALL_KEYS", "KEYS", "MEANWHILE", "NAMESPACES", "SPACES", "KeyedMachine", "Uploads"]
 
 MAX_PARALLELISM = 4
 ALL_KEYS = ("a", "b\0", 7, ("t", 1))
 KEYS = st.sampled_from(ALL_KEYS)
 NAMESPACES = (b"\0", b"w")
 SPACES = st.tuples(KEYS, st.sampled_from(NAMESPACES))
+
+MEANWHILE = st.sampled_from(("nothing", "a batch ends", "a checkpoint", "a restart"))
+"""What `go_on` takes."""
 
 
 @dataclass
@@ -100,6 +104,7 @@ class KeyedMachine(RuleBasedStateMachine):
         super().__init__()
         self.backend = backend
         self.root = root
+        self.clock = ManualClock()
         self.storage = MemoryStorage()
         self.uploads = Uploads(self.storage.blobs)
         self.files = StorageFiles(self.storage.blobs, "model", inline_threshold=0)
@@ -124,6 +129,7 @@ class KeyedMachine(RuleBasedStateMachine):
                 BackendContext(Path(mkdtemp(dir=self.root)), self.files, {}),
                 cache_entries=1,
                 uploads=self.uploads,
+                now_ns=self.clock.now_ns,
             )
             for part in ranges(parallelism, MAX_PARALLELISM)
         ]
@@ -141,6 +147,16 @@ class KeyedMachine(RuleBasedStateMachine):
         store = self.bound(space[0])
         store.bind_in(*space)
         return store
+
+    def go_on(self, meanwhile: str) -> None:
+        """What may happen between two calls."""
+        match meanwhile:
+            case "a batch ends":
+                self.evict()
+            case "a checkpoint":
+                self.save(rely=True)
+            case "a restart":
+                self.rescale(3 - len(self.stores) if len(self.stores) < 3 else 1)
 
     @rule()
     def evict(self) -> None:

@@ -155,6 +155,24 @@ def test_what_has_expired_is_seen_once_by_the_read_that_removes_it(
     assert read(state) is None
 
 
+def test_a_life_that_a_read_prolonged_is_in_the_next_checkpoint(
+    reopen: Open, clock: ManualClock, kind: Any
+) -> None:
+    describe, write, read = kind
+    store = reopen()
+    state = store.state(living(describe(), "update_ttl_on_read_and_write"))
+    store.bind("a")
+    write(state)
+    checkpoint(store)
+    clock.advance(900)
+    assert read(state) == 7
+    handle = checkpoint(store, 2, confirmed=1)
+    clock.advance(900)
+    restored = reopen(handle)
+    restored.bind("a")
+    assert read(restored.state(living(describe(), "update_ttl_on_read_and_write"))) == 7
+
+
 def test_lives_go_on_over_a_restore(reopen: Open, clock: ManualClock, kind: Any) -> None:
     describe, write, read = kind
     store = reopen()
