@@ -21,6 +21,7 @@ from tidegate.backends.keyed.address import (
     after,
     row_addresses,
     split,
+    state_of,
     state_prefix,
 )
 from tidegate.backends.keyed.collection import Shelf
@@ -36,6 +37,7 @@ from tidegate.backends.keyed.table import StateEntry, entry_of
 from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.backends.keyed.ttl import NS_PER_MS, Lifetime
 from tidegate.backends.spi import Address, Backend, BackendContext, Bounded, Entry, KeyedHandle
+from tidegate.checks import shorten
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import ConfigError, InternalError, StateFormatError
 from tidegate.ids import CheckpointId
@@ -383,10 +385,19 @@ class KeyedStore:
     def _log(self, written: dict[Address, bytes | None]) -> None:
         if written:
             self._written = True
-            self._materialisation.apply(written.items())
+            try:
+                self._materialisation.apply(written.items())
+            except StateFormatError as error:
+                raise self._refused(written, error) from error
             self._history.append(written)
             if self._journal is not None:
                 self._journal.append(written, self._cause)
+
+    def _refused(self, written: dict[Address, bytes | None], error: StateFormatError) -> StateFormatError:
+        """The largest of what was written is what was too large."""
+        at = max(written, key=lambda at: len(at) + len(written[at] or b""))
+        key, state = shorten(key_from_bytes(split(at).key)), self._table.name_of(state_of(at))
+        return StateFormatError(f"state {state} of key {key}: {error}")
 
     def _address(self, key: Any, namespace: bytes = b"") -> Address:
         data = key_bytes(key)

@@ -23,9 +23,12 @@ from rocksdict import (
 )
 
 from tidegate.backends.rocksdb.options import RocksDBOptions
-from tidegate.errors import StateCorruptError, TidegateError, UnavailableError
+from tidegate.errors import StateCorruptError, StateFormatError, TidegateError, UnavailableError
 
-__all__ = ["RocksStore"]
+__all__ = ["MAX_ENTRY_BYTES", "RocksStore"]
+
+MAX_ENTRY_BYTES: Final = 2**31 - 1
+"""RocksDB counts in 32 bits; programs that read it with a signed number do not see more than this."""
 
 _LOCK: Final = struct.Struct("@hhqqi4x")
 """How the system describes a lock: kind, origin, start, length, owner."""
@@ -57,11 +60,20 @@ class RocksStore:
             return found
 
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Put, or delete where the value is None, in order and at once."""
+        """Put, or delete where the value is None, in order and at once; all of it or, if it is refused, nothing.
+
+        Raises:
+            StateFormatError: a key and its value are too large.
+        """
         batch = WriteBatch(raw_mode=True)
         for key, value in entries:
             if value is None:
                 batch.delete(key)
+            elif (size := len(key) + len(value)) > MAX_ENTRY_BYTES:
+                raise StateFormatError(
+                    f"an entry is too large for RocksDB; got {size} bytes; expected at most {MAX_ENTRY_BYTES}; "
+                    "spread it over several keys, or use a list or a map"
+                )
             else:
                 batch.put(key, value)
         with self._translated("write"):

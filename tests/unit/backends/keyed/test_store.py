@@ -419,3 +419,30 @@ def test_a_reduction_to_nothing_begins_anew(open_store: Open) -> None:
     take_in = state.reducer(lambda before, value: None if value == 0 else before + value)
     store.bind("a")
     assert [take_in(value) for value in (1, 2, 0, 5, 6)] == [1, 3, None, 5, 11]
+
+
+@pytest.mark.parametrize("large", ["value", "entry", "key"])
+def test_what_is_too_large_for_its_backend_is_named_when_it_is_written(
+    open_store: Open, monkeypatch: pytest.MonkeyPatch, large: str
+) -> None:
+    monkeypatch.setattr("tidegate.backends.rocksdb._client.MAX_ENTRY_BYTES", 1_000)
+    store = open_store(backend=RocksDBBackend())
+    text = store.value_state(ValueStateDescriptor("text", Types.STRING()))
+    many = store.state(MapStateDescriptor("many", Types.STRING(), Types.STRING()))
+    for number in range(5):
+        store.bind(f"small {number}")
+        text.update("x" * 500)
+    key = "k" * (990 if large == "key" else 3)
+    store.bind(key)
+    if large == "entry":
+        many.put("x", "y" * 1_000)
+    else:
+        text.update("x" * (10 if large == "key" else 1_000))
+
+    name, shown = "many" if large == "entry" else "text", "'k" + "k" * (2 if large != "key" else 20)
+    with pytest.raises(
+        StateFormatError,
+        match=rf"state '{name}' of key {shown}.*: an entry is too large for RocksDB; got 10\d\d bytes; expected at "
+        "most 1000; spread it over several keys",
+    ):
+        store.snapshot(CheckpointId(1), None)
