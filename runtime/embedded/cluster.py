@@ -6,6 +6,7 @@ Both look the same to the JobManager: post a message to a worker, take what work
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import shutil
 import signal
@@ -15,6 +16,7 @@ import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -23,7 +25,7 @@ from typing import IO, Any, Literal, TextIO, TypeAlias
 from tidegate.clock import Clock, new_token
 from tidegate.errors import UnavailableError
 from tidegate.runtime.embedded.deploy import Deployment
-from tidegate.runtime.embedded.handshake import Ended, Invitation
+from tidegate.runtime.embedded.handshake import Ended, Gone, Invitation
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
@@ -105,7 +107,9 @@ class ProcessCluster(Cluster):
         super().__init__()
         self._directory = tempfile.mkdtemp(prefix="tidegate-", dir=_short_directory())
         self._token = new_token().encode()
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._leash, self._collar = Pipe()
+        self._gone: list[Future[Gone]] = []
+        self._pids: dict[int, int] = {}
         self._controls: list[Connection] = []
         self._forwarders: list[threading.Thread] = []
         self._listeners: list[threading.Thread] = []
@@ -117,15 +121,16 @@ class ProcessCluster(Cluster):
             UnavailableError: a process ended before it was ready.
         """
         addresses = [str(Path(self._directory) / f"worker-{worker}") for worker in range(len(deployments))]
-        for worker, address in enumerate(addresses):
-            self._start(worker, address)
+        self._start(addresses)
         for worker, control in enumerate(self._controls):
             try:
-                control.recv()
+                self._pids[worker] = control.recv().pid
             except (EOFError, OSError) as error:
                 raise UnavailableError(
                     f"{called(worker)} ended before it was ready: {self._fate(worker)}"
                 ) from error
+            if self._gone[worker].done():
+                raise UnavailableError(f"{called(worker)} lost its parent process: {self._fate(worker)}")
         for worker, control in enumerate(self._controls):
             control.send_bytes(pack(f"the part of {called(worker)}", (deployments[worker], addresses)))
             self._listeners.append(_thread(self._listen, worker, control))
@@ -140,37 +145,60 @@ class ProcessCluster(Cluster):
         if how == "gracefully":
             for worker in range(len(self._controls)):
                 self.post(worker, Shutdown())
-            for process in self._processes:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_GRACE_S)
-        for process in self._processes:
-            process.kill()
-            process.wait()
+            wait(self._gone, _GRACE_S)
+        with contextlib.suppress(OSError):
+            self._leash.send("let go")
         for forwarder in self._forwarders:
             # What workers printed last shall be there when the job ends; a child of theirs may hold the pipe for ever.
             forwarder.join(_LAST_WORDS_S)
         # What workers said before they ended is still on its way.
         for listener in self._listeners:
             listener.join()
-        for control in self._controls:
-            control.close()
+        for end in (*self._controls, self._leash, self._collar):
+            end.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _start(self, worker: int, address: str) -> None:
-        ours, theirs = Pipe()
+    def _start(self, addresses: Sequence[str]) -> None:
         forwarded = not _is_terminal_or_file(sys.stdout)
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tidegate.runtime.embedded.taskmanager", str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if forwarded else None,
-            pass_fds=(theirs.fileno(),),
-        )
-        theirs.close()
-        self._processes.append(process)
-        self._controls.append(ours)
-        if process.stdout is not None:
-            self._forwarders.append(_thread(_forward, process.stdout))
-        ours.send(Invitation(worker, address, self._token, [entry or str(Path.cwd()) for entry in sys.path]))
+        with contextlib.ExitStack() as given:
+            given.callback(self._collar.close)
+            inherited = [self._collar.fileno()]
+            for _ in addresses:
+                control, theirs = Pipe()
+                given.callback(theirs.close)
+                output = self._output(given) if forwarded else given.enter_context(os.fdopen(os.dup(1), "wb"))
+                inherited += [theirs.fileno(), output.fileno()]
+                self._controls.append(control)
+                self._gone.append(Future())
+            parent = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tidegate.runtime.embedded.taskmanager", *map(str, inherited)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=inherited,
+            )
+        self._listeners.append(_thread(self._await_ends, parent))
+        path = [entry or str(Path.cwd()) for entry in sys.path]
+        for worker, (control, address) in enumerate(zip(self._controls, addresses, strict=True)):
+            with contextlib.suppress(OSError):  # who is gone already is missed when it should be ready
+                control.send(Invitation(worker, address, self._token, path))
+
+    def _output(self, given: contextlib.ExitStack) -> IO[bytes]:
+        """A standard output for a worker, from where what it prints is carried on."""
+        ours, theirs = os.pipe()
+        self._forwarders.append(_thread(_forward, os.fdopen(ours, "rb")))
+        return given.enter_context(os.fdopen(theirs, "wb"))
+
+    def _await_ends(self, parent: subprocess.Popen[bytes]) -> None:
+        """Hear of each worker's end from the process that all were forked from, until that ends, too."""
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                gone: Gone = self._leash.recv()
+                self._gone[gone.worker].set_result(gone)
+        code = parent.wait()
+        for worker, future in enumerate(self._gone):
+            if not future.done():
+                future.set_result(Gone(worker, parent.pid, code))
+                with contextlib.suppress(KeyError, ProcessLookupError):
+                    os.kill(self._pids[worker], signal.SIGKILL)
 
     def _listen(self, worker: int, control: Connection) -> None:
         try:
@@ -185,10 +213,10 @@ class ProcessCluster(Cluster):
             self.heard.put(WorkerLost(worker, self._fate(worker)))
 
     def _fate(self, worker: int) -> str:
-        process = self._processes[worker]
-        code = process.wait()
+        gone = self._gone[worker].result()
+        code = gone.exit_code
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return f"pid {process.pid}, {how}"
+        return f"pid {gone.pid}, {how}"
 
 
 def _thread(target: Callable[..., None], *arguments: Any) -> threading.Thread:

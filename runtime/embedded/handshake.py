@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Ended", "Invitation", "Ready"]
+__all__ = ["Ended", "Gone", "Invitation", "Ready"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Ready:
     """The worker listens for its peers."""
 
     worker: int
+    pid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +33,13 @@ class Ended:
     """The worker has closed everything."""
 
     worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The process of a worker is over, said by the process it was forked from."""
+
+    worker: int
+    pid: int
+    exit_code: int
+    """Below zero: the signal that killed it."""

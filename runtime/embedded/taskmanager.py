@@ -1,11 +1,13 @@
-"""The process of one worker: `python -P -m tidegate.runtime.embedded.taskmanager <file descriptor>`.
+"""The processes of an attempt's workers: `python -P -m tidegate.runtime.embedded.taskmanager <leash> <control> <output>...`.
 
-It inherits one end of a socket pair from its JobManager and lives only as long as the other end is open: if the
-JobManager dies, so do its workers.
+The process that is started loads what every worker needs, forks one worker for each pair of a control connection and a
+standard output, and from then on only says how workers end. The numbers are those of inherited file descriptors whose
+other ends the JobManager holds. If that dies, or lets go of the leash, all workers are killed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -16,7 +18,7 @@ from multiprocessing.connection import Connection, Listener
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.runtime.embedded.deploy import Deployment
-from tidegate.runtime.embedded.handshake import Ended, Invitation, Ready
+from tidegate.runtime.embedded.handshake import Ended, Gone, Invitation, Ready
 from tidegate.runtime.embedded.inbox import Inbox
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
@@ -28,15 +30,55 @@ __all__ = ["collect_rarely", "main"]
 
 
 def main() -> None:
-    """Serve one attempt of one job, then end."""
+    """Fork the workers and outlive them, or be one of them."""
     # Terminals and service managers signal the whole group; stopping is the JobManager's decision.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda number, frame: None)  # not SIG_IGN, which children would inherit
-    control = Connection(int(sys.argv[1]))
+    leash, *inherited = map(int, sys.argv[1:])
+    gc.freeze()  # what is loaded by now stays in memory that all share
+    workers: dict[int, int] = {}
+    while inherited:
+        control, output, *inherited = inherited
+        pid = os.fork()
+        if pid == 0:
+            # Whoever holds an end keeps the other side from seeing that its owner is gone.
+            for other in (leash, *inherited):
+                os.close(other)
+            os.dup2(output, 1)
+            os.close(output)
+            _work(Connection(control))
+            return
+        os.close(control)
+        os.close(output)
+        workers[pid] = len(workers)
+    _outlive(workers, Connection(leash))
+
+
+def _outlive(workers: dict[int, int], leash: Connection) -> None:
+    """Report how each worker ended; none outlives the leash."""
+    running = dict(workers)
+
+    def kill_at_end() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            leash.recv()
+        for pid in list(running):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    threading.Thread(target=kill_at_end, daemon=True, name="tidegate-leash").start()
+    while running:
+        pid, status = os.wait()
+        worker = running.pop(pid)
+        with contextlib.suppress(OSError):
+            leash.send(Gone(worker, pid, os.waitstatus_to_exitcode(status)))
+
+
+def _work(control: Connection) -> None:
+    """Serve one attempt of one job, then end."""
     invitation: Invitation = control.recv()
     sys.path[:] = invitation.path
     with Listener(invitation.address, "AF_UNIX", authkey=invitation.token) as listener:
-        control.send(Ready(invitation.worker))
+        control.send(Ready(invitation.worker, os.getpid()))
         deployment, addresses = unpack(control.recv_bytes())
         _serve(deployment, addresses, invitation.token, control, listener)
     control.send(Ended(invitation.worker))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import signal
 import tempfile
 import threading
@@ -128,6 +130,37 @@ def test_a_task_manager_that_is_killed_is_noticed_at_once_and_named(place: Path)
     assert SYSTEM_CLOCK.monotonic() - float(at) < 2
     assert f"is gone (pid {pid}, killed by SIGKILL); it ran " in str(caught.value)
     assert "fragile[1]" in str(caught.value)
+
+
+def kills_its_parent(witness: Path) -> Any:
+    """A function that kills the process its worker was forked from, once, and then goes on."""
+
+    def kill(value: int) -> int:
+        if not witness.exists():
+            witness.write_text(f"{os.getpid()} {os.getppid()}")
+            os.kill(os.getppid(), signal.SIGKILL)
+        return value
+
+    return kill
+
+
+@pytest.mark.processes
+def test_workers_end_when_the_process_they_were_forked_from_is_killed(place: Path) -> None:
+    env = environment(place, "embedded", attempts=0)
+    endless = GeneratorSource(int, None, rate_per_second=1_000)
+    env.from_source(endless).set_parallelism(1).map(kills_its_parent(place / "witness")).rebalance().sink_to(
+        FileSink(place / "out")
+    )
+
+    with pytest.raises(JobFailedError) as caught:
+        env.execute("orphans")
+
+    worker, parent = map(int, (place / "witness").read_text().split())
+    assert f"is gone (pid {parent}, killed by SIGKILL); it ran " in str(caught.value)
+    with contextlib.suppress(ProcessLookupError):
+        end = os.pidfd_open(worker)
+        assert select.select([end], [], [], 10)[0] == [end]
+        os.close(end)
 
 
 def test_what_cannot_travel_leaves_nothing_behind(place: Path) -> None:
