@@ -12,7 +12,7 @@ from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 
-__all__ = ["Assign", "Enumerators"]
+__all__ = ["Assign", "Enumerators", "open_enumerator"]
 
 Assign = Callable[[JobVertex, int, tuple[bytes, ...] | None], None]
 """Tells a reader of a source vertex its splits, or with None that there are no more."""
@@ -41,7 +41,7 @@ class Enumerators:
         self._enumerators: dict[OperatorUid, SplitEnumerator[Any]] = {}
         for vertex in graph.vertices.values():
             if vertex.is_source:
-                self._enumerators[vertex.head.uid] = _open(vertex, manifest, assign)
+                self._enumerators[vertex.head.uid] = open_enumerator(vertex, manifest, assign)
 
     def request(self, uid: OperatorUid, reader: int) -> None:
         """A reader has run dry."""
@@ -57,7 +57,8 @@ class Enumerators:
             enumerator.close()
 
 
-def _open(vertex: JobVertex, manifest: Manifest | None, assign: Assign) -> SplitEnumerator[Any]:
+def open_enumerator(vertex: JobVertex, manifest: Manifest | None, assign: Assign) -> SplitEnumerator[Any]:
+    """The enumerator of a source, started where a checkpoint ends."""
     source: Source[Any] = vertex.head.payload
     state = manifest.operator(vertex.head.uid) if manifest is not None else None
     enumerator = source.open_enumerator(

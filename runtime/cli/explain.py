@@ -15,7 +15,7 @@ from tidegate.runtime.cli import run as run_command
 if TYPE_CHECKING:
     from tidegate.runtime.launch import Launch
 
-__all__ = ["explain", "register"]
+__all__ = ["explain", "launch_of", "register"]
 
 
 class _Taken(BaseException):
@@ -47,7 +47,7 @@ def explain(arguments: argparse.Namespace) -> int:
     from tidegate.runtime.explain import explained, loops, picture, text
     from tidegate.runtime.graph.plan import plan_json
 
-    launch = _launch(arguments)
+    launch = launch_of(arguments)
     program = explained(launch)
     if arguments.svg is not None:
         arguments.svg.write_text(picture(program), encoding="utf-8")
@@ -61,7 +61,8 @@ def explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _launch(arguments: argparse.Namespace) -> Launch:
+def launch_of(arguments: argparse.Namespace) -> Launch:
+    """What a program would start first; raises as `explain` does."""
     from tidegate.runtime.launch import instead_of_running
 
     try:

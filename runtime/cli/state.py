@@ -17,11 +17,18 @@ _NEWEST: Final = {
 _OPERATOR: Final = {"--operator": {"metavar": "UID", "help": "only of this operator"}}
 _STATES: Final = {**_OPERATOR, "--state": {"metavar": "NAME", "help": "only this state"}}
 _KEY: Final = {"help": "as Python or JSON writes it, or a plain word; '\"7\"' is text"}
+_PROGRAM: Final = {
+    "--program": {
+        "type": Path,
+        "metavar": "FILE",
+        "help": "the program: its sources are asked for the records that made the changes",
+    }
+}
 _ARGUMENTS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "list": {},
     "show": {"key": _KEY, **_NEWEST, **_STATES},
-    "diff": {"before": {"type": int}, "after": {"type": int}, "--key": _KEY, **_STATES},
-    "history": {"key": _KEY, **_STATES},
+    "diff": {"before": {"type": int}, "after": {"type": int}, "--key": _KEY, **_STATES, **_PROGRAM},
+    "history": {"key": _KEY, **_STATES, **_PROGRAM},
     "export": {
         "directory": {"type": Path},
         **_NEWEST,

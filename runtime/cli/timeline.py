@@ -6,22 +6,24 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from tidegate.backends.keyed.journal import Cause
 from tidegate.backends.spi import CheckpointStorage
 from tidegate.backends.storage import open_storage
 from tidegate.backends.timeline import key_of, keys_of, spelled, sub_of, value_of
+from tidegate.elements import RecordOrigin
 from tidegate.errors import ConfigError, RecordError
 from tidegate.options import load
 from tidegate.runtime.checkpoint.export import export_parquet
+from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.checkpoint.timeline import Difference, Moment, Position, Selection, Timeline, pipelines
 from tidegate.runtime.checkpoint.verify import Problem, verify
+from tidegate.runtime.cli.records import Records, records_of
 from tidegate.runtime.cli.tables import Table, Text, json_line, show_json, show_table
 from tidegate.runtime.operators.window.windows import TimeWindowSerializer
 from tidegate.runtime.options import JobOptions, client_layers, default_root
@@ -29,7 +31,8 @@ from tidegate.runtime.options import JobOptions, client_layers, default_root
 __all__ = ["COMMANDS"]
 
 _WINDOW_BYTES: Final = 16
-_OPTIONAL: Final = frozenset({"namespace", "at", "made by"})
+_CHANGED: Final = ("namespace", "at", "before", "after", "made by", "record")
+_OPTIONAL: Final = frozenset({"namespace", "at", "made by", "record"})
 """Columns that are shown where some row has something in them."""
 
 
@@ -64,30 +67,38 @@ def _diff(arguments: argparse.Namespace) -> int:
     before, after, where = arguments.before, arguments.after, _where(arguments)
     with _timeline(arguments) as timeline:
         read = [_position(each) for each in timeline.positions(before, after)]
-        rows = [_place(each) | _sides(each) for each in timeline.differences(before, after, where)]
+        found = list(timeline.differences(before, after, where))
+        records = records_of(arguments.program, timeline.manifest(before), found)
+    rows = [_place(each) | _sides(each, records) for each in found]
     if arguments.json:
         show_json({"read": read, "changes": rows}, sys.stdout)
         return 0
     _show_rows(read, ("source", "split", "from", "to"), as_json=False)
     print()
-    _show_rows(
-        rows, ("operator", "key", "state", "namespace", "at", "before", "after", "made by"), as_json=False
-    )
+    _show_rows(rows, ("operator", "key", "state", *_CHANGED), as_json=False)
     return 0
 
 
 def _history(arguments: argparse.Namespace) -> int:
     where = _where(arguments)
     with _timeline(arguments) as timeline:
-        rows = [
-            {"checkpoint": moment.checkpoint, "time": Text(_time(moment))} | _place(each) | _sides(each)
-            for moment, each in timeline.history(where)
-        ]
-        if not rows:
+        told = list(timeline.history(where))
+        if not told:
             timeline.expect_key(None, where)
-    columns = ("checkpoint", "time", "operator", "state", "namespace", "at", "before", "after", "made by")
-    _show_rows(rows, columns, arguments.json)
+        records = records_of(arguments.program, _before(timeline, told), [each for _, each in told])
+    rows = [
+        {"checkpoint": moment.checkpoint, "time": Text(_time(moment))} | _place(each) | _sides(each, records)
+        for moment, each in told
+    ]
+    _show_rows(rows, ("checkpoint", "time", "operator", "state", *_CHANGED), arguments.json)
     return 0 if rows else 1
+
+
+def _before(timeline: Timeline, told: Sequence[tuple[Moment, Difference]]) -> Manifest | None:
+    """The checkpoint before the first one whose changes have causes."""
+    caused = [moment.checkpoint for moment, each in told if each.cause is not None]
+    older = [each.checkpoint for each in timeline.record.retained if caused and each.checkpoint < caused[0]]
+    return timeline.manifest(older[-1]) if older else None
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -206,13 +217,14 @@ def _namespace(data: bytes) -> Text | None:
     return Text(data.hex())
 
 
-def _sides(found: Difference) -> dict[str, Any]:
-    before, after = _side(found, found.change.before), _side(found, found.change.after)
-    return {"before": before, "after": after, "made by": _cause(found.cause)}
-
-
-def _cause(cause: Cause | None) -> dict[str, Any] | None:
-    return None if cause is None else msgspec.structs.asdict(cause)
+def _sides(found: Difference, records: Records) -> dict[str, Any]:
+    cause = found.cause
+    return {
+        "before": _side(found, found.change.before),
+        "after": _side(found, found.change.after),
+        "made by": None if cause is None else msgspec.structs.asdict(cause),
+        "record": records.get(cause) if isinstance(cause, RecordOrigin) else None,
+    }
 
 
 def _side(found: Difference, data: bytes | None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -308,3 +309,44 @@ def _newest_chunk(root: Path) -> str:
     chunk = manifest.operators[1].keyed[0].segments[-1]
     assert isinstance(chunk, StoredChunk)
     return chunk.name
+
+
+AUDITED = """
+from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
+
+
+class Account(KeyedProcessFunction):
+    cents = state.Value(int, default=0)
+
+    def process_element(self, value, ctx):
+        self.cents.update(self.cents.value() + value[1])
+
+
+env = StreamExecutionEnvironment.get_execution_environment(
+    {"execution.target": "inline", "pipeline.progress": "off", "state.log.granularity": "event"}
+)
+payments = env.from_collection([("ann", 500), ("bob", 700), ("ann", 20)]).uid("payments").set_parallelism(1)
+payments.key_by(lambda payment: payment[0]).process(Account()).uid("accounts")
+env.execute("audited")
+"""
+
+
+def test_with_the_program_the_record_that_made_a_change_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_command_line: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["tidegate"])
+    monkeypatch.setattr("sys.path", [*sys.path])
+    (tmp_path / "job.py").write_text(AUDITED)
+    assert main(["run", "job.py"]) == 0
+    capsys.readouterr()
+
+    assert main(["state", "history", "audited", "ann", "--program", "job.py", "--json"]) == 0
+
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["after"], row["made by"]["position"], row["record"]) for row in rows] == [
+        (500, 0, ["ann", 500]),
+        (520, 2, ["ann", 20]),
+    ]
+    assert main(["state", "history", "audited", "ann", "--program", "none.py"]) == 2
+    assert "none.py is no file; expected the program to run" in capsys.readouterr().err
