@@ -111,8 +111,8 @@ def newest_state(place: Path) -> Path:
 
 def goes_on(place: Path, backend: str) -> bool:
     """Whether the job ends well from the checkpoint before the newest one."""
-    number = record(place).retained[-2].checkpoint
-    return run(place, backend, **{"execution.savepoint.path": str(number)}).state == "finished"
+    settings: dict[str, Any] = {"execution.savepoint.path": str(record(place).retained[-2].checkpoint)}
+    return run(place, backend, **settings).state == "finished"
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
