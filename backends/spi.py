@@ -28,6 +28,7 @@ __all__ = [
     "BaseReader",
     "Blobs",
     "Bounded",
+    "Buffered",
     "CheckpointStorage",
     "Chunk",
     "Cut",
@@ -351,6 +352,15 @@ class Decisions(ABC):
     @abstractmethod
     def read(self, name: str) -> Decision | None:
         """The newest content, or None if `name` was never written."""
+
+
+@runtime_checkable
+class Buffered(Protocol):
+    """An ability of a checkpoint storage: it writes files in pieces, and lets others say how large those are."""
+
+    def buffered(self, size: int) -> CheckpointStorage:
+        """The same storage, written to in pieces of `size` bytes. Called once per run, at start; does no I/O."""
+        ...
 
 
 class CheckpointStorage(ABC):

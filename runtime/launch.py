@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import xxhash
 
+from tidegate.backends.spi import Buffered, CheckpointStorage
 from tidegate.backends.storage import open_storage
 from tidegate.clock import SYSTEM_CLOCK, new_id
 from tidegate.errors import ConfigError, TidegateError
@@ -95,7 +96,7 @@ def _prepared(launch: Launch) -> Iterator[tuple[Executor, Startup, RunStatus]]:
         )
         status = RunStatus(SYSTEM_CLOCK)
         reporter = Reporter(options.progress, name, sys.stderr, SYSTEM_CLOCK)
-        startup = Startup(program, open_storage(root), SYSTEM_CLOCK, reporter.say)
+        startup = Startup(program, _storage(root, options), SYSTEM_CLOCK, reporter.say)
         executor = _executor(startup, status, reporter.show)
         if launch.root is None:
             reporter.say(f"pipeline {program.pipeline!r}, checkpoints in {root}")
@@ -139,6 +140,14 @@ def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus]
     raise ConfigError(
         f"execution.target is {target!r}; expected embedded, inline or a Spark master URL such as local[2]"
     )
+
+
+def _storage(root: str, options: JobOptions) -> CheckpointStorage:
+    storage = open_storage(root)
+    if isinstance(storage, Buffered):
+        # What is below the threshold is never a file, so pieces need not be smaller.
+        return storage.buffered(max(options.buffer_bytes, options.inline_bytes))
+    return storage
 
 
 @contextlib.contextmanager

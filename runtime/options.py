@@ -123,6 +123,11 @@ class JobOptions:
     inline_bytes: int = option(
         "state.backend.fs.memory-threshold", 20 * 1024, "smaller pieces of state live in the metadata"
     )
+    buffer_bytes: int = option(
+        "state.backend.fs.write-buffer-size",
+        1024 * 1024,
+        "how much of a file is written to a directory at once",
+    )
     interval_ms: int | None = option(
         "execution.checkpointing.interval",
         None,

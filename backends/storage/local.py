@@ -16,6 +16,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import quote
@@ -29,6 +30,7 @@ __all__ = ["LocalStorage"]
 _TEMPORARY: Final = ".tmp-"
 _VERSION: Final = "@"
 _KEPT_VERSIONS: Final = 8
+_BUFFER: Final = 1024 * 1024
 
 
 class LocalStorage(CheckpointStorage):
@@ -39,14 +41,19 @@ class LocalStorage(CheckpointStorage):
         'file:///var/lib/app'
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, buffer_bytes: int = _BUFFER) -> None:
         self._root = Path(os.path.abspath(root))  # noqa: PTH100  # resolving links would be I/O
+        self._buffer_bytes = buffer_bytes
         self.url = f"file://{quote(str(self._root))}"
+
+    def buffered(self, size: int) -> LocalStorage:
+        """The same directory, written to in pieces of `size` bytes."""
+        return LocalStorage(self._root, size)
 
     @property
     def blobs(self) -> Blobs:
         """The files."""
-        return _LocalBlobs(self._root)
+        return _LocalBlobs(self._root, self._buffer_bytes)
 
     @property
     def decisions(self) -> Decisions:
@@ -55,12 +62,13 @@ class LocalStorage(CheckpointStorage):
 
 
 class _LocalBlobs(Blobs):
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, buffer_bytes: int) -> None:
         self._root = root
+        self._buffer_bytes = buffer_bytes
 
     def put(self, name: str, source: bytes | Path) -> None:
         target = _path(self._root, name)
-        with _available(target), _temporary(target, source) as temporary:
+        with _available(target), _temporary(target, source, self._buffer_bytes) as temporary:
             temporary.replace(target)
             _sync_directory(target.parent)
 
@@ -198,16 +206,15 @@ def _link(temporary: Path, target: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _temporary(target: Path, source: bytes | Path) -> Iterator[Path]:
+def _temporary(target: Path, source: bytes | Path, buffer_bytes: int = _BUFFER) -> Iterator[Path]:
     """A durable copy of `source` beside `target`, removed afterwards unless it was renamed."""
     temporary = target.with_name(f"{target.name}{_TEMPORARY}{new_id()}")
     try:
-        with _create(temporary) as file:
-            if isinstance(source, bytes):
-                file.write(source)
-            else:
-                with source.open("rb") as data:
-                    shutil.copyfileobj(data, file, 1024 * 1024)
+        with (
+            _create(temporary, buffer_bytes) as file,
+            BytesIO(source) if isinstance(source, bytes) else source.open("rb") as data,
+        ):
+            shutil.copyfileobj(data, file, buffer_bytes)
             file.flush()
             os.fsync(file.fileno())
         yield temporary
@@ -215,12 +222,12 @@ def _temporary(target: Path, source: bytes | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _create(path: Path) -> BinaryIO:
+def _create(path: Path, buffer_bytes: int) -> BinaryIO:
     while True:
         _make_directory(path.parent)
         # Somebody may remove the directory between the two steps, because it was empty.
         with contextlib.suppress(FileNotFoundError):
-            return path.open("xb")
+            return path.open("xb", buffering=buffer_bytes)
 
 
 def _make_directory(directory: Path) -> None:

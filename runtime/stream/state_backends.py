@@ -12,7 +12,7 @@ Example:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from tidegate.runtime.refusing import Refusing
@@ -25,6 +25,9 @@ __all__ = [
     "JobManagerCheckpointStorage",
     "StateBackend",
 ]
+
+
+_NOT_GIVEN: Final = -1
 
 
 class StateBackend(Refusing, ABC):
@@ -97,7 +100,10 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     """Files in a directory or at another storage's URL; state below a threshold goes into the metadata."""
 
     def __init__(
-        self, checkpoint_path: str, file_state_size_threshold: int | None = None, write_buffer_size: int = -1
+        self,
+        checkpoint_path: str,
+        file_state_size_threshold: int | None = None,
+        write_buffer_size: int = _NOT_GIVEN,
     ) -> None:
         self._path = _local(checkpoint_path)
         self._threshold = file_state_size_threshold
@@ -112,13 +118,17 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return self._threshold
 
     def get_write_buffer_size(self) -> int:
-        """What was given; buffers are the file system's."""
+        """What was given; -1 leaves it to the setting."""
         return self._write_buffer_size
 
     def settings(self) -> dict[str, Any]:
-        """The directory, and the threshold if there is one."""
-        threshold = {} if self._threshold is None else {"state.backend.fs.memory-threshold": self._threshold}
-        return {"state.checkpoints.dir": self._path, **threshold}
+        """The directory, and the threshold and the buffer if they were given."""
+        settings: dict[str, Any] = {"state.checkpoints.dir": self._path}
+        if self._threshold is not None:
+            settings["state.backend.fs.memory-threshold"] = self._threshold
+        if self._write_buffer_size != _NOT_GIVEN:
+            settings["state.backend.fs.write-buffer-size"] = self._write_buffer_size
+        return settings
 
 
 def _local(path: str) -> str:

@@ -138,6 +138,15 @@ def test_a_store_on_disk_says_whether_its_checkpoints_are_incremental() -> None:
     assert full.settings() == {"state.backend.type": "rocksdb", "state.backend.incremental": False}
 
 
+def test_the_write_buffer_of_a_storage_is_a_setting() -> None:
+    storage = FileSystemCheckpointStorage("/data/a", write_buffer_size=4_096)
+    assert storage.get_write_buffer_size() == 4_096
+    assert storage.settings() == {
+        "state.checkpoints.dir": "/data/a",
+        "state.backend.fs.write-buffer-size": 4_096,
+    }
+
+
 def test_a_storage_on_another_system_keeps_its_url() -> None:
     storage = FileSystemCheckpointStorage("s3://bucket/a?region=eu-west-1")
     assert storage.settings() == {"state.checkpoints.dir": "s3://bucket/a?region=eu-west-1"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.backends.spi import Blobs
+from tidegate.backends.spi import Blobs, CheckpointStorage
 from tidegate.backends.storage import LocalStorage, MemoryStorage
 from tidegate.common import Configuration
 from tidegate.connectors.generator import GeneratorSource
@@ -18,6 +18,7 @@ from tidegate.errors import ConfigError
 from tidegate.ids import CheckpointId, RunId
 from tidegate.runtime.checkpoint.archive import Archive, Retained
 from tidegate.runtime.checkpoint.manifest import files_of
+from tidegate.runtime.job import Program, Startup
 from tidegate.runtime.result import JobResult
 from tidegate.types import Types
 
@@ -159,6 +160,38 @@ def test_state_backend_incremental_says_whether_checkpoints_share_files(
     newest, *earlier = map(files_of, held)
     assert all((newest.isdisjoint(files)) is not incremental for files in earlier)
     assert newest
+
+
+@pytest.mark.parametrize(("size", "pieces"), [("64 kb", 16), ("1 mb", 1)])
+def test_write_buffer_size_says_in_how_many_pieces_a_file_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str, pieces: int
+) -> None:
+    opened: list[CheckpointStorage] = []
+
+    def watched(program: Program, storage: CheckpointStorage, *more: Any) -> Startup:
+        opened.append(storage)
+        return Startup(program, storage, *more)
+
+    monkeypatch.setattr("tidegate.runtime.launch.Startup", watched)
+    run(
+        configured(
+            "inline", state__checkpoints__dir=str(tmp_path), state__backend__fs__write_buffer_size=size
+        ),
+        count=1,
+    )
+    content = bytes(1024 * 1024)
+
+    before = writes()
+    opened[0].blobs.put("some", content)
+
+    assert writes() - before == pieces
+    assert (tmp_path / "some").read_bytes() == content
+
+
+def writes() -> int:
+    """How often this thread has told the system to write something."""
+    counts = dict(line.split(": ") for line in Path("/proc/thread-self/io").read_text().splitlines())
+    return int(counts["syscw"])
 
 
 @pytest.mark.parametrize("retained", [1, 3])
