@@ -155,6 +155,35 @@ def test_what_has_expired_is_seen_once_by_the_read_that_removes_it(
     assert read(state) is None
 
 
+MATRIX = [
+    # what prolongs a life, what is shown; then what reads see 900, 600 and 1,500 ms after the write and each other
+    ("update_ttl_on_create_and_write", "never_return_expired", [7, None, None]),
+    ("update_ttl_on_create_and_write", "return_expired_if_not_cleaned_up", [7, 7, None]),
+    ("update_ttl_on_read_and_write", "never_return_expired", [7, 7, None]),
+    ("update_ttl_on_read_and_write", "return_expired_if_not_cleaned_up", [7, 7, 7]),
+]
+
+
+@pytest.mark.spec("004/AX-026")
+@pytest.mark.parametrize(("updates", "shows", "seen"), MATRIX)
+def test_expiry_what_prolongs_a_life_and_what_is_shown_combine(
+    reopen: Open, clock: ManualClock, kind: Any, updates: str, shows: str, seen: list[int | None]
+) -> None:
+    describe, write, read = kind
+    store = reopen()
+    state = store.state(living(describe(), updates, shows, "disable_cleanup_in_background"))
+    store.bind("a")
+    write(state)
+    found = []
+    for wait in (900, 600, 1_500):
+        clock.advance(wait)
+        # Reading a mutable value looks twice, and what has expired is shown only once.
+        value = state.value() if read is READS["mutable value"][2] else read(state)
+        found.append(value[0] if isinstance(value, list) else value)
+    assert found == seen
+    assert read(state) is None
+
+
 def test_a_life_that_a_read_prolonged_is_in_the_next_checkpoint(
     reopen: Open, clock: ManualClock, kind: Any
 ) -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,41 @@ def test_only_new_data_files_are_uploaded(tmp_path: Path, files: StorageFiles) -
     assert len(data_files(first.files)) == 1
     assert len(data_files(second.files)) == 2
     assert data_files(first.files).items() <= data_files(second.files).items()
+
+
+@pytest.mark.spec("004/AX-027")
+def test_checkpoints_refer_to_data_files_of_earlier_ones_until_compaction_replaces_them(
+    tmp_path: Path,
+) -> None:
+    storage = MemoryStorage()
+    files = StorageFiles(storage.blobs, "run", inline_threshold=0)
+    opened: Any = RocksDBBackend().open(None, ALL, context(tmp_path, "one", files))
+
+    def taken(number: int, confirmed: BaseHandle | None) -> tuple[BaseHandle, dict[str, Chunk], set[str]]:
+        before = set(storage.blobs.list(""))
+        opened.apply([(b"\0\1%d" % number, b"x"), (b"\0\1last", b"%d" % number)])
+        base = opened.cut(CheckpointId(number)).publish(files, confirmed)
+        return base, data_files(base.files), set(storage.blobs.list("")) - before
+
+    first, files_of_first, new_in_first = taken(1, None)
+    second, files_of_second, new_in_second = taken(2, first)
+    names = {chunk.name for chunk in files_of_first.values() if isinstance(chunk, StoredChunk)}
+    assert names <= new_in_first
+    assert files_of_first.items() < files_of_second.items()
+    assert not names & new_in_second
+
+    kept = {chunk.name for _, chunk in second.files if isinstance(chunk, StoredChunk)}
+    storage.blobs.delete([name for name in storage.blobs.list("") if name not in kept])
+    assert names <= set(storage.blobs.list(""))
+
+    opened._store._db.compact_range(None, None)
+    third, files_of_third, _ = taken(3, second)
+    opened.close()
+    assert not files_of_second.keys() & files_of_third.keys()
+    for base, newest in ((second, 2), (third, 3)):
+        entries = dict(RocksDBBackend().read(base, context(tmp_path, f"read {newest}", files)))
+        written = {b"\0\1%d" % number: b"x" for number in range(1, newest + 1)}
+        assert entries == {**written, b"\0\1last": b"%d" % newest}
 
 
 def test_a_restored_database_uploads_nothing_it_downloaded(tmp_path: Path, files: StorageFiles) -> None:

@@ -1,0 +1,173 @@
+"""Examples of state that is restored at another parallelism or does not fit, with their own numbers, on each executor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate.connectors.files import FileSink
+from tidegate.datastream import (
+    CheckpointedFunction,
+    DataStream,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapFunction,
+    StreamExecutionEnvironment,
+    state,
+)
+from tidegate.errors import StateFormatError
+from tidegate.types import Types
+
+ELEMENTS = ListStateDescriptor("buffered-elements", Types.STRING())
+
+
+class BufferingSink(FlatMapFunction, CheckpointedFunction):
+    """Hands records on once there are `threshold` of them; tells what it holds when it is asked."""
+
+    def __init__(self, threshold: int = 0, *, union: bool = False) -> None:
+        self.threshold = threshold
+        self.union = union
+        self.buffered: list[str] = []
+
+    def initialize_state(self, context: Any) -> None:
+        store = context.get_operator_state_store()
+        self.stored = store.get_union_list_state(ELEMENTS) if self.union else store.get_list_state(ELEMENTS)
+        self.buffered = self.stored.get()
+
+    def flat_map(self, value: str) -> Iterable[Any]:
+        if value == "?":
+            yield self.buffered
+            return
+        self.buffered.append(value)
+        if len(self.buffered) == self.threshold:
+            yield self.buffered
+            self.buffered = []
+
+    def snapshot_state(self, context: Any) -> None:
+        self.stored.clear()
+        self.stored.add_all(self.buffered)
+
+
+@pytest.fixture(params=["heap", "filesystem", "rocksdb"])
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def run(anywhere: StreamExecutionEnvironment, tmp_path: Path) -> Callable[..., list[Any]]:
+    """Runs a step over a source of its own to the end; each run goes on from the state of the one before."""
+    places: list[Path] = []
+
+    def one(records: list[Any], step: Callable[[DataStream], DataStream], **settings: Any) -> list[Any]:
+        root = tmp_path / str(len(places))
+        more = {"execution.savepoint.path": str(places[-1])} if places else {}
+        anywhere.configure(
+            {
+                **settings,
+                **more,
+                "state.checkpoints.dir": str(root),
+                "execution.savepoint.ignore-unclaimed-state": bool(places),
+            }
+        )
+        source = anywhere.from_collection(records).set_parallelism(1).uid(f"in {len(places)}")
+        step(source).uid("step").sink_to(FileSink(str(root / "out"))).uid(f"out {len(places)}")
+        anywhere.execute(f"run {len(places)}")
+        places.append(max(root.glob("*/chk-*"), key=lambda path: int(path.name.removeprefix("chk-"))))
+        parts = sorted((root / "out").glob("part-*"))
+        return [json.loads(line) for part in parts for line in part.read_text().splitlines()]
+
+    return one
+
+
+@pytest.mark.spec("002/AX-40")
+@pytest.mark.parametrize(
+    ("union", "parallelism", "shares"),
+    [
+        (False, 2, [["ele1"], ["ele2"]]),
+        (False, 3, [[], ["ele1"], ["ele2"]]),
+        (True, 2, [["ele1", "ele2"], ["ele1", "ele2"]]),
+    ],
+    ids=["even split to 2", "even split to 3", "union"],
+)
+def test_a_list_of_one_subtask_is_split_evenly_or_given_whole(
+    run: Callable[..., list[Any]], union: bool, parallelism: int, shares: list[list[str]]
+) -> None:
+    assert run(["ele1", "ele2"], lambda s: s.flat_map(BufferingSink(union=union)).set_parallelism(1)) == []
+
+    found = run(
+        ["?"], lambda s: s.broadcast().flat_map(BufferingSink(union=union)).set_parallelism(parallelism)
+    )
+
+    assert sorted(found) == shares
+
+
+@pytest.mark.spec("002/AX-41")
+def test_what_is_buffered_is_flushed_with_what_comes_after_a_restore(run: Callable[..., list[Any]]) -> None:
+    def buffering(stream: DataStream) -> DataStream:
+        return stream.flat_map(BufferingSink(2)).set_parallelism(1)
+
+    assert run(["a", "b", "c"], buffering) == [["a", "b"]]
+    assert run(["?"], buffering) == [["c"]]
+    assert run(["d"], buffering) == [["c", "d"]]
+    never = lambda stream: stream.flat_map(BufferingSink()).set_parallelism(1)  # noqa: E731
+    assert run(["a", "b", "c"], never) == []
+
+
+class Remember(KeyedProcessFunction):
+    """Keeps what a key was last given; tells it, and where, when it is asked."""
+
+    held = state.Value(int)
+
+    def open(self, runtime_context: Any) -> None:
+        self.subtask = runtime_context.get_index_of_this_subtask()
+
+    def process_element(self, value: tuple[str, int], ctx: Any) -> Iterator[Any]:
+        if value[1] < 0:
+            yield [value[0], self.held.value(), self.subtask]
+        else:
+            self.held.update(value[1])
+
+
+@pytest.mark.spec("002/AX-64")
+def test_every_key_keeps_its_value_on_one_of_three_subtasks_instead_of_two(
+    run: Callable[..., list[Any]], backend: str
+) -> None:
+    def keyed(parallelism: int) -> Callable[[DataStream], DataStream]:
+        return lambda s: s.key_by(lambda pair: pair[0]).process(Remember()).set_parallelism(parallelism)
+
+    keys = [f"key {number}" for number in range(60)]
+    settings = {"state.backend.type": backend}
+    assert run([(key, number) for number, key in enumerate(keys)], keyed(2), **settings) == []
+
+    found = run([(key, -1) for key in keys * 2], keyed(3), **settings)
+
+    assert sorted({(key, value) for key, value, _ in found}) == sorted((key, n) for n, key in enumerate(keys))
+    assert len(set(map(tuple, found))) == len(keys)
+    assert {subtask for _, _, subtask in found} == {0, 1, 2}
+
+
+class Swell(MapFunction):
+    """Keeps as many bytes as it is told to."""
+
+    held = state.Value(bytes)
+
+    def map(self, value: int) -> int:
+        self.held.update(bytes(value))
+        return value
+
+
+@pytest.mark.spec("002/AX-60")
+def test_state_above_five_megabytes_fails_its_checkpoint_in_memory(run: Callable[..., list[Any]]) -> None:
+    swelling = lambda stream: stream.key_by(str).map(Swell())  # noqa: E731
+    with pytest.raises(
+        StateFormatError, match=r"state 'held' is too large .*; got \d+ bytes; expected at most 5242880"
+    ):
+        run([5 * 1024 * 1024], swelling, **{"state.backend.type": "heap"})
+    assert run([5 * 1024 * 1024 - 1_000], swelling, **{"state.backend.type": "heap"}) == [
+        5 * 1024 * 1024 - 1_000
+    ]
