@@ -160,5 +160,11 @@ class JobClient(Refusing):
         if "://" not in below:
             below = os.path.abspath(below)  # noqa: PTH100  # resolving links would be I/O
         order = SavepointOrder(f"{below.rstrip('/')}/savepoint-{self._run[:6]}-{new_id(8)}", format_type)
-        self._result.add_done_callback(lambda _: order.fail("the job has ended"))
+        self._result.add_done_callback(lambda ended: order.fail(_why(ended)))
         return order
+
+
+def _why(ended: Future[JobResult]) -> str:
+    """Why nothing comes of a job any more."""
+    error = ended.exception()
+    return "the job has ended" if error is None else f"the job has failed: {error}"

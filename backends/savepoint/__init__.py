@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from tidegate.backends.savepoint._arrow import read_table as read_table
+from tidegate.backends.savepoint._arrow import key_groups_of as key_groups_of, read_table as read_table
 from tidegate.backends.savepoint.base import (
     CanonicalBase as CanonicalBase,
+    file_of as file_of,
     is_canonical as is_canonical,
     regrouped as regrouped,
 )
 from tidegate.backends.savepoint.write import folder as folder, write_keyed as write_keyed
 
-__all__ = ["CanonicalBase", "folder", "is_canonical", "read_table", "regrouped", "write_keyed"]
+__all__ = [
+    "CanonicalBase",
+    "file_of",
+    "folder",
+    "is_canonical",
+    "key_groups_of",
+    "read_table",
+    "regrouped",
+    "write_keyed",
+]

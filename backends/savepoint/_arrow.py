@@ -6,12 +6,14 @@ Columns are `key_group`, `key`, `namespace`, then `position` (lists), `map_key` 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import groupby, repeat
 from operator import and_
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import msgspec
 import pyarrow as pa
@@ -35,7 +37,7 @@ from tidegate.backends.savepoint.shapes import (
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.keys import canonical, key_bytes, key_group
 
-__all__ = ["VERSION", "Header", "read_file", "read_table", "write_file"]
+__all__ = ["VERSION", "Header", "StateFile", "key_groups_of", "read_file", "read_table"]
 
 VERSION: Final = 1
 
@@ -53,6 +55,9 @@ _ATOMS: Final[dict[str, pa.DataType]] = {
 }
 
 
+_DECLARED: Final[dict[Shape, type]] = {Atom("float"): float, Atom("bool"): bool}
+
+
 class Header(msgspec.Struct, frozen=True):
     """What a file holds: a state of an operator, with the codec of its values, in columns of these shapes."""
 
@@ -64,13 +69,29 @@ class Header(msgspec.Struct, frozen=True):
     value: Shape
 
 
-def write_file(path: Path, header: Header, groups: Iterable[tuple[int, Sequence[Record]]]) -> None:
-    """Write records, a key group after the other, each as a part that readers can skip."""
-    schema = _schema(header)
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for group, records in groups:
-            columns = dict(zip(schema.names, _columns(header, group, records), strict=True))
-            writer.write_table(pa.table(columns, schema))
+class StateFile:
+    """A file in the making; to be used with `with`."""
+
+    def __init__(self, path: Path, header: Header) -> None:
+        self._header = header
+        self._schema = _schema(header)
+        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
+
+    def add(self, group: int, records: Sequence[Record]) -> None:
+        """Write the records of a key group, later ones after earlier ones, as a part that readers can skip."""
+        columns = dict(zip(self._schema.names, _columns(self._header, group, records), strict=True))
+        self._writer.write_table(pa.table(columns, self._schema))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._writer.close()
 
 
 def read_file(data: bytes, name: str) -> tuple[Header, Iterator[tuple[int, list[Record]]]]:
@@ -80,18 +101,18 @@ def read_file(data: bytes, name: str) -> tuple[Header, Iterator[tuple[int, list[
         StateCorruptError: it is no such file.
         StateFormatError: it is of a newer version.
     """
-    header, file = _open(data, name)
+    header, file = _open(pa.BufferReader(data), name)
     return header, _groups(header, file)
 
 
-def _open(data: bytes, name: str) -> tuple[Header, pq.ParquetFile]:
+def _open(source: Path | pa.BufferReader, name: str) -> tuple[Header, pq.ParquetFile]:
     try:
-        file = pq.ParquetFile(pa.BufferReader(data))
+        file = pq.ParquetFile(source)
         described = file.schema_arrow.metadata[_METADATA]
         version = msgspec.json.decode(described, type=_Versioned).version
     except (pa.ArrowException, KeyError, TypeError, msgspec.DecodeError) as error:
         raise StateCorruptError(
-            f"{name} is no file of a canonical savepoint; got {len(data)} bytes; "
+            f"{name} is no file of a canonical savepoint; got {_size(source)} bytes; "
             "expected Parquet with metadata 'tidegate'; use another savepoint"
         ) from error
     if version > VERSION:
@@ -103,16 +124,18 @@ def _open(data: bytes, name: str) -> tuple[Header, pq.ParquetFile]:
 
 
 def read_table(
-    folder: Path,
+    files: Sequence[Path],
     max_parallelism: int,
     *,
     key: Any = None,
     namespace: bytes | None = None,
     chosen: pc.Expression | None = None,
 ) -> pa.Table:
-    """The records in the files of one state below `folder`: of one key, of one namespace, where `chosen` holds."""
-    files = sorted(folder.glob("*.parquet"))
-    header, _ = _open(files[0].read_bytes(), str(files[0]))
+    """The records in files of one state: of one key, of one namespace, where `chosen` holds.
+
+    Parts of the files that cannot hold any of them are not read.
+    """
+    header, _ = _open(files[0], files[0].name)
     wanted = [] if chosen is None else [chosen]
     if namespace is not None:
         wanted.append(pc.field("namespace") == namespace)
@@ -131,11 +154,23 @@ def read_table(
     return found.filter(pa.array([other == held for other in found["key"].to_pylist()], pa.bool_()))
 
 
+def key_groups_of(key: Any, max_parallelism: int) -> frozenset[int]:
+    """The key groups that may hold a key, whatever its operator has declared."""
+    shapes = (OPAQUE, *_DECLARED)
+    return frozenset(key_group(_key_of(shape, key), max_parallelism) for shape in shapes)
+
+
 def _key_of(shape: Shape, key: Any) -> bytes:
     """The bytes of a key as its operator has them: declared types keep what Python calls equal apart."""
     plain = canonical(key)
-    declared = {Atom("float"): float, Atom("bool"): bool}.get(shape) if isinstance(shape, Atom) else None
-    return key_bytes(declared(plain) if declared is not None and type(plain) is int else plain)
+    declared = _DECLARED.get(shape) if isinstance(shape, Atom) else None
+    with contextlib.suppress(OverflowError):  # no float is that large, so no declared one equals it
+        return key_bytes(declared(plain) if declared is not None and type(plain) is int else plain)
+    return key_bytes(plain)
+
+
+def _size(source: Path | pa.BufferReader) -> int:
+    return source.stat().st_size if isinstance(source, Path) else source.size()
 
 
 class _Versioned(msgspec.Struct):

@@ -25,7 +25,7 @@ from tidegate.backends.spi import (
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.keys import KeyGroupRange, key_group
 
-__all__ = ["NAME", "CanonicalBase", "groups_file", "is_canonical", "regrouped"]
+__all__ = ["NAME", "CanonicalBase", "file_name", "file_of", "groups_file", "is_canonical", "regrouped"]
 
 NAME: Final = "canonical"
 _GROUPS: Final = "max-parallelism"
@@ -72,6 +72,18 @@ def groups_file(max_parallelism: int) -> tuple[str, Chunk]:
 def is_canonical(handle: KeyedHandle) -> bool:
     """Whether all that a handle holds is in canonical files, whose keys fit into any number of groups."""
     return handle.base is not None and handle.base.backend == NAME and len(handle.segments) == 1
+
+
+def file_name(key_groups: KeyGroupRange) -> str:
+    """What the file of a state in a range of key groups is called."""
+    return f"{key_groups.first:05}-{key_groups.last - 1:05}.parquet"
+
+
+def file_of(handle: KeyedHandle, folder: str) -> Chunk | None:
+    """The canonical file of a state in just the key groups of a handle; None if there is none, as after regrouping."""
+    if handle.base is None or not is_canonical(handle):
+        return None
+    return dict(handle.base.files).get(f"{folder}/{file_name(handle.key_groups)}")
 
 
 def regrouped(handles: Sequence[KeyedHandle], max_parallelism: int) -> KeyedHandle:

@@ -6,6 +6,7 @@ The state is read twice: columns get their types from all values, then the value
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import groupby
 from typing import Literal
 from urllib.parse import quote
@@ -14,8 +15,8 @@ from tidegate.backends.keyed.address import group_of, range_bounds
 from tidegate.backends.keyed.restore import restore
 from tidegate.backends.keyed.segment import Segment, encode_segment
 from tidegate.backends.keyed.table import StateEntry
-from tidegate.backends.savepoint._arrow import VERSION, Header, write_file
-from tidegate.backends.savepoint.base import NAME, groups_file
+from tidegate.backends.savepoint._arrow import VERSION, Header, StateFile
+from tidegate.backends.savepoint.base import NAME, file_name, groups_file
 from tidegate.backends.savepoint.records import TIMERS, Record, Records, disassemble
 from tidegate.backends.savepoint.shapes import NOTHING, Shape, merge, observe, settled
 from tidegate.backends.spi import Backend, BackendContext, BaseHandle, Chunk, InlineChunk, KeyedHandle
@@ -103,15 +104,18 @@ def _base(
     context: BackendContext,
     target: StorageFiles,
 ) -> BaseHandle:
-    files: list[tuple[str, Chunk]] = [groups_file(max_parallelism)]
-    for state, header in headers.items():
-        name = f"{folder(operator, _what(state), state.name)}/{key_groups.first:05}-{key_groups.last - 1:05}.parquet"
-        path = context.directory / "canonical.parquet"
-        content = ((group, records[state]) for group, records in read(key_groups) if records.get(state))
-        write_file(path, header, content)
-        files.append((name, target.store_as(name, path)))
+    paths = {state: context.directory / f"{number}.parquet" for number, state in enumerate(headers)}
+    with ExitStack() as stack:
+        files = {state: stack.enter_context(StateFile(paths[state], headers[state])) for state in headers}
+        for group, records in read(key_groups):
+            for state, members in records.items():
+                files[state].add(group, members)
+    stored: list[tuple[str, Chunk]] = [groups_file(max_parallelism)]
+    for state, path in paths.items():
+        name = f"{folder(operator, _what(state), state.name)}/{file_name(key_groups)}"
+        stored.append((name, target.store_as(name, path)))
         path.unlink()
-    return BaseHandle(NAME, VERSION, tuple(files))
+    return BaseHandle(NAME, VERSION, tuple(stored))
 
 
 def _what(state: StateEntry) -> Literal["state", "timers"]:

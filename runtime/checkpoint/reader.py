@@ -1,8 +1,8 @@
 """Looks into the keyed state of a checkpoint without the program that wrote it.
 
-All states of an operator that is asked for are written in canonical form below a local directory first, from there they
-are read as tables. Nothing on the checkpoint's storage is changed, and a job that runs may go on; the checkpoint must
-be retained until its operators were read.
+Of a canonical savepoint the files of the state and the key groups that are asked for are fetched. What another snapshot
+holds of the operator in these key groups is first written in canonical form below a local directory. Nothing on the
+snapshot's storage is changed, and a job that runs may go on; a checkpoint must be retained until it was read.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tidegate import registry
 from tidegate.backends.keyed.segment import read_segment
-from tidegate.backends.savepoint import folder, read_table, write_keyed
-from tidegate.backends.spi import Backend, BackendContext, SnapshotFiles
+from tidegate.backends.savepoint import file_of, folder, key_groups_of, read_table, write_keyed
+from tidegate.backends.spi import Backend, BackendContext, Chunk, KeyedHandle, SnapshotFiles
 from tidegate.backends.storage import LocalStorage, StorageFiles
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.manifest import OperatorState
@@ -50,7 +50,8 @@ class StateReader:
         self._files: SnapshotFiles = StorageFiles(opened.storage.blobs, "")
         self._backend: Backend = registry.load("tidegate.backends", backend)()
         self._scratch = TemporaryDirectory(prefix="tidegate-state-")
-        self._written: dict[str, Path] = {}
+        self._written: dict[tuple[str, tuple[KeyedHandle, ...]], Path] = {}
+        self._local: dict[Chunk, Path] = {}
 
     def operators(self) -> dict[str, tuple[str, ...]]:
         """The names of the states of every operator that keeps state by key, by the operator's uid."""
@@ -71,8 +72,8 @@ class StateReader:
     ) -> pa.Table:
         """The records of a state: of all keys or of one, of all namespaces or of one (`b""`: none).
 
-        Columns are `key_group`, `key`, `namespace`, `position` in a list or `map_key` in a map, and `value`. Parts of
-        the local files that neither `key` nor `filter` can match are not read.
+        Columns are `key_group`, `key`, `namespace`, `position` in a list or `map_key` in a map, and `value`. Files that
+        cannot hold `key`, and parts of files that neither `key` nor `filter` can match, are not read.
 
         Raises:
             ConfigError: the checkpoint has no such operator or state.
@@ -134,15 +135,36 @@ class StateReader:
         namespace: bytes | None,
         chosen: pc.Expression | None,
     ) -> pa.Table:
-        if operator.uid not in self._written:
-            self._written[operator.uid] = self._write(operator)
-        files = self._written[operator.uid] / folder(operator.uid, what, name)
-        return read_table(files, operator.max_parallelism, key=key, namespace=namespace, chosen=chosen)
+        where = folder(operator.uid, what, name)
+        handles = operator.keyed
+        if key is not None:
+            groups = key_groups_of(key, operator.max_parallelism)
+            handles = tuple(each for each in handles if any(group in each.key_groups for group in groups))
+        files = [file_of(handle, where) for handle in handles]
+        paths = [self._fetched(chunk) for chunk in files if chunk is not None]
+        if None in files:
+            paths = sorted((self._converted(operator, handles) / where).glob("*.parquet"))
+        return read_table(paths, operator.max_parallelism, key=key, namespace=namespace, chosen=chosen)
 
-    def _write(self, operator: OperatorState) -> Path:
+    def _fetched(self, chunk: Chunk) -> Path:
+        """A canonical file, checked, on the local disk."""
+        if chunk not in self._local:
+            path = Path(mkdtemp(dir=self._scratch.name)) / "canonical.parquet"
+            path.write_bytes(self._files.fetch(chunk))
+            self._local[chunk] = path
+        return self._local[chunk]
+
+    def _converted(self, operator: OperatorState, handles: tuple[KeyedHandle, ...]) -> Path:
+        """Where canonical files of these handles are, or of all if those are there already."""
+        whole, part = (operator.uid, operator.keyed), (operator.uid, handles)
+        if whole not in self._written and part not in self._written:
+            self._written[part] = self._write(operator, handles)
+        return self._written[whole if whole in self._written else part]
+
+    def _write(self, operator: OperatorState, handles: tuple[KeyedHandle, ...]) -> Path:
         root = Path(mkdtemp(dir=self._scratch.name))
         (root / "open").mkdir()
         target = StorageFiles(LocalStorage(root).blobs, "canonical")
         context = BackendContext(root / "open", self._files, {})
-        write_keyed(operator.uid, operator.keyed, operator.max_parallelism, self._backend, context, target)
+        write_keyed(operator.uid, handles, operator.max_parallelism, self._backend, context, target)
         return root / "canonical"

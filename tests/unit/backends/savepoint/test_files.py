@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ import pytest
 from tests.unit.backends.savepoint.conftest import ALL, MAX_PARALLELISM, Place
 from tidegate.backends.filesystem import FilesystemBackend
 from tidegate.backends.keyed import KeyedStore, ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.savepoint import CanonicalBase, write_keyed
-from tidegate.backends.savepoint._arrow import VERSION, read_file
+from tidegate.backends.savepoint._arrow import VERSION, Header, StateFile, read_file, read_table
+from tidegate.backends.savepoint.records import Record
+from tidegate.backends.savepoint.shapes import Atom
 from tidegate.backends.spi import BaseHandle, Chunk, InlineChunk, KeyedHandle, StoredChunk, Timer
 from tidegate.backends.storage import LocalStorage, StorageFiles
 from tidegate.errors import StateCorruptError, StateFormatError
@@ -118,6 +122,34 @@ def test_a_key_group_is_a_part_that_readers_skip(written: Path) -> None:
         for part in range(metadata.num_row_groups):
             groups = metadata.row_group(part).column(0).statistics
             assert groups.min == groups.max
+
+
+def test_parts_of_a_file_that_cannot_hold_a_record_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "state.parquet"
+    atom = Atom("text")
+    state = StateEntry("count", "value", 0, 0, "long", "msgspec", 1)
+    names = sorted((f"user-{number}" for number in range(40)), key=lambda name: key_group(key_bytes(name), 8))
+    with StateFile(path, Header(VERSION, "totals", state, atom, atom, Atom("int"))) as file:
+        for group, members in groupby(names, key=lambda name: key_group(key_bytes(name), 8)):
+            file.add(group, [Record(key_bytes(name), b"", None, key_bytes(group)) for name in members])
+    metadata = pq.read_metadata(path)
+    assert metadata.num_row_groups == 8
+    whole = bytearray(path.read_bytes())
+    kept = key_group(key_bytes("user-7"), 8)
+    for number in range(metadata.num_row_groups):
+        part = metadata.row_group(number)
+        for column in range(part.num_columns if part.column(0).statistics.min != kept else 0):
+            first = part.column(column).dictionary_page_offset or part.column(column).data_page_offset
+            whole[first : first + part.column(column).total_compressed_size] = bytes(
+                part.column(column).total_compressed_size
+            )
+    path.write_bytes(whole)
+
+    assert read_table([path], 8, key="user-7")["value"].to_pylist() == [kept]
+    chosen = read_table([path], 8, chosen=pc.field("value") == kept)
+    assert set(chosen["key"].to_pylist()) == {name for name in names if key_group(key_bytes(name), 8) == kept}
+    with pytest.raises(OSError):
+        read_table([path], 8)
 
 
 def broken(place: Place, change: Callable[[BaseHandle], BaseHandle]) -> None:
