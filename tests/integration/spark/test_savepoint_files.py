@@ -82,7 +82,7 @@ def test_a_job_on_spark_takes_savepoints_and_embedded_goes_on_from_one(tmp_path:
     counts = Counter(json.loads(line)[0] for line in written())
     with StateReader(last) as reader:
         (state,) = reader.operators()["counts"]
-        held = [row["f1"] for row in reader.table("counts", state)["value"].to_pylist()]
+        held = [row[1] for row in reader.table("counts", state)["value"].to_pylist()]
     assert sorted(held) == sorted(counts.values())
     with StateReader(place) as reader:
         assert list(reader.operators()) == ["counts"]
