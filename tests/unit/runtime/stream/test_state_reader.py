@@ -8,14 +8,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
-from msgspec.structs import replace
 
-from tidegate.backends.spi import StoredChunk
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
 from tidegate.errors import ConfigError, StateCorruptError, StateFormatError
 from tidegate.keys import key_bytes, key_group
-from tidegate.runtime.checkpoint.manifest import stored
-from tidegate.runtime.checkpoint.savepoint import open_snapshot
 from tidegate.state_reader import StateReader
 from tidegate.state_writer import StateWriter
 
@@ -135,28 +131,6 @@ def test_only_the_files_of_the_state_and_of_the_keys_groups_are_read(
         assert reader.table("account", "total", key="ada")["value"].to_pylist() == [6]
         with pytest.raises(StateCorruptError, match=r"state=total/.*parquet does not exist"):
             reader.table("account", "total")
-
-
-@pytest.mark.parametrize("backend", ["heap", "filesystem", "rocksdb"])
-def test_only_the_files_of_the_subtask_that_had_the_key_are_read(
-    inline: StreamExecutionEnvironment, tmp_path: Path, backend: str
-) -> None:
-    inline.configure({"state.backend.type": backend, "state.backend.fs.memory-threshold": 1})
-    path = checkpoint_of(inline, tmp_path)
-    operator = next(each for each in open_snapshot(path).manifest.operators if each.uid == "account")
-    group = key_group(key_bytes("ada"), operator.max_parallelism)
-    elsewhere = [handle for handle in operator.keyed if group not in handle.key_groups]
-    # The names of states are looked up everywhere, so what says them stays.
-    tables = {handle.segments[-1] for handle in operator.keyed}
-    for name in stored(replace(handle, segments=()) for handle in elsewhere):
-        (tmp_path / name).unlink()
-    for chunk in (chunk for handle in elsewhere for chunk in handle.segments if chunk not in tables):
-        assert isinstance(chunk, StoredChunk)
-        (tmp_path / chunk.name).unlink()
-    assert elsewhere
-    with StateReader(path) as reader:
-        assert reader.table("account", "total", key="ada")["value"].to_pylist() == [6]
-        assert reader.table("account", "seen", key="ada")["value"].to_pylist() == [3, 1, 2]
 
 
 def test_keys_of_several_fields_are_columns_of_several_fields(
