@@ -34,7 +34,7 @@ __all__ = ["MemoryMaterialisation", "Place", "kept_entries", "merged", "read_bas
 
 FORMAT_VERSION: Final = 1
 _FILE: Final = "entries"
-_PART: Final = 1_000
+_PART: Final = 250
 _REST_S: Final = 0.000_05
 
 Place: TypeAlias = Callable[[SnapshotFiles, bytes], Chunk]
@@ -191,7 +191,7 @@ def _entries(base: BaseHandle, context: BackendContext) -> list[Entry]:
 
 
 def _unhurried(addresses: Iterable[Address]) -> Iterator[list[Address]]:
-    """All addresses in parts of about a millisecond's work, with a rest after each.
+    """All addresses in parts of a fraction of a millisecond, with a rest after each.
 
     A thread that never waits takes half of the interpreter from the one that works on records. One that does so for
     a moment has to ask for the interpreter again, which takes five milliseconds while the other thread is busy.

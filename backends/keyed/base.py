@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tidegate import faults
 from tidegate.backends.keyed.segment import Segment, encode_segment
-from tidegate.backends.spi import BaseHandle, Chunk, Cut, SnapshotFiles, StoredChunk
+from tidegate.backends.spi import BaseHandle, Chunk, Cut, KeyedHandle, SnapshotFiles, StoredChunk
 from tidegate.errors import UnavailableError
 
 __all__ = ["NewBase", "Published"]
@@ -23,9 +23,9 @@ Published = tuple[BaseHandle, Chunk]
 
 
 class NewBase:
-    """A cut and what is to be published with it; `builds_on` is the base whose files it need not upload again.
+    """A cut and what is to be published with it.
 
-    `after` counts the segments that the checkpoint it was cut with builds on: the state they describe is in the base.
+    `builds_on` is what the checkpoint it was cut with builds on: files of its base need not be uploaded again.
     """
 
     def __init__(
@@ -33,12 +33,10 @@ class NewBase:
         cut: Cut,
         first: Segment,
         files: SnapshotFiles,
-        builds_on: BaseHandle | None,
+        builds_on: KeyedHandle,
         *,
-        after: int,
         lost: deque[str],
     ) -> None:
-        self.after = after
         self.builds_on = builds_on
         self._cut = cut
         self._first = first
@@ -75,6 +73,11 @@ class NewBase:
             raise error
         return error is not None
 
+    def not_in_it(self, segments: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
+        """Those of a later checkpoint's segments that the base does not hold."""
+        # By identity: two small segments may have equal bytes, and what lies between them counts.
+        return tuple(new for new in segments if not any(new is old for old in self.builds_on.segments))
+
     def became(self, base: BaseHandle | None) -> bool:
         """Whether `base` is this one, published."""
         return self._published is not None and self._published[0] is base
@@ -96,7 +99,7 @@ class NewBase:
     def _publish(self) -> Published:
         try:
             faults.point("base.before-upload")
-            base = self._cut.publish(self._files, self.builds_on)
+            base = self._cut.publish(self._files, self.builds_on.base)
             published = base, self._files.store(encode_segment(self._first))
             faults.point("base.after-upload")
         except BaseException:

@@ -19,9 +19,18 @@ from typing import Final
 
 from tidegate.backends.keyed.base import NewBase
 from tidegate.backends.keyed.log import ChangeLog, size_of
-from tidegate.backends.keyed.segment import Segment, chunk_size, encode_segment
+from tidegate.backends.keyed.segment import Segment, chunk_size, encode_segment, read_segment
 from tidegate.backends.keyed.table import StateEntry
-from tidegate.backends.spi import Address, BaseHandle, Cut, Entry, KeyedHandle, SnapshotFiles
+from tidegate.backends.spi import (
+    Address,
+    BaseHandle,
+    Chunk,
+    Cut,
+    Entry,
+    InlineChunk,
+    KeyedHandle,
+    SnapshotFiles,
+)
 from tidegate.errors import TidegateError, UnavailableError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
@@ -80,16 +89,28 @@ class PendingSnapshot:
         base, segments = self._previous.base, self._previous.segments
         if self._base is not None:
             base, first = self._base.result()
-            segments = (first, *segments[self._base.after :])
+            segments = (first, *self._base.not_in_it(segments))
         if self._changes:
-            segment = Segment(self._table, sorted(self._changes.items()))
-            segments = (*segments, self._files.store(encode_segment(segment)))
+            segments = self._with_changes(segments, 1 if base is not None else 0)
         journal = (
             self._files.store(encode_segment(Segment(self._table, self.journal))) if self.journal else None
         )
         self.handle = KeyedHandle(self._previous.key_groups, base, segments, journal)
         self.dropped = tuple(self._lost.popleft() for _ in range(len(self._lost)))
         return self.handle
+
+    def _with_changes(self, segments: tuple[Chunk, ...], fixed: int) -> tuple[Chunk, ...]:
+        """The segments and one more; if both that and the last one are small, they become one.
+
+        Otherwise as many small ones as there may be segments would stand in the metadata of every checkpoint.
+        """
+        entries = sorted(self._changes.items())
+        chunk = self._files.store(encode_segment(Segment(self._table, entries)))
+        if len(segments) > fixed and isinstance(chunk, InlineChunk) and isinstance(segments[-1], InlineChunk):
+            last = dict(read_segment(self._files, segments[-1]).entries)
+            entries = sorted({**last, **self._changes}.items())
+            return (*segments[:-1], self._files.store(encode_segment(Segment(self._table, entries))))
+        return (*segments, chunk)
 
     def discard(self) -> None:
         """Release it without finishing, for a checkpoint that was aborted first."""
@@ -153,8 +174,7 @@ class History:
         def new_base() -> NewBase:
             held = previous or KeyedHandle(self._key_groups, None, ())
             first = Segment(table, list(leftovers().items()))
-            after = len(held.segments)
-            return NewBase(cut(checkpoint), first, self._files, held.base, after=after, lost=self._lost)
+            return NewBase(cut(checkpoint), first, self._files, held, lost=self._lost)
 
         base: NewBase | None = None
         refusal: TidegateError | None = None
@@ -210,7 +230,7 @@ class History:
         handle = self._relied_on(confirmed)
         if self._base is not None and handle is not None and self._base.became(handle.base):
             self._base = None
-        elif self._base is not None and (handle is None or handle.base is not self._base.builds_on):
+        elif self._base is not None and (handle is None or handle.base is not self._base.builds_on.base):
             self.abandon_base()
         return handle
 

@@ -100,6 +100,8 @@ class _Upload(Future[Any]):
 class KeyedMachine(RuleBasedStateMachine):
     """`KeyedStore` over `backend` beside the `content` it should have; directories are made below `root`."""
 
+    inline_threshold = 0
+
     def __init__(self, backend: Backend, root: Path, content: Any) -> None:
         super().__init__()
         self.backend = backend
@@ -107,7 +109,7 @@ class KeyedMachine(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.storage = MemoryStorage()
         self.uploads = Uploads(self.storage.blobs)
-        self.files = StorageFiles(self.storage.blobs, "model", inline_threshold=0)
+        self.files = StorageFiles(self.storage.blobs, "model", self.inline_threshold)
         self.model = content
         self.open_checkpoints: list[Checkpoint] = []
         self.numbers = 0

@@ -321,9 +321,11 @@ def test_a_bug_in_the_upload_is_not_taken_for_a_storage_that_is_down(
             job.pending()
 
 
+@pytest.mark.parametrize("threshold", [0, 150], ids=["files", "some inline"])
 @pytest.mark.parametrize("machine", [KeyedModel, CollectionModel], ids=["values", "collections"])
 def test_keyed_state_with_bases_in_the_background_equals_a_model(
     machine: type[KeyedModel | CollectionModel],
+    threshold: int,
     backend: Backend,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -332,6 +334,8 @@ def test_keyed_state_with_bases_in_the_background_equals_a_model(
     monkeypatch.setattr(snapshot, "EARLY", 0.25)
 
     class Model(machine):  # type: ignore[misc, valid-type] # one class for each of the machines
+        inline_threshold = threshold
+
         def __init__(self) -> None:
             super().__init__(backend, tmp_path)
 

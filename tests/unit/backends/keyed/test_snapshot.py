@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tidegate.backends.filesystem import FilesystemBackend
 from tidegate.backends.keyed import KeyedStore, ValueStateDescriptor
 from tidegate.backends.keyed.snapshot import MAX_SEGMENTS, MIN_LOG_BYTES
-from tidegate.backends.spi import Chunk, Cut, KeyedHandle, StoredChunk
-from tidegate.backends.storage import MemoryStorage
+from tidegate.backends.spi import BackendContext, Chunk, Cut, InlineChunk, KeyedHandle, StoredChunk
+from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId
+from tidegate.keys import KeyGroupRange
 from tidegate.types import Types
 
 Open = Callable[..., KeyedStore]
@@ -50,6 +53,29 @@ def test_each_epoch_adds_only_what_changed(open_store: Open) -> None:
     second = saved(store, 2, 1)
     assert second.segments[:-1] == first.segments
     assert size(second.segments[-1]) < 200 < size(first.segments[0])
+
+
+def test_small_segments_become_one_until_they_fill_a_file(storage: MemoryStorage, tmp_path: Path) -> None:
+    files = StorageFiles(storage.blobs, "run", inline_threshold=1_000)
+    place = BackendContext(tmp_path, files, {})
+    store = KeyedStore(FilesystemBackend(), KeyGroupRange(0, 8), 8, (), place)
+    kinds = []
+    for number in range(1, 21):
+        write(store, f"k{number}", "x" * 200)
+        write(store, "always", str(number))
+        handle = saved(store, number, number - 1 or None)
+        kinds.append(["inline" if isinstance(chunk, InlineChunk) else "file" for chunk in handle.segments])
+    store.close()
+    assert kinds[:5] == [["inline"]] * 4 + [["file"]]
+    assert kinds[-1] == ["file"] * 4
+    (tmp_path / "again").mkdir()
+    again = KeyedStore(
+        FilesystemBackend(), KeyGroupRange(0, 8), 8, (handle,), BackendContext(tmp_path / "again", files, {})
+    )
+    for key, text in {"always": "20", "k1": "x" * 200, "k20": "x" * 200}.items():
+        again.bind(key)
+        assert again.value_state(TEXT).value() == text
+    again.close()
 
 
 def test_an_undecided_checkpoint_is_not_built_on(open_store: Open, storage: MemoryStorage) -> None:
