@@ -27,10 +27,11 @@ from tidegate.backends.keyed.sweep import Expiring
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.keyed.ttl import Lifetime
 from tidegate.backends.spi import Materialisation
-from tidegate.errors import InternalError
+from tidegate.checks import shorten
+from tidegate.errors import ConfigError
 from tidegate.serde import codec_for
 
-__all__ = ["open_expiring", "open_state"]
+__all__ = ["open_expiring", "open_state", "unknown"]
 
 
 def open_state(
@@ -97,4 +98,12 @@ def _folded(descriptor: StateDescriptor, value: ValueState[Any]) -> Any:
         case AggregatingStateDescriptor():
             return AggregatingState[Any, Any](descriptor, value)
         case other:
-            raise InternalError(f"no kind of state is known for {other!r}")
+            raise unknown(other)
+
+
+def unknown(descriptor: object) -> ConfigError:
+    """Nobody knows how to keep such a state."""
+    return ConfigError(
+        f"{type(descriptor).__name__} describes no kind of state; got {shorten(descriptor)}; "
+        "expected a Value-, List-, Map-, Reducing- or AggregatingStateDescriptor"
+    )

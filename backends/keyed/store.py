@@ -27,7 +27,7 @@ from tidegate.backends.keyed.address import (
 from tidegate.backends.keyed.collection import Shelf
 from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
 from tidegate.backends.keyed.journal import Cause, Journal
-from tidegate.backends.keyed.kinds import open_expiring, open_state
+from tidegate.backends.keyed.kinds import open_expiring, open_state, unknown
 from tidegate.backends.keyed.migration import conversion, rewritten
 from tidegate.backends.keyed.restore import restore
 from tidegate.backends.keyed.row import UNBOUND, Binding, Cursor, Row, RowCodec, ValueState, unpack_slots
@@ -119,9 +119,12 @@ class KeyedStore:
         With `namespaced` it follows `bind_in` instead of `bind`.
 
         Raises:
-            ConfigError: the operator uses the name for something else.
+            ConfigError: the operator uses the name for something else, or nobody knows such a state.
             StateFormatError: the restored state of that name was stored with another type.
         """
+        given: object = descriptor
+        if not isinstance(given, StateDescriptor):
+            raise unknown(given)
         known = self._descriptors.setdefault(descriptor.name, descriptor)
         if known != descriptor:
             raise ConfigError(

@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidegate.backends.keyed.descriptors import ValueStateDescriptor
-from tidegate.errors import RecordError
+from tidegate.backends.keyed.descriptors import AggregatingStateDescriptor, ValueStateDescriptor
+from tidegate.errors import ConfigError, RecordError
 from tidegate.runtime.operators.rows import shaped
 from tidegate.runtime.stream.functions import KeyedProcessFunction
 from tidegate.runtime.stream.time import Duration
@@ -28,6 +28,7 @@ __all__ = [
     "AssignerWithPunctuatedWatermarks",
     "BoundedOutOfOrdernessTimestampExtractor",
     "Fold",
+    "FoldingStateDescriptor",
     "SplitStream",
     "deprecated",
     "strategy_of",
@@ -120,6 +121,51 @@ def strategy_of(
     if isinstance(assigner, AssignerWithPeriodicWatermarks):
         return WatermarkStrategy(lambda: _Periodic(copy.deepcopy(assigner)))
     return WatermarkStrategy(lambda: _Punctuated(copy.deepcopy(assigner)))
+
+
+class FoldingStateDescriptor(AggregatingStateDescriptor):
+    """One value per key that takes in what is added, from `initial_value` on; ask for it with `get_aggregating_state`.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     texts = FoldingStateDescriptor("texts", "", lambda text, number: f"{text}-{number}")
+        >>> texts.get_agg_function().add(1, "start")
+        'start-1'
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        name: str,
+        initial_value: Any,
+        fold_function: Callable[[Any, Any], Any],
+        type_info: TypeInformation | None = None,
+    ) -> None:
+        deprecated("FoldingStateDescriptor(...)", "AggregatingStateDescriptor(...)")
+        if not callable(fold_function):
+            raise ConfigError(
+                f"state {name!r} needs a function of what there is and a value; got {type(fold_function).__name__}"
+            )
+        super().__init__(name, _Folded(initial_value, fold_function), type_info)
+
+
+class _Folded:
+    """A fold as an aggregate whose accumulator is the result."""
+
+    def __init__(self, initial: Any, function: Callable[[Any, Any], Any]) -> None:
+        self._initial = initial
+        self._function = function
+
+    def create_accumulator(self) -> Any:
+        return copy.deepcopy(self._initial)
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return self._function(accumulator, value)
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
 
 
 class Fold(KeyedProcessFunction):

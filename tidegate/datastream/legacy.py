@@ -1,10 +1,11 @@
-"""Deprecated timestamp assigners, under the names that Flink gave them."""
+"""Deprecated timestamp assigners and folding state, under the names that Flink gave them."""
 
 from tidegate.runtime.stream.legacy import (
     AscendingTimestampExtractor as AscendingTimestampExtractor,
     AssignerWithPeriodicWatermarks as AssignerWithPeriodicWatermarks,
     AssignerWithPunctuatedWatermarks as AssignerWithPunctuatedWatermarks,
     BoundedOutOfOrdernessTimestampExtractor as BoundedOutOfOrdernessTimestampExtractor,
+    FoldingStateDescriptor as FoldingStateDescriptor,
 )
 
 __all__ = [
@@ -12,4 +13,5 @@ __all__ = [
     "AssignerWithPeriodicWatermarks",
     "AssignerWithPunctuatedWatermarks",
     "BoundedOutOfOrdernessTimestampExtractor",
+    "FoldingStateDescriptor",
 ]
