@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
@@ -59,7 +59,7 @@ class RocksStore:
             found: list[bytes | None] = self._db.get(list(keys))
             return found
 
-    def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+    def write(self, entries: Collection[tuple[bytes, bytes | None]]) -> None:
         """Put, or delete where the value is None, in order and at once; all of it or, if it is refused, nothing.
 
         Raises:
@@ -69,13 +69,11 @@ class RocksStore:
         for key, value in entries:
             if value is None:
                 batch.delete(key)
-            elif (size := len(key) + len(value)) > MAX_ENTRY_BYTES:
-                raise StateFormatError(
-                    f"an entry is too large for RocksDB; got {size} bytes; expected at most {MAX_ENTRY_BYTES}; "
-                    "spread it over several keys, or use a list or a map"
-                )
             else:
                 batch.put(key, value)
+        # No entry is larger than all of them together, and a batch leaves out what it cannot hold at all.
+        if batch.size_in_bytes() > MAX_ENTRY_BYTES or batch.len() < len(entries):
+            _refuse_large(entries)
         with self._translated("write"):
             self._db.write(batch, self._write_options)
 
@@ -110,6 +108,15 @@ class RocksStore:
             raise UnavailableError(
                 f"RocksDB in {self._directory} did not {doing}: {error}; see to the local disk"
             ) from error
+
+
+def _refuse_large(entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+    size = max(len(key) + len(value or b"") for key, value in entries)
+    if size > MAX_ENTRY_BYTES:
+        raise StateFormatError(
+            f"an entry is too large for RocksDB; got {size} bytes; expected at most {MAX_ENTRY_BYTES}; "
+            "spread it over several keys, or use a list or a map"
+        )
 
 
 def _not_opened(directory: Path, reason: str) -> TidegateError:

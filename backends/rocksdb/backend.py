@@ -7,7 +7,7 @@ the confirmed base does not hold already.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -96,7 +96,7 @@ class RocksDBMaterialisation(Materialisation):
 
     def apply(self, entries: Iterable[Entry]) -> None:
         """Write in one batch."""
-        self._store.write(entries)
+        self._store.write(entries if isinstance(entries, Collection) else list(entries))
 
     def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
         """Entries of a range, of the moment of the call."""
