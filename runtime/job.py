@@ -15,7 +15,7 @@ from tidegate import faults, registry
 from tidegate.backends.spi import Backend, CheckpointStorage, SnapshotFiles
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import Clock, new_id
-from tidegate.errors import ConfigError, TidegateError, UnavailableError
+from tidegate.errors import ConfigError, StateCorruptError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.committers import Committers
@@ -235,8 +235,16 @@ class Startup:
     def _newest_settled(self) -> None:
         """Make sure that what was decided is visible before the pipeline goes elsewhere."""
         retained = self.pipeline.record.retained
-        if retained and not self.pipeline.archive.settled(retained[-1]):
+        if not retained or self.pipeline.archive.settled(retained[-1]):
+            return
+        try:
             self._newest()
+        except StateCorruptError as error:
+            raise StateCorruptError(
+                f"checkpoint {retained[-1].checkpoint} of pipeline {self.pipeline.id!r} is decided, and whether its output "
+                f"is visible cannot be told: {error}; put the file back from a copy; or look at the output, and start "
+                "under another pipeline.id with -s and the path of an older checkpoint, which writes again what came later"
+            ) from error
 
     def _settle(self, manifest: Manifest, retained: tuple[Retained, ...]) -> bool:
         """Commit what is unsettled; False if nothing of the oldest of it will ever be visible."""

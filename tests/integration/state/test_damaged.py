@@ -20,7 +20,7 @@ from tidegate.datastream import (
 )
 from tidegate.errors import StateCorruptError, StateFormatError, TidegateError
 from tidegate.runtime.checkpoint.archive import Archive
-from tidegate.runtime.checkpoint.manifest import files_of, metadata_name
+from tidegate.runtime.checkpoint.manifest import files_of, metadata_name, settled_name
 from tidegate.runtime.checkpoint.pipeline import Record
 from tidegate.runtime.result import JobResult
 from tidegate.types import Types
@@ -73,7 +73,7 @@ def run(place: Path, backend: str, *, fails: bool = False, **settings: Any) -> J
 
 
 def failed(place: Path, backend: str) -> None:
-    """Leave several checkpoints of a job that failed, all of them settled: there is no output."""
+    """Leave several checkpoints of a job that failed, all of them settled."""
     with pytest.raises(TidegateError, match="ValueError: trouble"):
         run(place, backend, fails=True)
     archive(place).mark_settled(record(place).retained[-1])
@@ -161,3 +161,24 @@ def test_metadata_of_a_newer_version_is_named_and_an_older_checkpoint_is_gone_on
 
     assert older(tmp_path) == before
     assert goes_on(tmp_path, "filesystem")
+
+
+def test_a_damaged_checkpoint_whose_output_is_in_doubt_is_told_apart_and_there_is_a_way_on(
+    tmp_path: Path,
+) -> None:
+    failed(tmp_path, "filesystem")
+    *_, older, newest = record(tmp_path).retained
+    newest_metadata(tmp_path).write_bytes(b"damaged")
+    (tmp_path / "state" / settled_name(newest.run, newest.checkpoint)).unlink()
+    settings: dict[str, Any] = {"execution.savepoint.path": str(older.checkpoint)}
+
+    with pytest.raises(
+        StateCorruptError,
+        match=rf"checkpoint {newest.checkpoint} of pipeline 'damaged' is decided, and whether its output is visible "
+        r"cannot be told: .*_metadata is not checkpoint metadata; .* start under another pipeline.id with -s",
+    ):
+        run(tmp_path, "filesystem", **settings)
+
+    path = newest_metadata(tmp_path).parents[1] / f"chk-{older.checkpoint}"
+    settings = {"execution.savepoint.path": str(path), "pipeline.id": "another"}
+    assert run(tmp_path, "filesystem", **settings).state == "finished"
