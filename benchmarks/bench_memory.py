@@ -40,7 +40,7 @@ class Rss:
 
     def _run(self) -> None:
         while not self._over.wait(0.25):
-            self.samples.append(sum(map(_rss_mb, ["self", *_children()])))
+            self.samples.append(sum(map(resident_mb, ["self", *_children()])))
 
 
 def build(rounds: int) -> Report:
@@ -79,7 +79,7 @@ def _children() -> list[str]:
     return Path("/proc/self/task", str(threading.main_thread().native_id), "children").read_text().split()
 
 
-def _rss_mb(process: str) -> float:
+def resident_mb(process: str) -> float:
     try:
         pages = int(Path("/proc", process, "statm").read_text().split()[1])
     except OSError:  # it has just ended

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tidegate.errors import MissingExtraError, UnavailableError
 
-__all__ = ["BYTEWAX", "PYFLINK", "Peer", "interpreter"]
+__all__ = ["BYTEWAX", "PYFLINK", "QUIX", "Peer", "interpreter"]
 
 JAVA = 11
 JAVA_PACKAGE = "openjdk-17-jre-headless"
@@ -32,6 +32,7 @@ class Peer:
 
 
 BYTEWAX = Peer("bytewax", "bytewax==0.21.1")
+QUIX = Peer("quixstreams", "quixstreams==3.28.1")
 PYFLINK = Peer("pyflink", "apache-flink==2.2.1", needs_java=True)
 
 

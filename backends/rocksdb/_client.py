@@ -7,6 +7,7 @@ import os
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
@@ -19,9 +20,11 @@ from rocksdict import (
     Options,
     Rdict,
     WriteBatch,
+    WriteBufferManager,
     WriteOptions,
 )
 
+from tidegate.backends.rocksdb.memory import default_memory
 from tidegate.backends.rocksdb.options import RocksDBOptions
 from tidegate.errors import StateCorruptError, StateFormatError, TidegateError, UnavailableError
 
@@ -148,15 +151,32 @@ def _holder(lock: Path, reason: str) -> str | None:
     return f"process {pid}" if pid else "another process"
 
 
+@lru_cache(maxsize=1)
+def _shared(memory_bytes: int) -> tuple[Cache, WriteBufferManager]:
+    """What the databases of this process share: write buffers count as blocks, and may take half more than they should."""
+    cache = Cache(memory_bytes * 5 // 6)
+    buffers: WriteBufferManager = WriteBufferManager.new_write_buffer_manager_with_cache(
+        memory_bytes // 3, False, cache
+    )
+    return cache, buffers
+
+
 def _options(options: RocksDBOptions) -> Options:
+    found = Options(raw_mode=True)
+    if options.block_cache_bytes is None:
+        memory = default_memory()
+        cache, buffers = _shared(memory)
+        found.set_write_buffer_manager(buffers)
+        found.set_write_buffer_size(min(options.write_buffer_bytes, memory // 6))
+    else:
+        cache = Cache(options.block_cache_bytes)
+        found.set_write_buffer_size(options.write_buffer_bytes)
     blocks = BlockBasedOptions()
-    blocks.set_block_cache(Cache(options.block_cache_bytes))
+    blocks.set_block_cache(cache)
     blocks.set_cache_index_and_filter_blocks(True)
     blocks.set_bloom_filter(10, False)
-    found = Options(raw_mode=True)
     found.create_if_missing(True)
     found.set_block_based_table_factory(blocks)
-    found.set_write_buffer_size(options.write_buffer_bytes)
     found.set_max_write_buffer_number(options.write_buffers)
     found.set_target_file_size_base(options.file_bytes)
     found.set_max_background_jobs(options.background_jobs)

@@ -12,10 +12,16 @@ __all__ = ["RocksDBOptions"]
 
 @dataclass(frozen=True, slots=True)
 class RocksDBOptions:
-    """Sizes per subtask; memory stays below the block cache and all write buffers together."""
+    """Sizes per subtask; memory stays below the block cache and all write buffers together.
 
-    block_cache_bytes: int = option(
-        "state.backend.rocksdb.block-cache", 64 * 1024 * 1024, "memory for blocks read from disk"
+    Without a block cache of its own a database shares one with all others of the process, which also bounds what their
+    write buffers take together: see `memory.py`.
+    """
+
+    block_cache_bytes: int | None = option(
+        "state.backend.rocksdb.block-cache",
+        None,
+        "memory for blocks read from disk; default: a part of what the databases of a process share",
     )
     write_buffer_bytes: int = option(
         "state.backend.rocksdb.write-buffer", 32 * 1024 * 1024, "memory for writes before they go to a file"
@@ -31,13 +37,16 @@ class RocksDBOptions:
     def within(self, memory_bytes: int) -> Self:
         """The same with sizes that take so much memory together: half for blocks, half for writes.
 
+        An eighth is left for what neither counts: files being written or merged, the log of an epoch.
+
         Example:
             >>> RocksDBOptions().within(64 * 1024 * 1024).write_buffer_bytes // 1024**2
-            16
+            14
         """
-        buffer = memory_bytes // 2 // self.write_buffers
+        counted = memory_bytes * 7 // 8
+        buffer = counted // 2 // self.write_buffers
         return replace(
             self,
-            block_cache_bytes=memory_bytes - buffer * self.write_buffers,
+            block_cache_bytes=counted - buffer * self.write_buffers,
             write_buffer_bytes=buffer,
         )

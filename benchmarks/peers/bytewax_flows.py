@@ -6,7 +6,7 @@ takes and less than the pause between sessions, so no record is late and the res
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -41,7 +41,7 @@ WAIT = timedelta(seconds=30)
 def run(job: str, records: int, wanted: bool) -> list[Any] | None:
     results: list[Any] = []
     flow = Dataflow(job)
-    numbers = op.input("numbers", flow, Numbers(records))
+    numbers = op.input("numbers", flow, Sequence(range(records)))
     op.output("out", STREAMS[job](numbers), Output(results.extend if wanted else drop))
     run_main(flow)
     return results if wanted else None
@@ -51,17 +51,17 @@ def drop(results: list[Any]) -> None:
     """The sink."""
 
 
-class Numbers(DynamicSource[int]):  # type: ignore[misc]  # the library is not installed here
-    def __init__(self, records: int) -> None:
-        self._records = records
+class Sequence(DynamicSource[int]):  # type: ignore[misc]  # the library is not installed here
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._numbers = numbers
 
-    def build(self, step_id: str, worker_index: int, worker_count: int) -> NumbersPartition:
-        return NumbersPartition(self._records)
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> SequencePartition:
+        return SequencePartition(self._numbers)
 
 
-class NumbersPartition(StatelessSourcePartition[int]):  # type: ignore[misc]  # the library is not installed here
-    def __init__(self, records: int) -> None:
-        self._numbers = iter(range(records))
+class SequencePartition(StatelessSourcePartition[int]):  # type: ignore[misc]  # the library is not installed here
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._numbers = iter(numbers)
 
     def next_batch(self) -> list[int]:
         batch = list(islice(self._numbers, BATCH))

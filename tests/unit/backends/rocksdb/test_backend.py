@@ -229,10 +229,10 @@ def test_a_lost_local_disk_is_unavailable(tmp_path: Path, files: StorageFiles) -
 def test_block_cache_and_write_buffers_stay_within_the_memory_given(
     tmp_path: Path, files: StorageFiles
 ) -> None:
-    given = dataclasses.replace(context(tmp_path, "one", files), memory_bytes=12 * 1024 * 1024)
+    given = dataclasses.replace(context(tmp_path, "one", files), memory_bytes=16 * 1024 * 1024)
     RocksDBBackend().open(None, ALL, given).close()
 
     log = (given.directory / "db" / "LOG").read_text()
 
-    assert re.search(r"Options.write_buffer_size: 3145728$", log, re.MULTILINE)
-    assert re.search(r"block_cache_options:\s+capacity : 6291456$", log, re.MULTILINE)
+    assert re.search(r"Options.write_buffer_size: 3670016$", log, re.MULTILINE)
+    assert re.search(r"block_cache_options:\s+capacity : 7340032$", log, re.MULTILINE)
