@@ -28,9 +28,10 @@ from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.clock import ManualClock
 from tidegate.common import Duration, Time
 from tidegate.datastream import AggregateFunction
-from tidegate.errors import ConfigError, StateFormatError
+from tidegate.errors import ConfigError, RecordError, StateFormatError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
+from tidegate.types import TypeInformation, Types
 
 BACKENDS = {"heap": HeapBackend, "filesystem": FilesystemBackend, "rocksdb": RocksDBBackend}
 
@@ -284,6 +285,50 @@ def test_how_long_values_live_may_change_over_a_restore(reopen: Open, clock: Man
     restored = reopen(handle)
     restored.bind("a")
     assert restored.state(longer).value() == 7
+
+
+def test_cleanup_may_be_switched_on_and_off_over_a_restore(
+    reopen: Open, clock: ManualClock, kind: Any
+) -> None:
+    describe, write, _ = kind
+    store = reopen()
+    state = store.state(living(describe(), "disable_cleanup_in_background"))
+    for number in range(3):
+        store.bind(number)
+        write(state)
+    handle = checkpoint(store)
+    clock.advance(1_000)
+    for cleanup, left in (
+        ({"cleanup_in_rocksdb_compact_filter": (10,)}, 0),
+        ({"disable_cleanup_in_background": ()}, 3),
+        ({"cleanup_full_snapshot": (), "disable_cleanup_in_background": ()}, 3),
+    ):
+        again = reopen(handle)
+        again.state(living(describe(), **cleanup))
+        alone = checkpoint(again, 2)
+        assert stored_values(again) == left
+        last = reopen(alone)
+        last.state(living(describe(), "disable_cleanup_in_background"))
+        assert stored_values(last) == (0 if "cleanup_full_snapshot" in cleanup else left)
+
+
+@pytest.mark.parametrize("optional", [None, Types.OPTIONAL(Types.LONG())], ids=["untyped", "optional"])
+def test_none_is_an_entry_and_an_element_like_any_other_where_the_type_has_it(
+    reopen: Open, clock: ManualClock, optional: TypeInformation | None
+) -> None:
+    store = reopen()
+    store.bind("a")
+    store.state(living(MapStateDescriptor("entries", None, optional))).put("x", None)
+    store.state(living(ListStateDescriptor("elements", optional))).add(None)
+    again = reopen(checkpoint(store))
+    again.bind("a")
+    entries = again.state(living(MapStateDescriptor("entries", None, optional)))
+    elements = again.state(living(ListStateDescriptor("elements", optional)))
+    assert ("x" in entries, entries.get("x"), elements.get()) == (True, None, [None])
+    clock.advance(1_000)
+    assert ("x" in entries, elements.get()) == (False, [])
+    with pytest.raises(RecordError, match="got NoneType None; expected long"):
+        again.state(living(MapStateDescriptor("numbers", None, Types.LONG()))).put("x", None)
 
 
 @pytest.mark.spec("002/AX-37")

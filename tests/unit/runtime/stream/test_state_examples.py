@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tidegate.connectors.files import FileSink
+from tidegate.connectors.functions import ParallelSourceFunction
 from tidegate.datastream import (
     CheckpointedFunction,
     DataStream,
@@ -78,8 +80,7 @@ def run(anywhere: StreamExecutionEnvironment, tmp_path: Path) -> Callable[..., l
         step(source).uid("step").sink_to(FileSink(str(root / "out"))).uid(f"out {len(places)}")
         anywhere.execute(f"run {len(places)}")
         places.append(max(root.glob("*/chk-*"), key=lambda path: int(path.name.removeprefix("chk-"))))
-        parts = sorted((root / "out").glob("part-*"))
-        return [json.loads(line) for part in parts for line in part.read_text().splitlines()]
+        return written(root / "out")
 
     return one
 
@@ -171,3 +172,74 @@ def test_state_above_five_megabytes_fails_its_checkpoint_in_memory(run: Callable
     assert run([5 * 1024 * 1024 - 1_000], swelling, **{"state.backend.type": "heap"}) == [
         5 * 1024 * 1024 - 1_000
     ]
+
+
+class CounterSource(ParallelSourceFunction):
+    """Counts as many steps on as its instance is to, then waits until it is told to end."""
+
+    def __init__(self, *steps: int) -> None:
+        self.steps = steps
+        self.offset = 0
+
+    def open(self, runtime_context: Any) -> None:
+        self.told = threading.Event()
+        self.subtask = runtime_context.get_index_of_this_subtask()
+
+    def run(self, ctx: Any) -> None:
+        for _ in range(self.steps[self.subtask]):
+            with ctx.get_checkpoint_lock():
+                ctx.collect(self.offset)
+                self.offset += 1
+        self.told.wait()
+
+    def cancel(self) -> None:
+        self.told.set()
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[int]:
+        return [self.offset]
+
+    def restore_state(self, state: list[int]) -> None:
+        for offset in state:
+            self.offset = offset
+
+
+@pytest.mark.spec("002/AX-42")
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [((7,), (3,), [7, 8, 9]), ((7, 12), (3,), [12, 13, 14]), ((7,), (3, 3), [0, 1, 2, 7, 8, 9])],
+    ids=["as before", "fewer instances", "more instances"],
+)
+def test_a_counter_goes_on_from_the_list_its_instance_is_given(
+    anywhere: StreamExecutionEnvironment,
+    tmp_path: Path,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    found: list[int],
+) -> None:
+    def counted(steps: tuple[int, ...], count: int, place: str | None = None) -> tuple[str, list[int]]:
+        out = tmp_path / f"out of {steps} from {place is not None}"
+        anywhere.configure(
+            {
+                "execution.checkpointing.interval": "30 ms",
+                "state.checkpoints.dir": str(tmp_path / "state"),
+                **({"execution.savepoint.path": place} if place else {}),
+            }
+        )
+        numbers = anywhere.add_source(CounterSource(*steps)).set_parallelism(len(steps)).uid("counter")
+        numbers.sink_to(FileSink(str(out))).uid(f"out {place is not None}")
+        client = anywhere.execute_async(f"counted from {place is not None}")
+        waiting = threading.Event()
+        while len(written(out)) < count:
+            waiting.wait(0.01)
+        return client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result(timeout=60), written(
+            out
+        )
+
+    place, first = counted(before, sum(before))
+    assert sorted(first) == sorted(number for steps in before for number in range(steps))
+    anywhere.configure({"execution.savepoint.ignore-unclaimed-state": True})
+    assert sorted(counted(after, len(found), place)[1]) == found
+
+
+def written(out: Path) -> list[Any]:
+    return [json.loads(line) for part in sorted(out.glob("part-*")) for line in part.read_text().splitlines()]
