@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 import xxhash
 
-from tidegate.backends.spi import KeyedHandle, StoredChunk
+from tidegate.backends.spi import Chunk, KeyedHandle, StoredChunk
 from tidegate.errors import InternalError, StateCorruptError, StateFormatError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.runtime.operators.operator_list import OperatorList
@@ -24,6 +24,7 @@ __all__ = [
     "OperatorState",
     "Unsettled",
     "check",
+    "chunks_of_lists",
     "decode",
     "encode",
     "files_of",
@@ -130,6 +131,11 @@ def files_of(manifest: Manifest) -> frozenset[str]:
     keyed = (chunk for operator in manifest.operators for chunk in stored(operator.keyed))
     lists = (held for operator in manifest.operators for lists in operator.lists for held in lists)
     return frozenset((*manifest.claimed, *keyed, *(name for held in lists for name in held.files)))
+
+
+def chunks_of_lists(operator: OperatorState) -> Iterable[Chunk]:
+    """Where the operator lists are that do not stand in the metadata."""
+    return (piece.chunk for lists in operator.lists for held in lists for piece in held.pieces or ())
 
 
 def stored(handles: Iterable[KeyedHandle]) -> Iterable[str]:

@@ -37,7 +37,7 @@ from tidegate.backends.timeline import (
 from tidegate.errors import ConfigError, StateCorruptError
 from tidegate.ids import CheckpointId, OperatorUid, PipelineId
 from tidegate.runtime.checkpoint.archive import Archive, Retained
-from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, decode
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, chunks_of_lists, decode
 from tidegate.runtime.checkpoint.pipeline import Record, read_record
 
 __all__ = ["EVERYTHING", "Difference", "Moment", "Position", "Selection", "Timeline", "pipelines"]
@@ -275,6 +275,7 @@ class Timeline:
         except StateCorruptError as error:
             return Moment(retained.checkpoint, 0, 0, settled, 0, 0, (), str(error))
         chunks = {chunk for each in manifest.operators for handle in each.keyed for chunk in handle.chunks}
+        chunks.update(chunk for each in manifest.operators for chunk in chunks_of_lists(each))
         new = chunks - seen
         seen |= chunks
         return Moment(

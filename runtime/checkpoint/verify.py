@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
+from tidegate.backends.spi import StoredChunk
 from tidegate.backends.timeline import damage, misfits, unlike
 from tidegate.errors import InternalError, StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId, OperatorUid
-from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, check
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, check, chunks_of_lists
 from tidegate.runtime.checkpoint.timeline import Timeline
 
 __all__ = ["Problem", "verify"]
@@ -56,6 +57,12 @@ def _damaged(timeline: Timeline, manifest: Manifest, operator: OperatorState) ->
     for handle in operator.keyed:
         for file, what in damage(handle, timeline.files):
             yield Problem(manifest.checkpoint, operator.uid, file, what)
+    for chunk in chunks_of_lists(operator):
+        try:
+            timeline.files.fetch(chunk)
+        except StateCorruptError as error:
+            name = chunk.name if isinstance(chunk, StoredChunk) else None
+            yield Problem(manifest.checkpoint, operator.uid, name, str(error))
 
 
 def _misfits(timeline: Timeline, manifest: Manifest, operator: OperatorState) -> Iterator[Problem]:

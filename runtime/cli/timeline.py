@@ -160,8 +160,8 @@ def _readable(timeline: Timeline, number: int, found: list[Problem]) -> str:
     if any(each.operator is None for each in found):
         return "; nothing of it can be read"
     damaged = {each.operator for each in found}
-    whole = [each.uid for each in timeline.operators(number) if each.uid not in damaged]
-    return f"; what can still be read: {', '.join(whole) or 'state without a key'}"
+    whole = [each.uid for each in timeline.manifest(number).operators if each.uid not in damaged]
+    return f"; what can still be read: {', '.join(whole) or 'nothing'}"
 
 
 def _storage(arguments: argparse.Namespace) -> CheckpointStorage:

@@ -23,6 +23,7 @@ from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, metadata_name
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.cli.main import main
+from tidegate.runtime.operators.operator_list import OperatorList, written
 from tidegate.runtime.operators.window.windows import TimeWindow, TimeWindowSerializer
 from tidegate.types import Types
 
@@ -70,22 +71,26 @@ def root(tmp_path: Path) -> Path:
     for number, change in enumerate((first, second, third), start=1):
         change(store)
         clock.advance(1_500)
-        _decide(pipeline, store, number, clock.now_ms())
+        _decide(tmp_path / "state", pipeline, store, number, clock.now_ms())
     store.close()
     for number in (1, 2):
         pipeline.archive.mark_settled(Retained(RUN, CheckpointId(number)))
     return tmp_path / "state"
 
 
-def _decide(pipeline: Pipeline, store: KeyedStore, number: int, now_ms: int) -> None:
+def _decide(root: Path, pipeline: Pipeline, store: KeyedStore, number: int, now_ms: int) -> None:
     checkpoint, before = CheckpointId(number), CheckpointId(number - 1) if number > 1 else None
     splits = () if number == 3 else (msgspec.msgpack.encode(RangeSplit(SplitId("part-0"), number * 10, 30)),)
-    operators = (
+    operators: tuple[OperatorState, ...] = (
         OperatorState(OperatorUid("payments"), "payments", 1, 8, splits=splits),
         OperatorState(
             OperatorUid("accounts"), "accounts", 1, 8, keyed=(store.snapshot(checkpoint, before).finish(),)
         ),
     )
+    if number == 3:
+        files = StorageFiles(LocalStorage(root).blobs, f"{RUN}/shared", inline_threshold=0)
+        lists = (written(OperatorList("rules", (b"one", b"two")), files),)
+        operators = (*operators, OperatorState(OperatorUid("rules"), "rules", 1, 8, lists=(lists,)))
     lineage = pipeline.record.lineage
     pipeline.archive.write(
         Manifest(pipeline.id, lineage, Branch(0), RUN, checkpoint, before, now_ms, operators, ())
@@ -113,7 +118,7 @@ def test_pipelines_and_their_checkpoints_are_listed(shown: Shown) -> None:
         ["checkpoint", "time                     size  added  state    operators"],
         ["1", "2023-11-14 22:13:21.500  153   153    settled  payments, accounts"],
         ["2", "2023-11-14 22:13:23.000  458   305    settled  payments, accounts"],
-        ["3", "2023-11-14 22:13:24.500  630   172    decided  payments, accounts"],
+        ["3", "2023-11-14 22:13:24.500  641   183    decided  payments, accounts, rules"],
     ]
     assert json.loads(shown("list", "orders", "--json")[1])[2] == {
         "pipeline": "orders",
@@ -122,11 +127,11 @@ def test_pipelines_and_their_checkpoints_are_listed(shown: Shown) -> None:
         "branch": 0,
         "checkpoint": 3,
         "time": "2023-11-14 22:13:24.500",
-        "size": 630,
-        "added": 172,
+        "size": 641,
+        "added": 183,
         "settled": False,
         "damage": None,
-        "operators": ["payments", "accounts"],
+        "operators": ["payments", "accounts", "rules"],
     }
 
 
@@ -276,7 +281,7 @@ def test_damage_is_named_with_what_can_still_be_read(shown: Shown, root: Path) -
     lines = out.splitlines()
     assert lines[0] == "checkpoint 1 is damaged; nothing of it can be read"
     assert lines[2] == "checkpoint 2 is sound"
-    assert lines[3] == "checkpoint 3 is damaged; what can still be read: state without a key"
+    assert lines[3] == "checkpoint 3 is damaged; what can still be read: payments, rules"
     assert f"accounts: state file {chunk} is damaged" in lines[4]
     assert json.loads(shown("verify", "orders", "--at", "3", "--json")[1])["problems"][0]["file"] == chunk
     code, _, errors = shown("show", "orders", "ann")
@@ -284,6 +289,21 @@ def test_damage_is_named_with_what_can_still_be_read(shown: Shown, root: Path) -
     listed = json.loads(shown("list", "orders", "--json")[1])
     assert "does not exist" in listed[0]["damage"]
     assert "damaged" in shown("list")[1]
+
+
+def test_a_damaged_list_of_an_operator_is_named(shown: Shown, root: Path) -> None:
+    pipeline = Pipeline(LocalStorage(root), PipelineId("orders"), RUN, ManualClock())
+    (lists,) = pipeline.archive.load(Retained(RUN, CheckpointId(3))).operators[2].lists
+    (file,) = lists[0].files
+    (root / file).unlink()
+
+    code, out, _ = shown("verify", "orders", "--at", "3")
+
+    first_line, second_line = out.splitlines()
+    assert code == 1
+    assert first_line == "checkpoint 3 is damaged; what can still be read: payments, accounts"
+    assert second_line.startswith("  rules: ")
+    assert file in second_line
 
 
 def test_nothing_of_the_storage_changes(shown: Shown, root: Path, tmp_path: Path) -> None:
