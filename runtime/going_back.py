@@ -23,6 +23,7 @@ from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, metadata_name
 from tidegate.runtime.checkpoint.pipeline import read_record
 from tidegate.runtime.checkpoint.savepoint import Snapshot, copied, is_snapshot, open_settled, renamed
+from tidegate.runtime.operators.operator_list import written
 
 if TYPE_CHECKING:
     from tidegate.runtime.job import Startup
@@ -87,12 +88,18 @@ class GoingBack:
             run=self._startup.run,
             checkpoint=CheckpointId(record.newest_id + 1),
             parent=None,
-            operators=tuple(map(regroup, operators)),
+            operators=tuple(self._with_lists(regroup(operator)) for operator in operators),
             claimed=described,
         )
         self._pipeline.archive.write(mine)
         self._pipeline.archive.mark_settled(Retained(mine.run, mine.checkpoint))
         self._pipeline.take_over(mine.checkpoint)
+
+    def _with_lists(self, operator: OperatorState) -> OperatorState:
+        """The operator with its large lists in files of this run, as a checkpoint has them."""
+        files = self._startup.files()
+        lists = tuple(tuple(written(held, files) for held in lists) for lists in operator.lists)
+        return msgspec.structs.replace(operator, lists=lists)
 
     def _copied(self, snapshot: Snapshot) -> tuple[OperatorState, ...]:
         files = StorageFiles(snapshot.storage.blobs, "")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tidegate.backends.savepoint._arrow import key_groups_of as key_groups_of, read_table as read_table
+from tidegate.backends.savepoint._arrow import (
+    key_groups_of as key_groups_of,
+    read_items as read_items,
+    read_table as read_table,
+    write_items as write_items,
+)
 from tidegate.backends.savepoint.base import (
     CanonicalBase as CanonicalBase,
     file_of as file_of,
@@ -17,7 +22,9 @@ __all__ = [
     "folder",
     "is_canonical",
     "key_groups_of",
+    "read_items",
     "read_table",
     "regrouped",
+    "write_items",
     "write_keyed",
 ]

@@ -7,13 +7,13 @@ Columns are `key_group`, `key`, `namespace`, then `position` (lists), `map_key` 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import groupby, repeat
+from itertools import chain, groupby, repeat
 from operator import and_
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.savepoint.records import Record
 from tidegate.backends.savepoint.shapes import (
+    NOTHING,
     OPAQUE,
     Atom,
     Fields,
@@ -32,12 +33,22 @@ from tidegate.backends.savepoint.shapes import (
     merge,
     observe,
     pack,
+    settled,
     unpack,
 )
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.keys import canonical, key_bytes, key_group
 
-__all__ = ["VERSION", "Header", "StateFile", "key_groups_of", "read_file", "read_table"]
+__all__ = [
+    "VERSION",
+    "Header",
+    "StateFile",
+    "key_groups_of",
+    "read_file",
+    "read_items",
+    "read_table",
+    "write_items",
+]
 
 VERSION: Final = 1
 
@@ -67,6 +78,19 @@ class Header(msgspec.Struct, frozen=True):
     key: Shape
     map_key: Shape
     value: Shape
+
+
+class ItemsHeader(msgspec.Struct, frozen=True):
+    """What a file without keys says: what it holds of an operator, under a name if it is operator state."""
+
+    version: int
+    operator: str
+    what: str
+    name: str
+    value: Shape
+
+
+H = TypeVar("H", Header, ItemsHeader)
 
 
 class StateFile:
@@ -101,11 +125,38 @@ def read_file(data: bytes, name: str) -> tuple[Header, Iterator[tuple[int, list[
         StateCorruptError: it is no such file.
         StateFormatError: it is of a newer version.
     """
-    header, file = _open(pa.BufferReader(data), name)
+    header, file = _open(pa.BufferReader(data), name, Header)
     return header, _groups(header, file)
 
 
-def _open(source: Path | pa.BufferReader, name: str) -> tuple[Header, pq.ParquetFile]:
+def write_items(
+    path: Path, operator: str, what: str, name: str, items: Mapping[int, Sequence[bytes]]
+) -> None:
+    """Write items that belong to no key, in order, by the subtask that holds them."""
+    shape: Shape = NOTHING
+    for item in chain.from_iterable(items.values()):
+        shape = merge(shape, observe(item))
+    header = ItemsHeader(VERSION, operator, what, name, settled(shape))
+    columns = [("subtask", pa.int32()), ("position", pa.int64()), ("value", _type(header.value))]
+    schema = pa.schema(columns, metadata={_METADATA: msgspec.json.encode(header)})
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for subtask, held in items.items():
+            values = [unpack(header.value, item) for item in held]
+            rows = {"subtask": [subtask] * len(held), "position": range(len(held)), "value": values}
+            writer.write_table(pa.table(rows, schema))
+
+
+def read_items(data: bytes, name: str) -> dict[int, list[bytes]]:
+    """What `write_items` wrote, by subtask; raises as `read_file` does."""
+    header, file = _open(pa.BufferReader(data), name, ItemsHeader)
+    found: dict[int, list[bytes]] = {}
+    for batch in file.iter_batches(_BATCH):
+        for subtask, held in zip(batch["subtask"].to_pylist(), batch["value"].to_pylist(), strict=True):
+            found.setdefault(subtask, []).append(pack(header.value, held))
+    return found
+
+
+def _open(source: Path | pa.BufferReader, name: str, kind: type[H]) -> tuple[H, pq.ParquetFile]:
     try:
         file = pq.ParquetFile(source)
         described = file.schema_arrow.metadata[_METADATA]
@@ -120,7 +171,7 @@ def _open(source: Path | pa.BufferReader, name: str) -> tuple[Header, pq.Parquet
             f"{name}: version {version} of canonical savepoints is newer than supported {VERSION}; "
             "upgrade tidegate or use another savepoint"
         )
-    return msgspec.json.decode(described, type=Header), file
+    return msgspec.json.decode(described, type=kind), file
 
 
 def read_table(
@@ -135,7 +186,7 @@ def read_table(
 
     Parts of the files that cannot hold any of them are not read.
     """
-    header, _ = _open(files[0], files[0].name)
+    header, _ = _open(files[0], files[0].name, Header)
     wanted = [] if chosen is None else [chosen]
     if namespace is not None:
         wanted.append(pc.field("namespace") == namespace)

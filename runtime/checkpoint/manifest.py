@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from typing import Literal, TypeAlias
 
 import msgspec
 import xxhash
@@ -22,6 +23,8 @@ __all__ = [
     "VERSION",
     "Manifest",
     "OperatorState",
+    "Table",
+    "Unkeyed",
     "Unsettled",
     "check",
     "chunks_of_lists",
@@ -31,6 +34,8 @@ __all__ = [
     "metadata_name",
     "settled_name",
 ]
+
+Unkeyed: TypeAlias = Literal["list", "splits", "enumerator", "writers"]
 
 VERSION = 1
 _MAGIC = b"TGMD"
@@ -64,6 +69,15 @@ class Unsettled(msgspec.Struct, frozen=True):
     committables: tuple[Committable, ...]
 
 
+class Table(msgspec.Struct, frozen=True):
+    """A file of a savepoint with what an operator keeps beside its keys; of operator state under one name."""
+
+    operator: OperatorUid
+    what: Unkeyed
+    name: str
+    chunk: StoredChunk
+
+
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything needed to go on from one checkpoint."""
 
@@ -79,6 +93,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     unsettled: tuple[Unsettled, ...]
     batch: bool = False
     """Whether it is the end of a batch job."""
+    tables: tuple[Table, ...] = ()
+    """Of a canonical savepoint: where what belongs to no key is, instead of with its operator."""
     claimed: tuple[str, ...] = ()
     """The metadata of a snapshot that became the pipeline's own with this checkpoint, and is deleted with it."""
 

@@ -29,8 +29,9 @@ from tidegate.backends.spi import (
 )
 from tidegate.backends.storage import StorageFiles, decisions_of, open_storage
 from tidegate.errors import ConfigError
-from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, decode, encode, settled_name
-from tidegate.runtime.operators.operator_list import OperatorList, read, written
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Table, decode, encode, settled_name
+from tidegate.runtime.checkpoint.unkeyed import put_back, taken_out
+from tidegate.runtime.operators.operator_list import OperatorList, read
 
 __all__ = [
     "SavepointFormat",
@@ -89,7 +90,8 @@ def open_snapshot(source: str | Path) -> Snapshot:
     with storage.blobs.open(name) as file:
         manifest = decode(file.read(), f"{storage.url}/{name}")
     if name == _SAVEPOINT:
-        return Snapshot(manifest, storage, (name,), settled=True)
+        names = (name, *(table.chunk.name for table in manifest.tables))
+        return Snapshot(put_back(manifest, StorageFiles(storage.blobs, "")), storage, names, settled=True)
     mark = settled_name(manifest.run, manifest.checkpoint)
     settled = decisions_of(storage).read(mark) is not None
     return Snapshot(manifest, storage, (name, mark), settled)
@@ -142,13 +144,16 @@ def write_savepoint(
         )
     blobs = open_storage(place).blobs
     stateful = [operator for operator in manifest.operators if not operator.stateless]
+    tables: tuple[Table, ...] = ()
     if format_type == "native":
         operators = copied(stateful, files, StorageFiles(blobs, "native", inline_threshold=0))
     else:
-        target = StorageFiles(blobs, "keyed")
-        operators = tuple(_canonical(operator, files, target, backend) for operator in stateful)
+        keyed, unkeyed = StorageFiles(blobs, "keyed"), StorageFiles(blobs, "unkeyed")
+        apart = [taken_out(_canonical(each, files, keyed, backend), unkeyed) for each in stateful]
+        operators = tuple(operator for operator, _ in apart)
+        tables = tuple(table for _, each in apart for table in each)
     faults.point("savepoint.before-complete")
-    blobs.put(_SAVEPOINT, encode(msgspec.structs.replace(manifest, operators=operators)))
+    blobs.put(_SAVEPOINT, encode(msgspec.structs.replace(manifest, operators=operators, tables=tables)))
 
 
 def copied(
@@ -198,7 +203,7 @@ def renamed(
 def _canonical(
     operator: OperatorState, files: SnapshotFiles, target: StorageFiles, backend: str
 ) -> OperatorState:
-    lists = tuple(tuple(written(read(held, files), target) for held in lists) for lists in operator.lists)
+    lists = tuple(tuple(read(held, files) for held in lists) for lists in operator.lists)
     if not operator.keyed:
         return msgspec.structs.replace(operator, lists=lists)
     opened_by = registry.load("tidegate.backends", backend)()

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, strategies as st
 
+from tidegate.backends.savepoint import read_items
 from tidegate.backends.storage import MemoryStorage, StorageFiles
-from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId
+from tidegate.clock import new_id
+from tidegate.connectors.base import RangeSplit
+from tidegate.errors import StateCorruptError, StateFormatError
+from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId, SplitId
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, files_of
 from tidegate.runtime.checkpoint.savepoint import SavepointFormat, copied, open_snapshot, write_savepoint
-from tidegate.runtime.operators.operator_list import OperatorList, read, written
+from tidegate.runtime.operators.operator_list import Dealt, OperatorList, read, written
 
+DEALT: tuple[Dealt, ...] = ("split", "union", "broadcast")
 QUEUE = OperatorList("queue", tuple(b"item %d" % number for number in range(10_000)))
 
 
@@ -36,3 +46,99 @@ def test_operator_lists_in_files_are_part_of_a_savepoint(tmp_path: Path, form: S
     moved = operator.lists[0][0]
     assert set(moved.files) == set(again.blobs.list(""))
     assert read(moved, target) == QUEUE
+
+
+def manifest(*operators: OperatorState) -> Manifest:
+    return Manifest(
+        PipelineId("p"), LineageId("l"), Branch(0), RunId("run"), CheckpointId(1), None, 0, operators, ()
+    )
+
+
+@dataclass
+class Place:
+    directory: Path
+    files: StorageFiles
+
+    def canonical(self, *operators: OperatorState) -> Path:
+        place = self.directory / new_id()
+        write_savepoint(manifest(*operators), self.files, place, "heap")
+        return place
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(tmp_path_factory.mktemp("savepoints"), StorageFiles(MemoryStorage().blobs, "run"))
+
+
+plain = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-9, 2**64 - 1), st.floats(allow_nan=False), st.text(max_size=3)
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=2), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+items = st.lists(st.one_of(st.binary(max_size=4), plain.map(msgspec.msgpack.encode)), max_size=4).map(tuple)
+lists = st.dictionaries(st.text(max_size=4), st.tuples(items, st.sampled_from(DEALT)), max_size=3).map(
+    lambda held: tuple(OperatorList(name, *rest) for name, rest in held.items())
+)
+operators = st.builds(
+    OperatorState,
+    st.text(min_size=1, max_size=4).map(OperatorUid),
+    st.just("name"),
+    st.integers(1, 4),
+    st.just(128),
+    coordinator=st.none() | st.binary(max_size=4),
+    splits=items,
+    writers=items,
+    lists=st.lists(lists, max_size=3).map(tuple),
+)
+
+
+@given(st.lists(operators, max_size=3, unique_by=lambda operator: operator.uid))
+def test_what_belongs_to_no_key_comes_back_as_it_was(place: Place, held: list[OperatorState]) -> None:
+    found = open_snapshot(place.canonical(*held)).manifest
+
+    assert found == manifest(*(operator for operator in held if not operator.stateless))
+    assert open_snapshot(place.canonical(*found.operators)).manifest == found
+
+
+def test_columns_of_lists_and_splits_have_types(place: Place) -> None:
+    split = RangeSplit(SplitId("payments-0"), 5, 10, 1)
+    rules = [msgspec.msgpack.encode((name, number)) for number, name in enumerate("ab")]
+    operator = OperatorState(
+        OperatorUid("rules/all"),
+        "rules",
+        2,
+        128,
+        splits=(msgspec.msgpack.encode(split),),
+        lists=((OperatorList("rules", (rules[0],)),), (OperatorList("rules", (rules[1],)),)),
+    )
+    folder = place.canonical(operator) / "unkeyed" / "operator=rules%2Fall"
+
+    assert pq.read_table(folder / "list=rules.parquet").to_pylist() == [
+        {"subtask": number, "position": 0, "value": {"f0": name, "f1": number}}
+        for number, name in enumerate("ab")
+    ]
+    assert pq.read_table(folder / "splits.parquet")["value"].to_pylist() == [msgspec.to_builtins(split)]
+    assert sorted(path.name for path in folder.iterdir()) == ["list=rules.parquet", "splits.parquet"]
+
+
+def test_damaged_missing_and_newer_files_are_refused(place: Place) -> None:
+    operator = OperatorState(OperatorUid("a"), "a", 1, 128, splits=(b"one",))
+    whole = place.canonical(operator)
+    file = whole / "unkeyed" / "operator=a" / "splits.parquet"
+    good = file.read_bytes()
+    file.write_bytes(good[:-1])
+    with pytest.raises(StateCorruptError, match=r"unkeyed/operator=a/splits.parquet is damaged; got"):
+        open_snapshot(whole)
+    file.unlink()
+    with pytest.raises(StateCorruptError, match=r"splits.parquet does not exist"):
+        open_snapshot(whole)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"value": [1]}).replace_schema_metadata({b"tidegate": b'{"version": 9}'}), sink)
+    with pytest.raises(
+        StateFormatError, match=r"splits: version 9 of canonical savepoints is newer than supported"
+    ):
+        read_items(bytes(sink.getvalue()), "splits")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,15 @@ from tidegate.backends.storage import StorageFiles
 from tidegate.clock import new_id
 from tidegate.common import Types
 from tidegate.connectors.files import FileSink
-from tidegate.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment, state
+from tidegate.datastream import (
+    CheckpointedFunction,
+    DataStream,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    StreamExecutionEnvironment,
+    state,
+)
 from tidegate.errors import ConfigError, StateCorruptError
 from tidegate.runtime.checkpoint.manifest import stored
 from tidegate.runtime.checkpoint.savepoint import SavepointFormat, open_settled, write_savepoint
@@ -251,6 +260,53 @@ def test_max_parallelism_stays_that_of_the_savepoint_unless_the_program_has_one(
         match="max parallelism is 32 but its state was written with 64; set it to 64, go on from a canonical savepoint",
     ):
         run(tmp_path / "three", **{PATH: str(native), "pipeline.max-parallelism": 32})
+
+
+class Keeps(FlatMapFunction, CheckpointedFunction):
+    """Keeps what it has seen, as a share and as a whole, and tells a question what it was restored with."""
+
+    def initialize_state(self, context: Any) -> None:
+        store = context.get_operator_state_store()
+        self.share = store.get_list_state(ListStateDescriptor("share", Types.LONG()))
+        self.union = store.get_union_list_state(ListStateDescriptor("union", Types.LONG()))
+        self.told = False
+
+    def flat_map(self, value: int) -> Iterator[Any]:
+        if value < 0 and not self.told:
+            self.told = True
+            yield [list(self.share), list(self.union)]
+        if value >= 0:
+            self.share.add(value)
+            self.union.add(value)
+
+    def snapshot_state(self, context: Any) -> None:
+        """What is kept is state as it is."""
+
+
+@pytest.mark.parametrize("threshold", [0, 1_000_000], ids=["in files", "inline"])
+@pytest.mark.parametrize("form", ["canonical", "native"])
+def test_operator_state_goes_along_to_another_parallelism(
+    tmp_path: Path, form: SavepointFormat, threshold: int
+) -> None:
+    def ask(root: Path, values: range, **settings: Any) -> tuple[Path, list[Any]]:
+        env = environment(root, **settings, **{"state.backend.fs.memory-threshold": threshold})
+        numbers = env.from_collection(values, Types.LONG()).uid(new_id()).set_parallelism(1)
+        answers: list[Any] = []
+        kept = numbers.broadcast() if values[0] < 0 else numbers.rebalance()
+        kept.flat_map(Keeps()).uid("keeps").sink_to(FileSink(str(root / "out"))).uid("files")
+        result = env.execute("keeps")
+        for path in (root / "out").glob("part-*"):
+            answers += map(json.loads, path.read_text().splitlines())
+        return root / result.run / f"chk-{result.checkpoint}", answers
+
+    first, _ = ask(tmp_path / "one", range(100))
+    place = savepoint(first, tmp_path / "savepoint", form)
+    _, answers = ask(tmp_path / "two", range(-1, 0), **{PATH: str(place), "parallelism.default": 3})
+
+    assert len(answers) == 3
+    assert sorted(number for share, _ in answers for number in share) == list(range(100))
+    assert [sorted(union) for _, union in answers] == [list(range(100))] * 3
+    assert len(list(place.glob("unkeyed/operator=keeps/list=*.parquet"))) == (2 if form == "canonical" else 0)
 
 
 class Counts(KeyedProcessFunction):
