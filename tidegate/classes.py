@@ -132,13 +132,14 @@ def field_defaults(cls: type[Any]) -> dict[str, Callable[[], Any]]:
         values: dict[str, Any] = getattr(cls, "_field_defaults", {})
         return {name: functools.partial(_itself, value) for name, value in values.items()}
     struct = issubclass(cls, msgspec.Struct)
-    absent: Any = msgspec.NODEFAULT if struct else dataclasses.MISSING
+    # A class that travelled by value has a marker of its own, so the type of the marker decides.
+    absent = type(msgspec.NODEFAULT) if struct else type(dataclasses.MISSING)
     made: dict[str, Callable[[], Any]] = {}
     fields: Iterable[Any] = msgspec.structs.fields(cls) if struct else dataclasses.fields(cls)
     for field in fields:
-        if field.default_factory is not absent:
+        if not isinstance(field.default_factory, absent):
             made[field.name] = field.default_factory
-        elif field.default is not absent:
+        elif not isinstance(field.default, absent):
             made[field.name] = functools.partial(_itself, field.default)
     return made
 

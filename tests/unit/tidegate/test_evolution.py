@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import pickle
 import typing
 from typing import Any
 
+import cloudpickle
 import msgspec
 import pytest
 
@@ -117,6 +119,13 @@ def test_fields_grow_wider_at_any_depth(record: Any, extra: list[Any]) -> None:
     assert fields(value.many[0]) == {"cents": 1.0, "note": None}
     assert type(value.many[0].cents) is float
     assert fields(value.by_name["a"]) == {"cents": 2.0, "note": None}
+
+
+def test_a_class_that_travelled_by_value_has_its_defaults(record: Any) -> None:
+    before = record(("cents", int))
+    after = pickle.loads(cloudpickle.dumps(record(("cents", int), ("currency", str, "EUR"))))  # our own
+
+    assert fields(evolve(before(5), Types.of(before), Types.of(after))) == {"cents": 5, "currency": "EUR"}
 
 
 def test_a_field_that_needs_another_codec_is_added(record: Any) -> None:
