@@ -300,10 +300,13 @@ class Timeline:
     def _retained(self, number: int | None) -> Retained:
         kept = self.record.retained
         found = [each for each in kept if number is None or each.checkpoint == number]
+        if not kept:
+            raise ConfigError(f"pipeline {self._id!r} has no checkpoint yet; wait until it has taken one")
         if not found:
-            which = f"checkpoint {number} of" if number is not None else "no checkpoint of"
-            retained = ", ".join(str(each.checkpoint) for each in kept) or "none"
-            raise ConfigError(f"{which} pipeline {self._id!r} is not retained; retained are {retained}")
+            retained = ", ".join(str(each.checkpoint) for each in kept)
+            raise ConfigError(
+                f"checkpoint {number} of pipeline {self._id!r} is not retained; retained are {retained}"
+            )
         return found[-1]
 
     @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from tidegate.backends.timeline import key_of, value_of
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
 from tidegate.elements import MAX_WATERMARK, RecordOrigin
+from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.timeline import Difference, Selection, Timeline
 from tidegate.runtime.checkpoint.verify import verify
 
@@ -194,3 +196,19 @@ def test_a_difference_names_the_record_that_made_the_newest_change(
         (backwards,) = timeline.differences(last, first)
     assert found.cause == RecordOrigin("numbers", "0/1", 399)
     assert backwards.cause is None
+
+
+def test_a_job_that_runs_is_looked_at_and_goes_on(
+    anywhere: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    traced(anywhere, tmp_path).key_by(lambda number: 3).process(Count()).uid("counts")
+    ended = anywhere.execute_async("counting").get_job_execution_result()
+    looked: set[str] = set()
+    while not ended.done():
+        with contextlib.suppress(ConfigError), Timeline(LocalStorage(tmp_path), "counting") as timeline:
+            looked.add(timeline.record.status)
+            assert len(list(timeline.held(None))) <= 1
+
+    ended.result()
+    assert "running" in looked
+    assert told(tmp_path, 3)[-1] == (400, 399)
