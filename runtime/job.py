@@ -20,7 +20,7 @@ from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.committers import Committers
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, Plan
-from tidegate.runtime.checkpoint.manifest import Manifest
+from tidegate.runtime.checkpoint.manifest import Manifest, files_of
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
 from tidegate.runtime.going_back import GoingBack
@@ -110,6 +110,8 @@ class Startup:
         self.backend = _backend(program.options.backend)
         self.storage = storage
         self.resumed_from: CheckpointId | None = None
+        self.run_before: RunId | None = None
+        """The run that owned the pipeline before this one."""
         self._clock = clock
         self.say = say
 
@@ -138,6 +140,7 @@ class Startup:
             if options.savepoint is not None:
                 self._newest_settled()
                 GoingBack(self).go_to(options.savepoint)
+            self.run_before = before.lease.run if before else None
             for run in {before.lease.run, *(known.run for known in before.retained)} if before else ():
                 self.pipeline.archive.sweep(run, self.pipeline.record.retained)
         except BaseException:
@@ -218,6 +221,14 @@ class Startup:
     def _sweep(self) -> None:
         """Remove what subtasks that are gone left behind, such as a base that was never finished."""
         self.pipeline.archive.sweep(self.run, self.pipeline.record.retained)
+
+    def retained_files(self) -> frozenset[str]:
+        """The files that retained checkpoints refer to, as far as these can be read."""
+        files: set[str] = set()
+        for known in self.pipeline.record.retained:
+            with contextlib.suppress(StateCorruptError):
+                files |= files_of(self.pipeline.archive.load(known))
+        return frozenset(files)
 
     def _newest(self) -> Manifest | None:
         """The newest checkpoint once its output is visible, or the one before if it never will be."""

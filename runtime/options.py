@@ -111,6 +111,11 @@ class JobOptions:
         (),
         "directories for working state, dealt to the task managers; default: that of temporary files",
     )
+    local_recovery: bool = option(
+        "state.backend.local-recovery",
+        False,
+        "whether task managers keep copies of their snapshots for restarts; not on Spark",
+    )
     granularity: Granularity = option(
         "state.log.granularity",
         "net",

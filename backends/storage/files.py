@@ -18,7 +18,7 @@ from tidegate.backends.spi import Blobs, Chunk, InlineChunk, StoredChunk
 from tidegate.clock import new_id
 from tidegate.errors import StateCorruptError
 
-__all__ = ["StorageFiles"]
+__all__ = ["StorageFiles", "is_intact"]
 
 _BLOCK: Final = 1024 * 1024
 
@@ -64,12 +64,17 @@ class StorageFiles:
             return chunk.data
         with self._blobs.open(chunk.name) as file:
             data = file.read()
-        if len(data) != chunk.size or _checksum(data) != chunk.checksum:
+        if not is_intact(data, chunk):
             raise StateCorruptError(
                 f"state file {chunk.name} is damaged; got {len(data)} bytes with checksum {_checksum(data):016x}; "
                 f"expected {chunk.size} bytes with {chunk.checksum:016x}; restore an older checkpoint"
             )
         return data
+
+
+def is_intact(data: bytes, chunk: StoredChunk) -> bool:
+    """Whether these are the bytes that were stored."""
+    return len(data) == chunk.size and _checksum(data) == chunk.checksum
 
 
 def _checksum(data: bytes | Path) -> int:

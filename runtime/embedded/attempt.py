@@ -21,6 +21,7 @@ from tidegate.runtime.embedded.cluster import Cluster, Farewell, WorkerLost
 from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.handshake import Ended
 from tidegate.runtime.embedded.inbox import Post
+from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.execution_graph import Execution
 from tidegate.runtime.graph.job_graph import JobVertex
@@ -93,6 +94,7 @@ class Attempt:
         self._places = {each.id.subtask: each.slot.task_manager for each in executions}
         self._memory = memory_shares(start.graph, {each.id.subtask: each.slot for each in executions})
         self._label = executions[0].id.label
+        self._copies = LocalRecovery(startup.program.options, startup.run)
         self._vertex_of = {uid: v.id for v in start.graph.vertices.values() for uid in v.nodes}
         self._coordinator = startup.coordinator(start.graph, start)
         self._writer = CheckpointWriter(startup.pipeline, start.graph, clock)
@@ -328,6 +330,7 @@ class Attempt:
     def _settled(self, action: cp.Settled) -> None:
         self._status.settled(action.checkpoint)
         self._in_background(_if_it_answers(partial(self._startup.pipeline.release, action.release)))
+        self._in_background(partial(self._copies.forget, action.release.files))
         self._post_sources(messages.Settled(action.checkpoint))
 
     def _write_savepoint(self, action: cp.WriteSavepoint) -> None:

@@ -15,6 +15,7 @@ from tidegate.runtime.embedded.attempt import (
     StopRequested,
 )
 from tidegate.runtime.embedded.cluster import Cluster, InlineCluster, ProcessCluster
+from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.graph.execution_graph import ExecutionGraph
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import Startup
@@ -54,7 +55,11 @@ class JobManager:
             TidegateError: it failed in a way that a restart cannot mend.
         """
         self._startup.acquire()
-        return Supervisor(self._startup, self._clock, self._status, self._observe).run(self._attempt)
+        try:
+            return Supervisor(self._startup, self._clock, self._status, self._observe).run(self._attempt)
+        finally:
+            for run in filter(None, (self._startup.run_before, self._startup.run)):
+                LocalRecovery(self._startup.program.options, run).remove()
 
     def stop(self, order: SavepointOrder | None = None, *, drain: bool = False) -> None:
         """Take a last checkpoint and end; may be called from a signal handler."""
@@ -75,6 +80,9 @@ class JobManager:
 
     def _attempt(self, restart: FixedDelay) -> How:
         start = self._startup.start_point()
+        copies = LocalRecovery(self._startup.program.options, self._startup.run)
+        if copies.wanted:
+            copies.keep_only(self._startup.retained_files())
         self._executions = self._executions or ExecutionGraph(start.graph)
         managed = self._startup.program.options.managed_bytes
         executions = self._executions.attempt(allocate(start.graph, *self._size(start.graph), managed))

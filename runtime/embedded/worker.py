@@ -19,6 +19,7 @@ from tidegate.ids import Subtask
 from tidegate.keys import ranges
 from tidegate.runtime.embedded.deploy import Deployment, channels_into, channels_out_of
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
+from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.peers import LocalChannel, Peers
 from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
@@ -186,7 +187,10 @@ class Worker:
     def _environment(self, vertex: JobVertex, subtask: Subtask) -> ChainEnvironment:
         deployment = self._deployment
         blobs = deployment.storage.blobs
-        files = StorageFiles(blobs, f"{deployment.run}/shared", deployment.options.inline_bytes)
+        files = LocalRecovery(deployment.options, deployment.run).copied(
+            StorageFiles(blobs, f"{deployment.run}/shared", deployment.options.inline_bytes),
+            deployment.worker,
+        )
         memory = deployment.memory.get(subtask)
         if memory is not None and vertex.batch:
             memory //= 2  # the other half is for sorting its input
