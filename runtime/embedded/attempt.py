@@ -63,6 +63,14 @@ class CancelRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class _Unmarked:
+    """The storage did not take the mark of a checkpoint whose output is visible."""
+
+    checkpoint: CheckpointId
+    error: UnavailableError
+
+
+@dataclass(frozen=True, slots=True)
 class _Broken:
     """Something done in the background failed for good."""
 
@@ -115,7 +123,7 @@ class Attempt:
             }
         )
         self._commits: Counter[CheckpointId] = Counter()
-        self._later: list[tuple[float, cp.CommitWork]] = []
+        self._later: list[tuple[float, Callable[[], None]]] = []
         self._renew_at = 0.0
         self._ended: How | None = None
 
@@ -186,7 +194,7 @@ class Attempt:
         due = [work for at, work in self._later if at <= now]
         self._later = [(at, work) for at, work in self._later if at > now]
         for work in due:
-            self._commit(work)
+            work()
         if now >= self._renew_at:
             self._renew_at = now + _RENEW_S
             self._in_background(_if_it_answers(self._startup.pipeline.renew))
@@ -220,6 +228,8 @@ class Attempt:
                 raise self._cause(message.error)
             case WorkerLost():
                 raise self._lost(message)
+            case _Unmarked():
+                self._mark_again(message)
             case _Broken():
                 raise message.error
             case Ended():
@@ -325,7 +335,19 @@ class Attempt:
         self._cluster.heard.put(self._writer.decide(checkpoint))
 
     def _mark(self, checkpoint: CheckpointId) -> None:
-        self._cluster.heard.put(self._writer.mark(checkpoint))
+        try:
+            self._cluster.heard.put(self._writer.mark(checkpoint))
+        except UnavailableError as error:
+            self._cluster.heard.put(_Unmarked(checkpoint, error))
+
+    def _mark_again(self, unmarked: _Unmarked) -> None:
+        """While there is input a full storage holds nobody up; at the end it must not be waited for for ever."""
+        if not self._undrained or self._status.state == "stopping":
+            raise unmarked.error
+        self._soon(partial(self._in_background, partial(self._mark, unmarked.checkpoint)))
+
+    def _soon(self, work: Callable[[], None]) -> None:
+        self._later.append((self._clock.monotonic() + _RETRY_S, work))
 
     def _settled(self, action: cp.Settled) -> None:
         self._status.settled(action.checkpoint)
@@ -340,7 +362,7 @@ class Attempt:
     def _commit_soon(self, action: cp.CommitWork) -> None:
         self._commits[action.checkpoint] += 1
         if self._commits[action.checkpoint] > 1:
-            self._later.append((self._clock.monotonic() + _RETRY_S, action))
+            self._soon(partial(self._commit, action))
         else:
             self._commit(action)
 

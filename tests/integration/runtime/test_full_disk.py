@@ -26,8 +26,8 @@ from tidegate.runtime.checkpoint.manifest import files_of, metadata_name, settle
 from tidegate.runtime.checkpoint.pipeline import Record
 from tidegate.types import Types
 
-COUNT = 400
-FULL_FROM, FULL_TO = 100, 250
+COUNT = 500
+FULL_FROM, FULL_TO = 100, 400
 
 
 @pytest.fixture(autouse=True)
@@ -116,11 +116,11 @@ def left_over(root: Path, pipeline: str) -> set[str]:
 
 
 class Busy(MemoryStorage):
-    """Misses one renewal of the lease."""
+    """Misses one renewal of the lease and the first mark of a settled checkpoint."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.missed = False
+        self.missed: list[str] = []
 
     @property
     def decisions(self) -> Decisions:
@@ -132,20 +132,27 @@ class _Busy(Decisions):
         self._inner, self._storage = inner, storage
 
     def create(self, name: str, data: bytes) -> bool:
+        self._miss("mark")
         return self._inner.create(name, data)
 
     def swap(self, name: str, old_tag: str | None, data: bytes) -> bool:
         # The first one comes with the start, which has to know that it is the owner.
-        if msgspec.msgpack.decode(data, type=Record).renewals == 2 and not self._storage.missed:
-            self._storage.missed = True
-            raise UnavailableError("no space left")
+        if msgspec.msgpack.decode(data, type=Record).renewals == 2:
+            self._miss("renewal")
         return self._inner.swap(name, old_tag, data)
+
+    def _miss(self, what: str) -> None:
+        if what not in self._storage.missed:
+            self._storage.missed.append(what)
+            raise UnavailableError("no space left")
 
     def read(self, name: str) -> Decision | None:
         return self._inner.read(name)
 
 
-def test_a_lease_that_is_not_renewed_once_ends_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_not_renewed_once_and_a_mark_not_made_at_once_end_no_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     storage = Busy()
     opened: CheckpointStorage = storage
     monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda url: opened)
@@ -153,10 +160,11 @@ def test_a_lease_that_is_not_renewed_once_ends_no_job(monkeypatch: pytest.Monkey
         {
             "execution.target": "inline",
             "pipeline.progress": "off",
+            "execution.checkpointing.interval": "20 ms",
             "restart-strategy.fixed-delay.attempts": 0,
         }
     )
-    env.from_collection([1, 2, 3]).print()
+    env.from_source(GeneratorSource(lambda n: n, count=200, rate_per_second=100.0)).print()
 
     assert env.execute("busy").restarts == 0
-    assert storage.missed
+    assert storage.missed == ["renewal", "mark"]

@@ -21,7 +21,7 @@ from tidegate.datastream import (
 from tidegate.errors import JobFailedError, StateFormatError, UnavailableError
 from tidegate.types import Types
 
-COUNT = 100
+COUNT = 300
 TOO_LARGE = r"state 'kept' is too large for its backend; got 2\d\d\d bytes; expected at most 1024; raise state.backend"
 
 
