@@ -213,3 +213,22 @@ def test_both_names_of_the_backend_at_once_are_refused() -> None:
         ConfigError, match=r"'state.backend' and 'state.backend.type' in program are one option"
     ):
         run(env)
+
+
+def test_all_of_them_go_together(target: str, tmp_path: Path) -> None:
+    env = configured(
+        target,
+        state__backend="rocksdb",
+        state__backend__async="true",
+        state__backend__fs__memory_threshold="1024",
+        state__backend__fs__write_buffer_size="4096",
+        state__backend__incremental="true",
+        state__backend__local_recovery="true",
+        state__checkpoints__dir=f"file://{tmp_path / 'checkpoints'}",
+        state__checkpoints__num_retained="2",
+        state__savepoints__dir=f"file://{tmp_path / 'savepoints'}",
+        taskmanager__state__local__root_dirs=str(tmp_path / "local"),
+    )
+
+    assert run(env, count=50).state == "finished"
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoints", "local"}
