@@ -57,7 +57,7 @@ def _show(arguments: argparse.Namespace) -> int:
     with _timeline(arguments) as timeline:
         found = list(timeline.held(arguments.at, where))
         if not found:
-            timeline.expect_key(arguments.at, where)
+            _miss(timeline, arguments.at, arguments, where)
     rows = [_place(each) | {"value": _side(each, each.change.after)} for each in found]
     _show_rows(rows, ("operator", "state", "namespace", "at", "value"), arguments.json)
     return 0 if found else 1
@@ -84,7 +84,7 @@ def _history(arguments: argparse.Namespace) -> int:
     with _timeline(arguments) as timeline:
         told = list(timeline.history(where))
         if not told:
-            timeline.expect_key(None, where)
+            _miss(timeline, None, arguments, where)
         records = records_of(arguments.program, _before(timeline, told), [each for _, each in told])
     rows = [
         {"checkpoint": moment.checkpoint, "time": Text(_time(moment))} | _place(each) | _sides(each, records)
@@ -92,6 +92,11 @@ def _history(arguments: argparse.Namespace) -> int:
     ]
     _show_rows(rows, ("checkpoint", "time", "operator", "state", *_CHANGED), arguments.json)
     return 0 if rows else 1
+
+
+def _miss(timeline: Timeline, at: int | None, arguments: argparse.Namespace, where: Selection) -> None:
+    timeline.expect_key(at, where)
+    print(f"nothing is held of key {arguments.key}", file=sys.stderr)
 
 
 def _before(timeline: Timeline, told: Sequence[tuple[Moment, Difference]]) -> Manifest | None:

@@ -199,10 +199,12 @@ def test_the_history_of_a_key_goes_through_all_retained_checkpoints(shown: Shown
 @pytest.mark.parametrize(
     "command", [["show", "orders", "cyd"], ["history", "orders", "cyd"]], ids=["show", "history"]
 )
-def test_a_key_that_nothing_is_held_of_is_told_by_the_exit_code(shown: Shown, command: list[str]) -> None:
+def test_a_key_that_nothing_is_held_of_is_told_in_words_and_by_the_exit_code(
+    shown: Shown, command: list[str]
+) -> None:
     code, out, errors = shown(*command)
 
-    assert (code, len(out.splitlines()), errors) == (1, 1, "")
+    assert (code, len(out.splitlines()), errors) == (1, 1, f"nothing is held of key {command[2]}\n")
 
 
 @pytest.mark.parametrize(
