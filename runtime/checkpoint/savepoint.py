@@ -178,11 +178,12 @@ def renamed(
         return moved(chunk) if isinstance(chunk, StoredChunk) else chunk
 
     def anew(handle: KeyedHandle) -> KeyedHandle:
-        base = handle.base
+        base, journal = handle.base, handle.journal
         if base is not None:
             files = tuple((name, place(chunk)) for name, chunk in base.files)
             base = msgspec.structs.replace(base, files=files)
-        return KeyedHandle(handle.key_groups, base, tuple(map(place, handle.segments)))
+        segments = tuple(map(place, handle.segments))
+        return KeyedHandle(handle.key_groups, base, segments, journal and place(journal))
 
     def anew_list(held: OperatorList) -> OperatorList:
         pieces = held.pieces and tuple(

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tidegate.backends.savepoint import read_items
+from tidegate.backends.spi import BaseHandle, KeyedHandle
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.clock import new_id
 from tidegate.connectors.base import RangeSplit
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId, SplitId
-from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, files_of
+from tidegate.keys import KeyGroupRange
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, files_of, stored
 from tidegate.runtime.checkpoint.savepoint import SavepointFormat, copied, open_snapshot, write_savepoint
 from tidegate.runtime.operators.operator_list import Dealt, OperatorList, read, written
 
@@ -102,6 +104,21 @@ def test_what_belongs_to_no_key_comes_back_as_it_was(place: Place, held: list[Op
 
     assert found == manifest(*(operator for operator in held if not operator.stateless))
     assert open_snapshot(place.canonical(*found.operators)).manifest == found
+
+
+def test_a_copy_has_every_file_of_a_handle_once(place: Place) -> None:
+    base, segment, journal = (place.files.store(bytes([number]) * 30_000) for number in range(3))
+    handles = tuple(
+        KeyedHandle(groups, BaseHandle("heap", 1, (("base", base),)), (segment,), journal)
+        for groups in (KeyGroupRange(0, 64), KeyGroupRange(64, 128))
+    )
+    storage = MemoryStorage()
+    target = StorageFiles(storage.blobs, "copy")
+    (copy,) = copied([OperatorState(OperatorUid("a"), "a", 2, 128, handles)], place.files, target)
+
+    assert {chunk for handle in copy.keyed for chunk in handle.chunks} == set(copy.keyed[0].chunks)
+    assert [target.fetch(chunk)[:1] for chunk in copy.keyed[0].chunks] == [b"\0", b"\1", b"\2"]
+    assert sorted(stored(copy.keyed[:1])) == storage.blobs.list("")
 
 
 def test_columns_of_lists_and_splits_have_types(place: Place) -> None:
