@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from enum import Enum
 from typing import Protocol
 
+from tidegate.backends.storage import below
 from tidegate.clock import new_id
 from tidegate.errors import ConfigError
 from tidegate.ids import RunId
@@ -152,14 +153,14 @@ class JobClient(Refusing):
             self._result.set_exception(error)
 
     def _order(self, directory: str | None, format_type: SavepointFormat) -> SavepointOrder:
-        below = directory or self._savepoints
-        if below is None:
+        where = directory or self._savepoints
+        if where is None:
             raise ConfigError(
                 "a savepoint needs a place; got no savepoint_directory; give one or set state.savepoints.dir"
             )
-        if "://" not in below:
-            below = os.path.abspath(below)  # noqa: PTH100  # resolving links would be I/O
-        order = SavepointOrder(f"{below.rstrip('/')}/savepoint-{self._run[:6]}-{new_id(8)}", format_type)
+        if "://" not in where:
+            where = os.path.abspath(where)  # noqa: PTH100  # resolving links would be I/O
+        order = SavepointOrder(below(where, f"savepoint-{self._run[:6]}-{new_id(8)}"), format_type)
         self._result.add_done_callback(lambda ended: order.fail(_why(ended)))
         return order
 

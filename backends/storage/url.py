@@ -11,7 +11,7 @@ from tidegate.backends.storage.memory import MemoryStorage
 from tidegate.errors import ConfigError
 from tidegate.registry import load
 
-__all__ = ["in_directory", "in_memory", "open_storage"]
+__all__ = ["below", "in_directory", "in_memory", "open_storage"]
 
 
 def open_storage(url: str | Path) -> CheckpointStorage:
@@ -29,6 +29,17 @@ def open_storage(url: str | Path) -> CheckpointStorage:
         return LocalStorage(Path(url))
     storage: CheckpointStorage = load("tidegate.storages", scheme)(str(url))
     return storage
+
+
+def below(url: str, name: str) -> str:
+    """The URL or path of what is called `name` in a storage.
+
+    Example:
+        >>> below("s3://state/orders?region=eu-west-1", "savepoint-1")
+        's3://state/orders/savepoint-1?region=eu-west-1'
+    """
+    path, mark, options = url.partition("?") if "://" in url else (url, "", "")
+    return f"{path.rstrip('/')}/{name}{mark}{options}"
 
 
 def in_directory(url: str) -> LocalStorage:

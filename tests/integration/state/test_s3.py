@@ -13,13 +13,15 @@ import cloudpickle
 import pytest
 
 from tidegate.backends.spi import CheckpointStorage, Decisions
-from tidegate.backends.storage import open_storage
+from tidegate.backends.storage import below, open_storage
 from tidegate.backends.storage._client import Bucket, Stored
 from tidegate.common import Types
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
 from tidegate.errors import ConfigError, StateCorruptError, UnavailableError
+from tidegate.runtime.client import JobClient
+from tidegate.state_reader import StateReader
 from tidegate.testing.services import S3Service
 
 pytestmark = pytest.mark.service
@@ -100,6 +102,50 @@ def test_a_job_that_fails_goes_on_from_its_checkpoint_in_the_bucket(
     kept = {name.split("/")[1] for name in blobs.list(f"{result.run}/chk-")}
     assert f"chk-{result.checkpoint}" in kept
     assert len(kept) <= 2
+
+
+def held(place: str) -> int:
+    """The totals of all keys in a savepoint."""
+    with StateReader(place) as reader:
+        known = reader.operators()["totals"]
+        return sum(reader.table("totals", "total")["value"].to_pylist()) if known else 0
+
+
+@pytest.mark.parametrize("mode", ["NO_CLAIM", "CLAIM"])
+def test_a_savepoint_in_the_bucket_is_gone_on_from(
+    tmp_path: Path, s3: S3Service, mode: str, request: pytest.FixtureRequest
+) -> None:
+    cloudpickle.register_pickle_by_value(request.module)
+    (tmp_path / "once").touch()
+    url = s3.new_bucket()
+
+    def start(name: str, **more: str) -> JobClient:
+        env = StreamExecutionEnvironment.get_execution_environment(
+            {
+                "execution.target": "inline",
+                "pipeline.id": name,
+                "pipeline.progress": "off",
+                "state.checkpoints.dir": url,
+                "state.savepoints.dir": below(url, "savepoints"),
+                "state.backend.fs.memory-threshold": 0,
+                "execution.checkpointing.interval": "50 ms",
+                **more,
+            }
+        )
+        numbers = env.from_source(GeneratorSource(int, count=None, rate_per_second=400.0)).uid("numbers")
+        totals = numbers.key_by(lambda number: number % 7).process(Totals(tmp_path / "once")).uid("totals")
+        totals.sink_to(FileSink(tmp_path / name)).uid("files")
+        return env.execute_async(name)
+
+    client = start("first")
+    while not held(client.trigger_savepoint().result(timeout=60)):
+        pass
+    place = client.stop_with_savepoint(False, format_type="native").result(timeout=60)
+    assert place.startswith(url.partition("?")[0])
+    assert place.endswith(url.partition("?")[2])
+    client = start(mode, **{"execution.savepoint.path": place, "execution.savepoint-restore-mode": mode})
+    last = client.stop_with_savepoint(False).result(timeout=60)
+    assert held(last) >= held(place) > 0
 
 
 def test_deleted_files_leave_no_object_behind(s3: S3Service) -> None:
