@@ -34,7 +34,7 @@ __all__ = ["MemoryMaterialisation", "Place", "kept_entries", "merged", "read_bas
 
 FORMAT_VERSION: Final = 1
 _FILE: Final = "entries"
-_PART: Final = 250
+_PART: Final = 500
 _REST_S: Final = 0.000_05
 
 Place: TypeAlias = Callable[[SnapshotFiles, bytes], Chunk]
