@@ -6,10 +6,12 @@ The stores are those of a subtask, opened as a restart opens them, on a local di
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from string import ascii_letters
 
 from benchmarks.harness import Bar, Case, Report, compare, main
 from tidegate.backends.filesystem import FilesystemBackend
@@ -25,7 +27,9 @@ from tidegate.types import Types
 KEYS = 2_000_000
 BATCH = 2_000
 PER_CPU_SECOND = 500_000
-VALUE = "x" * 100
+CHANCE = random.Random(7)
+VALUES = ["".join(CHANCE.choices(ascii_letters, k=100)) for _ in range(1_024)]
+"""So many that hardly a block on disk holds one twice, or files would be small."""
 SEEN = ValueStateDescriptor("seen", Types.STRING())
 
 
@@ -55,7 +59,7 @@ def filled(backend: Backend, files: StorageFiles) -> KeyedHandle:
             store.prefetch(keys)
             for key in keys:
                 store.bind(key)
-                state.update(VALUE)
+                state.update(VALUES[key % len(VALUES)])
             store.end_batch()
         return store.snapshot(CheckpointId(1), None).finish()
 
@@ -66,8 +70,8 @@ def restored(backend: Backend, files: StorageFiles) -> Callable[[], object]:
     def run() -> None:
         with opened(backend, files, handle) as store:
             state = store.value_state(SEEN)
-            store.bind(KEYS // 2)
-            if state.value() != VALUE:
+            store.bind(KEYS - 1)
+            if state.value() != VALUES[(KEYS - 1) % len(VALUES)]:
                 raise RuntimeError("the restored state is another one")
 
     return run
