@@ -324,6 +324,9 @@ class Blobs(ABC):
     def delete(self, names: Iterable[str]) -> None:
         """Remove files; missing ones are no error, so a repeat after a crash is safe."""
 
+    def reserve(self, prefix: str) -> None:  # noqa: B027
+        """Make a place below `prefix` for files of others, on storages where an empty place is something."""
+
     def forget_unfinished(self, prefix: str) -> None:  # noqa: B027
         """Remove what writers that died left of incomplete files, if anything ever stays of them.
 

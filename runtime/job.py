@@ -143,6 +143,7 @@ class Startup:
             self.run_before = before.lease.run if before else None
             for run in {before.lease.run, *(known.run for known in before.retained)} if before else ():
                 self.pipeline.archive.sweep(run, self.pipeline.record.retained)
+            self.storage.blobs.reserve(f"{self.run}/taskowned")
         except BaseException:
             with contextlib.suppress(TidegateError):
                 self.pipeline.leave(before.status if before and before.status != "running" else "failed")

@@ -101,6 +101,11 @@ class _LocalBlobs(Blobs):
                 with contextlib.suppress(OSError):
                     target.parent.rmdir()
 
+    def reserve(self, prefix: str) -> None:
+        place = _path(self._root, prefix)
+        with _available(place):
+            _make_directory(place)
+
     def forget_unfinished(self, prefix: str) -> None:
         start = _path(self._root, prefix)
         with _available(start):

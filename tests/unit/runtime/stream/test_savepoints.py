@@ -267,3 +267,20 @@ def test_a_savepoint_maps_what_keeps_state_and_fits_with_a_step_put_between(
     anywhere.configure({"execution.savepoint.path": place})
     later = stopped("other", between=True, more_than=mapped(place))
     assert {operator.uid for operator in open_snapshot(later).manifest.operators} == uids
+
+
+@pytest.mark.spec("002/AX-45")
+@pytest.mark.parametrize(("retained", "kept"), [(3, ["chk-1", "chk-2", "chk-3"]), (1, ["chk-3"])])
+def test_three_checkpoints_lie_beside_shared_files_and_those_of_tasks(
+    settings: dict[str, Any], tmp_path: Path, retained: int, kept: list[str]
+) -> None:
+    only_when_told = {"execution.checkpointing.interval": "1 h", "state.checkpoints.num-retained": retained}
+    root, output = tmp_path / "state", tmp_path / "output"
+    client = start({**settings, **only_when_told}, root, output)
+    for place in ("one", "two"):
+        client.trigger_savepoint(str(tmp_path / place)).result(timeout=60)
+    run = client.get_job_id()
+    client.stop().result(timeout=60)
+
+    assert sorted(path.name for path in (root / str(run)).iterdir()) == [*kept, "shared", "taskowned"]
+    assert list((root / str(run) / "taskowned").iterdir()) == []
