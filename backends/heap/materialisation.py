@@ -131,7 +131,7 @@ class _MemoryCut(Cut):
             for part in _unhurried(layer):
                 for at in part:
                     groups[group_of(at)].append(at)
-        chunk = self._place(files, encode_parts(self._entries(groups)))
+        chunk = self._place(files, encode_parts(self._sorted_parts(groups)))
         return BaseHandle(self._backend, FORMAT_VERSION, ((_FILE, chunk),))
 
     def release(self) -> None:
@@ -139,7 +139,7 @@ class _MemoryCut(Cut):
         self._layers = ()
         self._open_cuts.discard(self)
 
-    def _entries(self, groups: dict[int, list[Address]]) -> Iterator[list[Entry]]:
+    def _sorted_parts(self, groups: dict[int, list[Address]]) -> Iterator[list[Entry]]:
         """Everything in order, in parts; `groups` is used up."""
         for group in sorted(groups):
             for part in _unhurried(sorted(set(groups.pop(group)))):
