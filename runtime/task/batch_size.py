@@ -6,6 +6,9 @@ Example:
     256
     >>> size.took(0.03, records=256)
     >>> size.limit
+    256
+    >>> size.took(0.03, records=256)
+    >>> size.limit
     128
     >>> size.took(0.001, records=128)
     >>> size.limit
@@ -31,10 +34,15 @@ class BatchSize:
     def __init__(self) -> None:
         self.limit = _FIRST
         self.largest = _LARGEST
+        self._slow = False
 
     def took(self, seconds: float, records: int, *, grow: bool = True) -> None:
-        """Learn from a batch; without `grow` it may only become smaller."""
-        if seconds > _LONG_S:
+        """Learn from a batch; without `grow` it may only become smaller.
+
+        One slow batch says nothing: on a busy machine whoever works on it stands still for a while.
+        """
+        before, self._slow = self._slow, seconds > _LONG_S
+        if self._slow and before:
             self.limit = max(_SMALLEST, self.limit // 2)
         elif grow and seconds < _SHORT_S and records >= self.limit:
             self.limit = min(self.largest, self.limit * 2)

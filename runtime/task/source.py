@@ -43,7 +43,7 @@ from tidegate.runtime.task.runner import Report, SubtaskRunner
 __all__ = ["SourceRunner"]
 
 _ALIGNED = 256
-_LITTLE = 0.25
+_LITTLE = 0.5
 
 
 class SourceRunner(SubtaskRunner):

@@ -52,3 +52,18 @@ def test_a_batch_that_was_not_full_says_nothing_about_a_larger_one() -> None:
     size = BatchSize()
     size.took(0.001, 255)
     assert size.limit == 256
+
+
+def test_one_slow_batch_says_nothing_and_two_in_a_row_make_batches_smaller() -> None:
+    size = BatchSize()
+    for seconds, limit in [
+        (0.3, 256),
+        (0.01, 256),
+        (0.3, 256),
+        (0.03, 128),
+        (0.03, 64),
+        (0.01, 64),
+        (0.03, 64),
+    ]:
+        size.took(seconds, 256)
+        assert size.limit == limit
