@@ -75,7 +75,7 @@ class BaseHandle(msgspec.Struct, frozen=True):
     files: tuple[tuple[str, Chunk], ...]
 
 
-class KeyedHandle(msgspec.Struct, frozen=True):
+class KeyedHandle(msgspec.Struct, frozen=True, omit_defaults=True):
     """The keyed state of one operator for a range of key groups: a base and the log segments after it."""
 
     key_groups: KeyGroupRange

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tidegate.backends.spi import BaseHandle, InlineChunk, KeyedHandle, StoredChunk
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.keys import KeyGroupRange
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Unsettled, decode, encode
-from tidegate.runtime.operators.operator_list import OperatorList
+from tidegate.runtime.operators.operator_list import OperatorList, Piece
 from tidegate.twophase.spi import Committable
 
 HERE = Path(__file__).parent
@@ -69,10 +70,43 @@ WITH_LISTS = msgspec.structs.replace(
 """What version 1 can hold since operators have lists."""
 
 
+WITH_FILES = msgspec.structs.replace(
+    WRITTEN,
+    operators=(
+        OperatorState(
+            OperatorUid("totals"),
+            "process",
+            1,
+            128,
+            keyed=(
+                KeyedHandle(
+                    KeyGroupRange(0, 128), None, (InlineChunk(b"segment"),), StoredChunk("run/shared/j", 9, 8)
+                ),
+            ),
+            lists=(
+                (
+                    OperatorList(
+                        "rules",
+                        (),
+                        stored="any (any 1)",
+                        pieces=(Piece(StoredChunk("run/shared/l", 7, 6), 2, 5),),
+                    ),
+                ),
+            ),
+        ),
+    ),
+    unsettled=(),
+    batch=True,
+    claimed=("before/chk-3/_metadata",),
+)
+"""What version 1 can hold since lists lie in files, changes have journals, and snapshots can be claimed."""
+
+
 def test_metadata_of_version_1_without_lists_loads() -> None:
     assert decode((HERE / "v1").read_bytes(), "v1") == WRITTEN
 
 
-def test_the_version_written_now_is_on_record() -> None:
-    assert (HERE / "v1b").read_bytes() == encode(WITH_LISTS)
-    assert decode((HERE / "v1b").read_bytes(), "v1b") == WITH_LISTS
+@pytest.mark.parametrize(("name", "manifest"), [("v1b", WITH_LISTS), ("v1c", WITH_FILES)])
+def test_the_version_written_now_is_on_record(name: str, manifest: Manifest) -> None:
+    assert (HERE / name).read_bytes() == encode(manifest)
+    assert decode((HERE / name).read_bytes(), name) == manifest
