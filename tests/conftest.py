@@ -1,5 +1,7 @@
 """What holds for every test: profiles, no silent skips, seconds per folder, and a record of the acceptance examples.
 
+What runs on worker processes runs on two of them, and with `--profile=long` on three as well.
+
 A test that does not run proves nothing, so a skip or an expected failure counts as a failure. What each marked
 test proved is written to `.cache/spec.json`, where `make coverage-spec` finds it.
 """
@@ -45,12 +47,18 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(HYPOTHESIS_PROFILES[config.getoption("--profile")])
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test whose parameter names the embedded executor starts worker processes, a second or more each time."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests that start worker processes, a second or more each time; leave third processes to long runs."""
+    third: list[pytest.Item] = []
     for item in items:
         callspec = getattr(item, "callspec", None)
         if callspec is not None and "embedded" in callspec.id:
             item.add_marker(pytest.mark.processes)
+            if config.getoption("--profile") != "long" and any(map(_has_three, callspec.params.values())):
+                third.append(item)
+    if third:
+        config.hook.pytest_deselected(items=third)
+        items[:] = [item for item in items if item not in third]
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +101,11 @@ def pytest_sessionfinish() -> None:
     if outcomes:
         RECORD.parent.mkdir(exist_ok=True)
         RECORD.write_text(json.dumps(outcomes, indent=1, sort_keys=True), encoding="utf-8")
+
+
+def _has_three(parameter: object) -> bool:
+    """Whether a test's parameter is an executor with three worker processes."""
+    return parameter == ("embedded", 3) or getattr(parameter, "processes", None) == 3
 
 
 def _folder(path: Path) -> str:

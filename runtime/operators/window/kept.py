@@ -97,10 +97,11 @@ class _Folded(Kept):
 
     def adding(self) -> tuple[tuple[str, ...], dict[str, Any]]:
         # The general test comes last, because it costs as much as the rest.
-        plain = plain_test(self._folding.stored_type, "held") or "type(held) in ATOMS"
+        plain = plain_test(self._folding.stored_type, "held")
+        steady = "type(held) is pane.kind and (type(held) in ATOMS or is_immutable(held))"
         lines = (
             f"held = combine(pane.values[{self.slot}], v)",
-            f"if {plain} or type(held) is pane.kind and is_immutable(held): pane.values[{self.slot}] = held",
+            f"if {f'{plain} or {steady}' if plain else steady}: pane.values[{self.slot}] = held",
             "else: replace(k, held)",
         )
         return lines, {"is_immutable": is_immutable, "combine": self._folding.combine}

@@ -222,7 +222,7 @@ def test_an_earlier_history_is_refused_by_a_sink_that_may_have_written_in_it(tmp
 
 @backends
 @pytest.mark.parametrize("groups", [7, 128, 1000])
-@pytest.mark.parametrize("target", [("inline", 2), ("embedded", 3)], ids=["inline-2", "embedded-3"])
+@pytest.mark.parametrize("target", [("inline", 2), ("embedded", 2)], ids=["inline-2", "embedded-2"])
 def test_max_parallelism_changes_with_a_canonical_savepoint(
     tmp_path: Path, backend: str, groups: int, target: tuple[str, int]
 ) -> None:
