@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
@@ -44,6 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # So it is in the background of a shell; programs under test would inherit it and be deaf to Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.load_profile(HYPOTHESIS_PROFILES[config.getoption("--profile")])
 
 

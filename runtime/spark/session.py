@@ -129,6 +129,11 @@ def _forget_dead_java() -> bool:
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None or process.poll() is None:
         return False
+    for pipe in (process.stdin, process.stdout):
+        with contextlib.suppress(
+            OSError, AttributeError
+        ):  # nobody reads what is left in it; there may be none
+            pipe.close()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     return True
 
