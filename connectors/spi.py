@@ -18,6 +18,7 @@ from tidegate.clock import Clock
 from tidegate.elements import Batch, Idle, Watermark
 from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
 from tidegate.twophase.spi import Committer, CommitterContext, ProgramContext, SinkWriter, WriterContext
+from tidegate.types import TypeInformation
 
 __all__ = [
     "Delivery",
@@ -175,6 +176,11 @@ class Source(ABC, Generic[S]):
     bounded: bool
     continuous: ClassVar[bool] = False
     """Whether readers must stay open between checkpoints; refused where they are opened anew for each epoch."""
+
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        """The type of its records if it can tell; whoever reads them may say another."""
+        return None
 
     @abstractmethod
     def open_enumerator(self, context: EnumeratorContext[S], restored: bytes | None) -> SplitEnumerator[S]:

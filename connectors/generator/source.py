@@ -17,6 +17,7 @@ from tidegate.connectors.base import ListEnumerator, Pace, RangeReader, RangeSpl
 from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
 from tidegate.errors import ConfigError, UserCodeError
 from tidegate.ids import SplitId
+from tidegate.types import TypeInformation, result_type
 
 __all__ = ["GeneratorSource", "NumberSequenceSource"]
 
@@ -55,6 +56,11 @@ class GeneratorSource(Source[RangeSplit], Generic[T]):
                 f"generator rate_per_second is {self.rate_per_second}; expected more than 0, or None"
             )
         object.__setattr__(self, "bounded", self.count is not None)
+
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        """What the function says that it returns."""
+        return result_type(self.function)
 
     def open_enumerator(
         self, context: EnumeratorContext[RangeSplit], restored: bytes | None

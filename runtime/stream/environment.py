@@ -137,7 +137,7 @@ class StreamExecutionEnvironment(Supplies):
         """A stream of what `source` reads, with times as the strategy says."""
         if not isinstance(source, Source):
             raise ConfigError(f"from_source takes a Source; got {type(source).__name__}")
-        step = Transformation("source", source_name, source, (), type_info)
+        step = Transformation("source", source_name, source, (), type_info or source.produced_type)
         if watermark_strategy is not None:
             instance_of("from_source", watermark_strategy, WatermarkStrategy)
             step.watermarks = None if watermark_strategy.does_nothing else watermark_strategy

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from tidegate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
 from tidegate.backends.keyed.store import KeyedStore
-from tidegate.isolation import is_immutable
+from tidegate.isolation import ATOMS, is_immutable
 from tidegate.runtime.operators.plain import plain_test
 from tidegate.runtime.operators.window.evictors import Evictor, EvictorContext, TimestampedValue
 from tidegate.runtime.operators.window.folding import Folding
@@ -98,13 +98,15 @@ class _Folded(Kept):
     def adding(self) -> tuple[tuple[str, ...], dict[str, Any]]:
         # The general test comes last, because it costs as much as the rest.
         plain = plain_test(self._folding.stored_type, "held")
-        steady = "type(held) is pane.kind and (type(held) in ATOMS or is_immutable(held))"
+        atoms = "are_atoms(map(type, held)) if type(held) is tuple else type(held) in ATOMS"
+        steady = f"type(held) is pane.kind and (({atoms}) or is_immutable(held))"
         lines = (
             f"held = combine(pane.values[{self.slot}], v)",
             f"if {f'{plain} or {steady}' if plain else steady}: pane.values[{self.slot}] = held",
             "else: replace(k, held)",
         )
-        return lines, {"is_immutable": is_immutable, "combine": self._folding.combine}
+        names = {"are_atoms": ATOMS.issuperset, "is_immutable": is_immutable}
+        return lines, {**names, "combine": self._folding.combine}
 
 
 class _Buffered(Kept):

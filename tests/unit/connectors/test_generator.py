@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.common import WatermarkStrategy
+from tidegate.common import Types, WatermarkStrategy
 from tidegate.connectors.base import RangeSplit
 from tidegate.connectors.generator import GeneratorSource, NumberSequenceSource
 from tidegate.connectors.spi import ReaderContext
@@ -21,6 +21,21 @@ def dealt(source: GeneratorSource[Any], deal: Any) -> list[RangeSplit]:
     for reader in range(deal.parallelism):
         enumerator.request(reader)
     return sorted((split for some in deal.assigned.values() for split in some), key=lambda split: split.id)
+
+
+def test_the_type_of_its_records_is_what_the_function_says_unless_the_program_says_another() -> None:
+    def pair(number: int) -> tuple[str, int]:
+        return str(number), number
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    made = GeneratorSource(pair, count=1)
+
+    assert env.from_source(made).get_type() == Types.TUPLE([Types.STRING(), Types.LONG()])
+    assert env.from_source(NumberSequenceSource(1, 2)).get_type() == Types.LONG()
+    assert (
+        env.from_source(made, type_info=Types.PICKLED_BYTE_ARRAY()).get_type() == Types.PICKLED_BYTE_ARRAY()
+    )
+    assert GeneratorSource(lambda number: number, count=1).produced_type is None
 
 
 def test_a_count_is_cut_into_contiguous_ranges(deal: Any) -> None:

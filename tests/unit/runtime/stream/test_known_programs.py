@@ -222,6 +222,7 @@ class Where(KeyedProcessFunction):
 @pytest.mark.spec("004/AX-007")
 def test_a_key_stays_in_its_subtask_and_moves_with_its_key_group(anywhere: Env, tmp_path: Path) -> None:
     before = anywhere.get_config().get_parallelism()
+    anywhere.enable_checkpointing(100)
 
     def lines() -> list[list[int]]:
         texts = [line for part in tmp_path.glob("part-*") for line in part.read_text().splitlines()]

@@ -219,15 +219,21 @@ class Paused(SourceFunction):
         self.items, self.position, self.restored = items, 0, False
 
     def open(self, runtime_context: Any) -> None:
-        self.snapshots = threading.Semaphore(0)
+        self.snapshots, self.cancelled = threading.Semaphore(0), False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self.snapshots.release(3)
 
     def run(self, ctx: Any) -> None:
-        while self.position < len(self.items):
+        while self.position < len(self.items) and not self.cancelled:
             item = self.items[self.position]
             if item is None and not self.restored:
                 # The third barrier comes only after the second checkpoint was decided.
                 for _ in range(3):
                     self.snapshots.acquire()
+                if self.cancelled:
+                    return
             with ctx.get_checkpoint_lock():
                 if item is not None or not self.restored:
                     ctx.collect(item)
