@@ -164,7 +164,7 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
             result, time = value, _stamp(loop, stage, call, f"{value}, {time}", depth)
         case "process":
             _process(loop, stage, call, value, depth, time)
-            depth += 1
+            depth += 2
         case "emit":
             emitted = f"t{stage.number}"
             loop.add(depth, f"for {result}, {emitted} in {function}({value}, {time}):", stage.uid)
@@ -195,8 +195,9 @@ def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, time
     else:
         loop.add(depth, f"{context}.stamp = {time}")
     loop.add(depth, f"results = f{number}({value}, {context})", stage.uid)
-    loop.add(depth, f"for {result} in results if results is not None else ():", stage.uid)
-    _sort_out(loop, stage, depth, time)
+    loop.add(depth, "if results is not None:")
+    loop.add(depth + 1, f"for {result} in results:", stage.uid)
+    _sort_out(loop, stage, depth + 1, time)
 
 
 def _sort_out(loop: _Loop, stage: Stage, depth: int, time: str | None) -> None:
