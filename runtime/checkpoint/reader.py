@@ -8,9 +8,7 @@ snapshot's storage is changed, and a job that runs may go on; a checkpoint must 
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate import registry
 from tidegate.backends.keyed.segment import read_segment
@@ -20,6 +18,7 @@ from tidegate.backends.storage import LocalStorage, StorageFiles
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.manifest import OperatorState
 from tidegate.runtime.checkpoint.savepoint import open_snapshot
+from tidegate.runtime.checkpoint.scratch import Scratch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["StateReader"]
 
 
-class StateReader:
+class StateReader(Scratch):
     """The keyed state of a checkpoint `<root>/<run>/chk-<n>` or of a savepoint as tables; a path or a URL names it.
 
     `backend` opens the state meanwhile: `rocksdb` where it is larger than memory. To be closed, or used with `with`.
@@ -49,7 +48,7 @@ class StateReader:
         self._manifest = opened.manifest
         self._files: SnapshotFiles = StorageFiles(opened.storage.blobs, "")
         self._backend: Backend = registry.load("tidegate.backends", backend)()
-        self._scratch = TemporaryDirectory(prefix="tidegate-state-")
+        super().__init__()
         self._written: dict[tuple[str, tuple[KeyedHandle, ...]], Path] = {}
         self._local: dict[Chunk, Path] = {}
 
@@ -97,21 +96,6 @@ class StateReader:
         """
         return self._read(self._operator(operator), "timers", service, key, None, None)
 
-    def close(self) -> None:
-        """Remove what was written locally. Idempotent."""
-        self._scratch.cleanup()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _operator(self, uid: str) -> OperatorState:
         keyed = {operator.uid: operator for operator in self._manifest.operators if operator.keyed}
         found = next((operator for operator in keyed.values() if operator.uid == uid), None)
@@ -149,7 +133,7 @@ class StateReader:
     def _fetched(self, chunk: Chunk) -> Path:
         """A canonical file, checked, on the local disk."""
         if chunk not in self._local:
-            path = Path(mkdtemp(dir=self._scratch.name)) / "canonical.parquet"
+            path = self._new_directory() / "canonical.parquet"
             path.write_bytes(self._files.fetch(chunk))
             self._local[chunk] = path
         return self._local[chunk]
@@ -162,7 +146,7 @@ class StateReader:
         return self._written[whole if whole in self._written else part]
 
     def _write(self, operator: OperatorState, handles: tuple[KeyedHandle, ...]) -> Path:
-        root = Path(mkdtemp(dir=self._scratch.name))
+        root = self._new_directory()
         (root / "open").mkdir()
         target = StorageFiles(LocalStorage(root).blobs, "canonical")
         context = BackendContext(root / "open", self._files, {})

@@ -11,10 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
-from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -39,6 +36,7 @@ from tidegate.ids import CheckpointId, OperatorUid, PipelineId
 from tidegate.runtime.checkpoint.archive import Archive, Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, chunks_of_lists, decode
 from tidegate.runtime.checkpoint.pipeline import Record, read_record
+from tidegate.runtime.checkpoint.scratch import Scratch
 
 __all__ = ["EVERYTHING", "Difference", "Moment", "Position", "Selection", "Timeline", "pipelines"]
 
@@ -89,7 +87,7 @@ class Position(msgspec.Struct, frozen=True):
     after: dict[str, Any] | None
 
 
-class Timeline:
+class Timeline(Scratch):
     """The retained checkpoints of a pipeline, as they are when it is opened. To be closed, or used with `with`.
 
     Raises:
@@ -105,7 +103,7 @@ class Timeline:
         self.record: Record = self._read()
         """What the storage says of the pipeline."""
         self.files = StorageFiles(storage.blobs, "")
-        self._scratch = TemporaryDirectory(prefix="tidegate-state-")
+        super().__init__()
 
     def moments(self) -> list[Moment]:
         """All retained checkpoints, oldest first."""
@@ -186,22 +184,7 @@ class Timeline:
 
     def context(self) -> BackendContext:
         """Where bases are read, in a directory of its own."""
-        return BackendContext(Path(mkdtemp(dir=self._scratch.name)), self.files, {})
-
-    def close(self) -> None:
-        """Remove what was written locally. Idempotent."""
-        self._scratch.cleanup()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+        return BackendContext(self._new_directory(), self.files, {})
 
     def _between(self, old: Manifest | None, new: Manifest, where: Selection) -> Iterator[Difference]:
         before, after = ({each.uid: each for each in _keyed(side, where)} for side in (old, new))

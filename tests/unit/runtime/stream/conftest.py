@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import cloudpickle
 import pytest
 
-from tests.unit.runtime.stream import written
+from tests.unit.runtime.stream import buffering, written
 from tidegate.datastream import StreamExecutionEnvironment
 
 
 @pytest.fixture(autouse=True)
 def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
     """Workers cannot import test modules, so what is written there travels by value."""
-    for module in (request.module, written):
+    for module in (request.module, buffering, written):
         cloudpickle.register_pickle_by_value(module)
     yield
-    for module in (request.module, written):
+    for module in (request.module, buffering, written):
         cloudpickle.unregister_pickle_by_value(module)
 
 

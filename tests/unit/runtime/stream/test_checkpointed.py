@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+from tests.unit.runtime.stream.buffering import BUFFERED, BufferingSink
 from tidegate.datastream import (
-    CheckpointedFunction,
-    FlatMapFunction,
     ListStateDescriptor,
     MapStateDescriptor,
     StreamExecutionEnvironment,
@@ -19,42 +17,6 @@ from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.runtime.operators.operator_state import OperatorStates
 from tidegate.testing.harness import Harness, HarnessSnapshot
-from tidegate.types import Types
-
-BUFFERED = ListStateDescriptor("buffered-elements", Types.STRING())
-
-
-class BufferingSink(FlatMapFunction, CheckpointedFunction):
-    """Hands records on once there are `threshold` of them."""
-
-    def __init__(self, threshold: int = 0, *, union: bool = False) -> None:
-        self.threshold = threshold
-        self.union = union
-        self.buffered: list[str] = []
-
-    def initialize_state(self, context: Any) -> None:
-        store = context.get_operator_state_store()
-        self.stored = store.get_union_list_state(BUFFERED) if self.union else store.get_list_state(BUFFERED)
-        self.restored_from = context.get_restored_checkpoint_id()
-        if context.is_restored():
-            self.buffered = list(self.stored)
-
-    def open(self, runtime_context: Any) -> None:
-        self.subtask = runtime_context.get_index_of_this_subtask()
-
-    def flat_map(self, value: str) -> Iterable[Any]:
-        if value == "?":
-            yield self.subtask, self.buffered
-            return
-        self.buffered.append(value)
-        if len(self.buffered) == self.threshold:
-            yield self.buffered
-            self.buffered = []
-
-    def snapshot_state(self, context: Any) -> None:
-        assert context.get_checkpoint_id() >= 1
-        self.stored.clear()
-        self.stored.add_all(self.buffered)
 
 
 def filled(elements: str, *, union: bool) -> HarnessSnapshot:
@@ -67,7 +29,7 @@ def filled(elements: str, *, union: bool) -> HarnessSnapshot:
 def dealt(snapshot: HarnessSnapshot, parallelism: int, *, union: bool) -> dict[int, list[str]]:
     build = lambda stream: stream.broadcast().flat_map(BufferingSink(union=union))  # noqa: E731
     with Harness(build, parallelism=parallelism, restored=snapshot) as harness:
-        harness.push("?")
+        harness.push("whose?")
         return dict(harness.take())
 
 

@@ -4,55 +4,23 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.runtime.stream.buffering import BufferingSink
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.functions import ParallelSourceFunction
 from tidegate.datastream import (
-    CheckpointedFunction,
     DataStream,
-    FlatMapFunction,
     KeyedProcessFunction,
-    ListStateDescriptor,
     MapFunction,
     StreamExecutionEnvironment,
     state,
 )
 from tidegate.errors import StateFormatError
-from tidegate.types import Types
-
-ELEMENTS = ListStateDescriptor("buffered-elements", Types.STRING())
-
-
-class BufferingSink(FlatMapFunction, CheckpointedFunction):
-    """Hands records on once there are `threshold` of them; tells what it holds when it is asked."""
-
-    def __init__(self, threshold: int = 0, *, union: bool = False) -> None:
-        self.threshold = threshold
-        self.union = union
-        self.buffered: list[str] = []
-
-    def initialize_state(self, context: Any) -> None:
-        store = context.get_operator_state_store()
-        self.stored = store.get_union_list_state(ELEMENTS) if self.union else store.get_list_state(ELEMENTS)
-        self.buffered = self.stored.get()
-
-    def flat_map(self, value: str) -> Iterable[Any]:
-        if value == "?":
-            yield self.buffered
-            return
-        self.buffered.append(value)
-        if len(self.buffered) == self.threshold:
-            yield self.buffered
-            self.buffered = []
-
-    def snapshot_state(self, context: Any) -> None:
-        self.stored.clear()
-        self.stored.add_all(self.buffered)
 
 
 @pytest.fixture(params=["heap", "filesystem", "rocksdb"])

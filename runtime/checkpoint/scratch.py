@@ -1,0 +1,45 @@
+"""Local directories of what reads checkpoints, which go when it is closed.
+
+Example:
+    >>> class Reader(Scratch):
+    ...     def read(self) -> Path:
+    ...         return self._new_directory()
+    >>> with Reader() as reader:
+    ...     found = reader.read()
+    >>> found.exists()
+    False
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from types import TracebackType
+from typing import Self
+
+__all__ = ["Scratch"]
+
+
+class Scratch:
+    """What has local directories; to be closed, or used with `with`."""
+
+    def __init__(self) -> None:
+        self._root = TemporaryDirectory(prefix="tidegate-state-")
+
+    def close(self) -> None:
+        """Remove what was written locally. Idempotent."""
+        self._root.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _new_directory(self) -> Path:
+        return Path(mkdtemp(dir=self._root.name))
