@@ -12,6 +12,7 @@ from tidegate.errors import ConfigError
 from tidegate.options import Layer, as_mapping, from_environ, from_toml, option
 from tidegate.runtime.given import Given
 from tidegate.runtime.graph.mode import RuntimeMode
+from tidegate.runtime.schedule.restart_options import RestartOptions
 
 __all__ = [
     "INTERVAL_MS",
@@ -47,7 +48,7 @@ _command_line = Layer("command line", {})
 
 
 @dataclass(frozen=True)
-class JobOptions:
+class JobOptions(RestartOptions):
     """How a program runs; the program's own code is stronger than the command line, that than the environment,
     that than `tidegate.toml`."""
 
@@ -166,10 +167,6 @@ class JobOptions:
         "leave state behind whose operator the program no longer has",
     )
     fresh: bool = option("execution.fresh", False, "begin a new history instead of going on")
-    restart_attempts: int = option(
-        "restart-strategy.fixed-delay.attempts", 3, "failures in a row without a checkpoint in between"
-    )
-    restart_delay_ms: int = option("restart-strategy.fixed-delay.delay", 1_000, "pause before a restart")
     epoch_records: int = option(
         "execution.spark.epoch-records", 100_000, "records read per source subtask and epoch on Spark"
     )
@@ -201,6 +198,7 @@ class JobOptions:
             faults.disarm()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "backend", _HEAP.get(self.backend, self.backend))
         for key, value in as_mapping(self).items():
             least = _LEAST.get(key, 0 if key.startswith(_FROM_ZERO) else 1)

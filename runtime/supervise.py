@@ -11,7 +11,7 @@ from tidegate.errors import JobCancelledError, JobFailedError, TidegateError
 from tidegate.runtime.checkpoint.coordinator import How
 from tidegate.runtime.job import Startup
 from tidegate.runtime.result import JobResult
-from tidegate.runtime.schedule.restart import FixedDelay, worth_restarting
+from tidegate.runtime.schedule.restart import RestartStrategy, worth_restarting
 from tidegate.runtime.status import RunStatus
 
 __all__ = ["AttemptOnce", "Supervisor"]
@@ -20,7 +20,7 @@ __all__ = ["AttemptOnce", "Supervisor"]
 class AttemptOnce(Protocol):
     """Runs a program from its start point until its last checkpoint is settled."""
 
-    def __call__(self, restart: FixedDelay) -> How:
+    def __call__(self, restart: RestartStrategy) -> How:
         """Run; `restart` is told of progress.
 
         Raises:
@@ -35,12 +35,11 @@ class Supervisor:
     def __init__(
         self, startup: Startup, clock: Clock, status: RunStatus, observe: Callable[[RunStatus], None]
     ) -> None:
-        options = startup.program.options
         self._startup = startup
         self._clock = clock
         self._status = status
         self._observe = observe
-        self._restart = FixedDelay(options.restart_attempts, options.restart_delay_ms)
+        self._restart = startup.program.options.strategy()
 
     def run(self, attempt: AttemptOnce) -> JobResult:
         """Run an acquired pipeline to its end.
@@ -72,7 +71,8 @@ class Supervisor:
         self._observe(self._status)
 
     def _after_failure(self, error: TidegateError) -> None:
-        delay_ms = self._restart.failed() if worth_restarting(error) else None
+        now_ms = int(self._clock.monotonic() * 1000)
+        delay_ms = self._restart.failed(now_ms) if worth_restarting(error) else None
         if delay_ms is None:
             self._give_up()
             if not worth_restarting(error):

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "ManualClock", "SystemClock", "new_id", "new_token"]
+__all__ = ["SYSTEM_CLOCK", "Clock", "ManualClock", "SystemClock", "chance", "new_id", "new_token"]
 
 
 class Clock(Protocol):
@@ -105,3 +105,8 @@ def new_id(length: int = 16) -> str:
 def new_token() -> str:
     """A random secret for authentication between a job's own processes."""
     return secrets.token_hex(32)
+
+
+def chance() -> float:
+    """A random number from 0 to 1, for what several processes should not do at the same moment."""
+    return secrets.randbelow(1_000_001) / 1_000_000

@@ -26,7 +26,7 @@ from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.execution_graph import Execution
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
-from tidegate.runtime.schedule.restart import FixedDelay
+from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.schedule.slots import called, memory_shares
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.status import RunStatus
@@ -88,7 +88,7 @@ class Attempt:
         executions: Sequence[Execution],
         clock: Clock,
         status: RunStatus,
-        restart: FixedDelay,
+        restart: RestartStrategy,
         observe: Callable[[RunStatus], None],
     ) -> None:
         self._startup = startup

@@ -20,7 +20,7 @@ from tidegate.runtime.graph.execution_graph import ExecutionGraph
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import Startup
 from tidegate.runtime.result import JobResult
-from tidegate.runtime.schedule.restart import FixedDelay
+from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.schedule.slots import allocate, cluster_size
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.supervise import Supervisor
@@ -78,7 +78,7 @@ class JobManager:
         if self._cluster is not None:
             self._cluster.heard.put(request)
 
-    def _attempt(self, restart: FixedDelay) -> How:
+    def _attempt(self, restart: RestartStrategy) -> How:
         start = self._startup.start_point()
         copies = LocalRecovery(self._startup.program.options, self._startup.run)
         if copies.wanted:

@@ -23,7 +23,7 @@ from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.checkpoint.restore import redistribute
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.job import StartPoint, Startup
-from tidegate.runtime.schedule.restart import FixedDelay
+from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.spark.jobs import EpochJobs
 from tidegate.runtime.spark.messages import Order, TaskResult
@@ -51,7 +51,7 @@ class SparkAttempt:
         context: SparkContext,
         clock: Clock,
         status: RunStatus,
-        restart: FixedDelay,
+        restart: RestartStrategy,
         observe: Callable[[RunStatus], None],
         stopping: threading.Event,
         ordered: Sequence[SavepointOrder],

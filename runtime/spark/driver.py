@@ -16,7 +16,7 @@ from tidegate.runtime.checkpoint.coordinator import How
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.job import Startup
 from tidegate.runtime.result import JobResult
-from tidegate.runtime.schedule.restart import FixedDelay
+from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.spark.lease import renewing
 from tidegate.runtime.spark.session import check_spark, spark_context
 from tidegate.runtime.spark.shape import shape_of
@@ -90,7 +90,7 @@ class SparkDriver:
         """
         raise ConfigError("a job on Spark cannot be cancelled yet; stop it, which takes a last checkpoint")
 
-    def _attempt(self, restart: FixedDelay) -> How:
+    def _attempt(self, restart: RestartStrategy) -> How:
         # Only here: these modules need PySpark, and that it is there has been checked by now.
         from tidegate.runtime.spark.attempt import SparkAttempt
 

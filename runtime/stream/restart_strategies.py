@@ -11,9 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NoReturn
-
-from tidegate.errors import ConfigError
+from typing import Any
 
 __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 
@@ -39,8 +37,8 @@ class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
         return "Restart deactivated."
 
     def settings(self) -> Mapping[str, Any]:
-        """No attempts."""
-        return {"restart-strategy.fixed-delay.attempts": 0}
+        """No strategy."""
+        return {"restart-strategy.type": "none"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
     """A number of restarts in a row, always the same time apart."""
 
     restart_attempts: int
-    delay_ms: int
+    delay_between_attempts_interval: int | timedelta
 
     def get_restart_attempts(self) -> int:
         """How many restarts without a checkpoint in between."""
@@ -69,17 +67,56 @@ class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
 
     def get_delay_between_attempts_interval(self) -> timedelta:
         """The pause before each."""
-        return timedelta(milliseconds=self.delay_ms)
+        return timedelta(milliseconds=_ms(self.delay_between_attempts_interval))
 
     def get_description(self) -> str:
         """The strategy in words."""
-        return f"Restart with fixed delay ({self.delay_ms} ms). #{self.restart_attempts} restart attempts."
+        delay_ms = _ms(self.delay_between_attempts_interval)
+        return f"Restart with fixed delay ({delay_ms} ms). #{self.restart_attempts} restart attempts."
 
     def settings(self) -> Mapping[str, Any]:
         """Attempts and delay."""
         return {
+            "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.attempts": self.restart_attempts,
-            "restart-strategy.fixed-delay.delay": self.delay_ms,
+            "restart-strategy.fixed-delay.delay": _ms(self.delay_between_attempts_interval),
+        }
+
+
+@dataclass(frozen=True)
+class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
+    """Restarts, always the same time apart, until failures come too often."""
+
+    max_failure_rate: int
+    failure_interval: int | timedelta
+    delay_between_attempts_interval: int | timedelta
+
+    def get_max_failure_rate(self) -> int:
+        """How many failures within the interval are answered with a restart."""
+        return self.max_failure_rate
+
+    def get_failure_interval(self) -> timedelta:
+        """The time that failures are counted in."""
+        return timedelta(milliseconds=_ms(self.failure_interval))
+
+    def get_delay_between_attempts_interval(self) -> timedelta:
+        """The pause before each restart."""
+        return timedelta(milliseconds=_ms(self.delay_between_attempts_interval))
+
+    def get_description(self) -> str:
+        """The strategy in words."""
+        return (
+            f"Failure rate restart with maximum of {self.max_failure_rate} failures within interval "
+            f"{_ms(self.failure_interval)} ms and fixed delay {_ms(self.delay_between_attempts_interval)} ms."
+        )
+
+    def settings(self) -> Mapping[str, Any]:
+        """Rate, interval and delay."""
+        return {
+            "restart-strategy.type": "failure-rate",
+            "restart-strategy.failure-rate.max-failures-per-interval": self.max_failure_rate,
+            "restart-strategy.failure-rate.failure-rate-interval": _ms(self.failure_interval),
+            "restart-strategy.failure-rate.delay": _ms(self.delay_between_attempts_interval),
         }
 
 
@@ -89,6 +126,7 @@ class RestartStrategies:
     NoRestartStrategyConfiguration = NoRestartStrategyConfiguration
     FallbackRestartStrategyConfiguration = FallbackRestartStrategyConfiguration
     FixedDelayRestartStrategyConfiguration = FixedDelayRestartStrategyConfiguration
+    FailureRateRestartStrategyConfiguration = FailureRateRestartStrategyConfiguration
 
     @staticmethod
     def no_restart() -> RestartStrategyConfiguration:
@@ -102,19 +140,18 @@ class RestartStrategies:
 
     @staticmethod
     def fixed_delay_restart(
-        restart_attempts: int, delay_between_attempts: int
+        restart_attempts: int, delay_between_attempts: int | timedelta
     ) -> RestartStrategyConfiguration:
         """So many restarts in a row, so many milliseconds apart."""
         return FixedDelayRestartStrategyConfiguration(restart_attempts, delay_between_attempts)
 
     @staticmethod
-    def failure_rate_restart(failure_rate: int, failure_interval: int, delay_interval: int) -> NoReturn:
-        """Refused.
+    def failure_rate_restart(
+        failure_rate: int, failure_interval: int | timedelta, delay_interval: int | timedelta
+    ) -> RestartStrategyConfiguration:
+        """Restarts until more than so many failures lie within the interval; times in milliseconds."""
+        return FailureRateRestartStrategyConfiguration(failure_rate, failure_interval, delay_interval)
 
-        Raises:
-            ConfigError: always.
-        """
-        raise ConfigError(
-            "failure_rate_restart is not available yet; use fixed_delay_restart(attempts, delay), which counts "
-            "failures without a checkpoint in between"
-        )
+
+def _ms(time: int | timedelta) -> int:
+    return time // timedelta(milliseconds=1) if isinstance(time, timedelta) else time

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,8 +71,12 @@ class Fail(MapFunction):
 
 @pytest.mark.parametrize(
     ("strategy", "attempts"),
-    [(RestartStrategies.no_restart(), 0), (RestartStrategies.fixed_delay_restart(2, 1), 2)],
-    ids=["none", "fixed delay"],
+    [
+        (RestartStrategies.no_restart(), 0),
+        (RestartStrategies.fixed_delay_restart(2, 1), 2),
+        (RestartStrategies.failure_rate_restart(3, timedelta(minutes=5), 1), 3),
+    ],
+    ids=["none", "fixed delay", "failure rate"],
 )
 def test_a_restart_strategy_decides_how_often_a_job_starts_again(
     env: StreamExecutionEnvironment, tmp_path: Path, strategy: RestartStrategyConfiguration, attempts: int
@@ -95,10 +101,46 @@ def test_a_strategy_describes_itself() -> None:
     assert RestartStrategies.no_restart().get_description() == "Restart deactivated."
     assert RestartStrategies.fall_back_restart().get_description().startswith("Cluster level default")
     assert RestartStrategies.fall_back_restart().settings() == {}
-    with pytest.raises(
-        ConfigError, match=r"failure_rate_restart is not available yet; use fixed_delay_restart"
-    ):
-        RestartStrategies.failure_rate_restart(1, 1, 1)
+    rate = Strategies.FailureRateRestartStrategyConfiguration(3, timedelta(minutes=5), 10_000)
+    assert rate.get_max_failure_rate() == 3
+    assert rate.get_failure_interval() == timedelta(minutes=5)
+    assert rate.get_delay_between_attempts_interval() == timedelta(seconds=10)
+    assert "3 failures within interval 300000 ms and fixed delay 10000 ms" in rate.get_description()
+
+
+@pytest.mark.spec("002/AX-50")
+@pytest.mark.parametrize("target", ["inline", "embedded"], ids=["inline", "embedded-1"])
+@pytest.mark.parametrize(
+    ("cluster", "starts"),
+    [({"restart-strategy.fixed-delay.attempts": 2}, 3), ({"restart-strategy": "none"}, 1)],
+    ids=["fixed delay where nothing is set", "the cluster's"],
+)
+def test_without_a_strategy_of_its_own_a_job_has_that_of_the_settings_from_outside(
+    target: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: dict[str, Any],
+    starts: int,
+) -> None:
+    """Which is fixed delay where they name none; here without the pause, and with fewer attempts."""
+    settings = {
+        "restart-strategy.fixed-delay.delay": 0,
+        "execution.checkpointing.interval": "20 ms",
+        **cluster,
+    }
+    for key, value in settings.items():
+        monkeypatch.setenv("TIDEGATE_" + re.sub(r"[.-]", "_", key).upper(), str(value))
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": target, "pipeline.progress": "off"}
+    )
+    with pytest.warns(DeprecationWarning, match="set_restart_strategy"):
+        env.set_restart_strategy(RestartStrategies.fall_back_restart())
+    env.set_parallelism(1).from_collection([1]).map(Fail(tmp_path / "starts")).print()
+
+    with pytest.raises(JobFailedError, match="its restarts are used up"):
+        env.execute("fallback")
+
+    assert len((tmp_path / "starts").read_text(encoding="utf-8")) == starts
 
 
 def test_a_state_backend_can_be_said_in_the_old_way(env: StreamExecutionEnvironment) -> None:

@@ -1,0 +1,107 @@
+"""The settings that choose a restart strategy, under Flink's keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tidegate.clock import chance
+from tidegate.errors import ConfigError
+from tidegate.options import option
+from tidegate.runtime.schedule.restart import (
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    NoRestart,
+    RestartStrategy,
+)
+
+__all__ = ["RestartOptions"]
+
+
+@dataclass(frozen=True)
+class RestartOptions:
+    """Which strategy a job has, and the numbers of each.
+
+    Example:
+        >>> RestartOptions(restart_strategy="failure-rate").strategy()
+        FailureRate(most=1, interval_ms=60000, delay_ms=1000, _failures=deque([]))
+    """
+
+    restart_strategy: Literal[
+        "fixed-delay", "failure-rate", "exponential-delay", "none", "off", "disable"
+    ] = option(
+        "restart-strategy.type",
+        "fixed-delay",
+        "fixed-delay, failure-rate, exponential-delay, or none; also as restart-strategy",
+        old="restart-strategy",
+    )
+    restart_attempts: int = option(
+        "restart-strategy.fixed-delay.attempts", 3, "failures in a row without a checkpoint in between"
+    )
+    restart_delay_ms: int = option("restart-strategy.fixed-delay.delay", 1_000, "pause before a restart")
+    failure_rate: int = option(
+        "restart-strategy.failure-rate.max-failures-per-interval",
+        1,
+        "failures within the interval that are answered with a restart; one more fails the job",
+    )
+    failure_interval_ms: int = option(
+        "restart-strategy.failure-rate.failure-rate-interval", 60_000, "the time that failures are counted in"
+    )
+    failure_delay_ms: int = option(
+        "restart-strategy.failure-rate.delay", 1_000, "pause before a restart that the rate allows"
+    )
+    backoff_first_ms: int = option(
+        "restart-strategy.exponential-delay.initial-backoff", 1_000, "pause before the first restart"
+    )
+    backoff_most_ms: int = option(
+        "restart-strategy.exponential-delay.max-backoff", 60_000, "the longest pause before a restart"
+    )
+    backoff_factor: float = option(
+        "restart-strategy.exponential-delay.backoff-multiplier", 1.5, "how much longer each pause is"
+    )
+    backoff_reset_ms: int = option(
+        "restart-strategy.exponential-delay.reset-backoff-threshold",
+        3_600_000,
+        "time without a failure after which pauses begin anew",
+    )
+    backoff_jitter: float = option(
+        "restart-strategy.exponential-delay.jitter-factor", 0.1, "share of a pause that is left to chance"
+    )
+    backoff_attempts: int | None = option(
+        "restart-strategy.exponential-delay.attempts-before-reset-backoff",
+        None,
+        "restarts until a failure is final, unless pauses began anew meanwhile; default: any number",
+    )
+
+    def __post_init__(self) -> None:
+        if self.backoff_factor < 1:
+            raise ConfigError(
+                "option 'restart-strategy.exponential-delay.backoff-multiplier' is out of range; "
+                f"got {self.backoff_factor}; expected at least 1"
+            )
+        if not 0 <= self.backoff_jitter <= 1:
+            raise ConfigError(
+                "option 'restart-strategy.exponential-delay.jitter-factor' is out of range; "
+                f"got {self.backoff_jitter}; expected 0 to 1"
+            )
+
+    def strategy(self) -> RestartStrategy:
+        """A strategy that has seen no failure yet."""
+        match self.restart_strategy:
+            case "fixed-delay":
+                return FixedDelay(self.restart_attempts, self.restart_delay_ms)
+            case "failure-rate":
+                return FailureRate(self.failure_rate, self.failure_interval_ms, self.failure_delay_ms)
+            case "exponential-delay":
+                return ExponentialDelay(
+                    self.backoff_first_ms,
+                    self.backoff_most_ms,
+                    self.backoff_factor,
+                    self.backoff_reset_ms,
+                    self.backoff_jitter,
+                    self.backoff_attempts,
+                    chance,
+                )
+            case _:
+                return NoRestart()
