@@ -3,6 +3,9 @@
 SHELL := /bin/bash
 PY := .venv/bin/python -P
 PYTEST := $(PY) -m pytest
+# A file's tests stay together, so that a server is started once per process; half of the time is waiting.
+JOBS ?= 2
+SHARED := -n $(JOBS) --dist loadfile
 FAST := not service and not spark and not crash and not processes and not setup
 
 .DEFAULT_GOAL := help
@@ -20,10 +23,10 @@ demo: ## see a pipeline survive kill -9 (SABOTAGE=1 breaks it on purpose)
 
 test: setup ## run every test (needs Java 17 for the Kafka and Spark tests)
 	@.ci/java
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) $(SHARED) $(ARGS)
 
 test-fast: setup ## run the tests that need no server, no Spark, no worker processes, no installation and no kill -9
-	@$(PYTEST) -m "$(FAST)" $(ARGS)
+	@$(PYTEST) $(SHARED) -m "$(FAST)" $(ARGS)
 
 check: setup ## format, lint, types, import contracts, budgets
 	@.ci/check
@@ -34,7 +37,7 @@ bench: setup ## run the benchmarks, results go to benchmarks/results/
 
 soak: setup ## run every test with the long property and simulation profile
 	@.ci/java
-	@$(PYTEST) --profile=long $(ARGS)
+	@$(PYTEST) $(SHARED) --profile=long $(ARGS)
 
 coverage-spec: setup ## which acceptance examples pass (SHOW=002/AX-08 prints the asserts, LAST=1 runs nothing)
 	@$(PY) .ci/coverage_spec.py $(if $(SHOW),--show $(SHOW)) $(if $(LAST),--last)

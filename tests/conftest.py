@@ -82,9 +82,17 @@ def profile(pytestconfig: pytest.Config) -> Profile:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     _refuse_skip(report)
-    seconds_per_folder[_folder(item.path)] += report.duration
-    _record(item, report)
+    report.user_properties += [("spec", cited) for mark in item.iter_markers("spec") for cited in mark.args]
     return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Count a test where the session is, whichever process ran it."""
+    seconds_per_folder[_folder(report.nodeid)] += report.duration
+    ids = list(dict.fromkeys(value for name, value in report.user_properties if name == "spec"))
+    if ids:
+        entry = outcomes.setdefault(report.nodeid, {"ids": ids, "passed": True})
+        entry["passed"] = bool(entry["passed"] and report.passed)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -101,8 +109,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(f"{seconds:9.1f}  {folder}")
 
 
-def pytest_sessionfinish() -> None:
-    if outcomes:
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if outcomes and not hasattr(session.config, "workerinput"):
         RECORD.parent.mkdir(exist_ok=True)
         RECORD.write_text(json.dumps(outcomes, indent=1, sort_keys=True), encoding="utf-8")
 
@@ -112,9 +120,8 @@ def _has_three(parameter: object) -> bool:
     return parameter == ("embedded", 3) or getattr(parameter, "processes", None) == 3
 
 
-def _folder(path: Path) -> str:
-    relative = path.relative_to(TESTS) if path.is_relative_to(TESTS) else Path()
-    return "/".join(("tests", *relative.parts[:-1][:1]))
+def _folder(nodeid: str) -> str:
+    return "/".join(Path(nodeid.partition("::")[0]).parent.parts[:2])
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
@@ -125,10 +132,3 @@ def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
         report.longrepr = f"{report.nodeid} was {kind}; here every test runs and counts: {report.longrepr}"
         if expected_failure:
             del report.wasxfail
-
-
-def _record(item: pytest.Item, report: pytest.TestReport) -> None:
-    ids = [spec for mark in item.iter_markers("spec") for spec in mark.args]
-    if ids:
-        entry = outcomes.setdefault(item.nodeid, {"ids": ids, "passed": True})
-        entry["passed"] = bool(entry["passed"] and report.passed)

@@ -19,6 +19,9 @@ EVADING = {
 }
 
 
+both = pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "two-processes"])
+
+
 @pytest.fixture
 def session(root: Path, tmp_path: Path) -> Path:
     """An empty project with our pytest settings."""
@@ -34,11 +37,14 @@ def run(session: Path, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@both
 @pytest.mark.parametrize("text", EVADING.values(), ids=EVADING.keys())
-def test_a_test_that_does_not_count_fails_the_session_by_name(session: Path, text: str) -> None:
+def test_a_test_that_does_not_count_fails_the_session_by_name(
+    session: Path, text: str, options: tuple[str, ...]
+) -> None:
     (session / "tests" / "unit" / "test_it.py").write_text(text, encoding="utf-8")
 
-    code, output = run(session)
+    code, output = run(session, *options)
 
     assert code != 0
     assert re.search(
@@ -48,10 +54,11 @@ def test_a_test_that_does_not_count_fails_the_session_by_name(session: Path, tex
     assert "xfailed" not in output.splitlines()[-1]
 
 
-def test_seconds_per_folder_come_before_the_summary_line(session: Path) -> None:
+@both
+def test_seconds_per_folder_come_before_the_summary_line(session: Path, options: tuple[str, ...]) -> None:
     (session / "tests" / "unit" / "test_it.py").write_text("def test_it():\n    pass\n", encoding="utf-8")
 
-    code, output = run(session)
+    code, output = run(session, *options)
 
     assert code == 0
     assert re.search(r"^ +\d+\.\d  tests/unit$", output, re.MULTILINE)
@@ -85,13 +92,14 @@ def test_continuous_integration_tries_the_same_examples_every_time(
     assert run(session)[0] == 0
 
 
-def test_what_a_marked_test_proved_is_recorded(session: Path) -> None:
+@both
+def test_what_a_marked_test_proved_is_recorded(session: Path, options: tuple[str, ...]) -> None:
     (session / "tests" / "unit" / "test_it.py").write_text(
         "import pytest\n\n@pytest.mark.spec('002/AX-08')\ndef test_it():\n    assert 1 == 2\n",
         encoding="utf-8",
     )
 
-    run(session)
+    run(session, *options)
 
     record = (session / ".cache" / "spec.json").read_text(encoding="utf-8")
     assert '"ids": [\n   "002/AX-08"\n  ]' in record

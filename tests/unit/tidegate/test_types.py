@@ -234,7 +234,7 @@ def unsaid(line):  # type: ignore[no-untyped-def]  # that is the point
         (len, None),
         (3, None),
     ],
-    ids=lambda value: getattr(value, "__name__", str(value)),
+    ids=lambda value: getattr(value, "__name__", None) or str(value).partition(" at 0x")[0],
 )
 def test_results_are_read_from_the_return_annotation(function: Any, expected: TypeInformation | None) -> None:
     assert result_type(function) == expected
