@@ -136,7 +136,11 @@ class GoingBack:
 
     def _regrouping(self, found: Manifest) -> Callable[[OperatorState], OperatorState]:
         """Gives canonical state the number of key groups that the program asks for."""
-        free = {op.uid for op in found.operators if op.keyed and all(map(is_canonical, op.keyed))}
+        free = {
+            op.uid
+            for op in found.operators
+            if op.keyed and not op.by_key_group and all(map(is_canonical, op.keyed))
+        }
         nodes = self._program.stream_graph(found, regrouping=free).nodes
 
         def regroup(operator: OperatorState) -> OperatorState:

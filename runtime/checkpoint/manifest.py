@@ -61,6 +61,11 @@ class OperatorState(msgspec.Struct, frozen=True):
         """Whether there is nothing to go on from."""
         return self.coordinator is None and not (self.keyed or self.splits or self.writers or self.lists)
 
+    @property
+    def by_key_group(self) -> bool:
+        """Whether it has items that know only their key group, so their number of key groups has to stay."""
+        return any(held.groups for lists in self.lists for held in lists)
+
 
 class Unsettled(msgspec.Struct, frozen=True):
     """Work that a decided checkpoint promised to make visible."""

@@ -40,7 +40,11 @@ def redistribute(graph: JobGraph, manifest: Manifest, *, unclaimed: bool = False
 
 def adopt_max_parallelism(manifest: Manifest) -> dict[OperatorUid, int]:
     """The numbers of key groups that state was written with; they win over defaults."""
-    return {operator.uid: operator.max_parallelism for operator in manifest.operators if operator.keyed}
+    return {
+        operator.uid: operator.max_parallelism
+        for operator in manifest.operators
+        if operator.keyed or operator.by_key_group
+    }
 
 
 def _share(vertex: JobVertex, subtask: Subtask, state: OperatorState | None) -> RestoredOperator:
@@ -52,11 +56,13 @@ def _share(vertex: JobVertex, subtask: Subtask, state: OperatorState | None) -> 
     return RestoredOperator(
         keyed,
         state.writers[subtask.index :: vertex.parallelism],
-        tuple(_deal(sample, state, vertex.parallelism, subtask.index) for sample in names.values()),
+        tuple(_deal(sample, state, vertex.parallelism, subtask.index, mine) for sample in names.values()),
     )
 
 
-def _deal(sample: OperatorList, state: OperatorState, parallelism: int, index: int) -> OperatorList:
+def _deal(
+    sample: OperatorList, state: OperatorState, parallelism: int, index: int, mine: KeyGroupRange
+) -> OperatorList:
     """One subtask's part of what all subtasks held under a name."""
     held = [each for lists in state.lists for each in lists if each.name == sample.name]
     if differing := {each.stored for each in held} - {sample.stored}:
@@ -69,6 +75,8 @@ def _deal(sample: OperatorList, state: OperatorState, parallelism: int, index: i
             return joined(held)
         case "broadcast":
             return held[index % len(held)]
+        case "key group":
+            return joined(held).of_groups(mine)
         case "split" if len(held) == parallelism:
             return held[index]
         case "split":

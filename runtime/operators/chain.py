@@ -225,7 +225,7 @@ class OperatorChain:
             if operator.store is not None
         }
         lists = {
-            uid: operator.snapshot_lists() + self._contexts[uid].states.snapshot()
+            uid: operator.snapshot_lists() + self._contexts[uid].snapshot_lists()
             for uid, operator in self._operators.items()
         }
 
@@ -247,7 +247,7 @@ class OperatorChain:
     def _save(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> list[OperatorReport]:
         for node, function in self._functions:
             with blame(node, self._env.subtask, "snapshot_state"):
-                save_function(function, checkpoint)
+                save_function(function, checkpoint, self._contexts[node.uid].raw)
         return [sink.snapshot(checkpoint, confirmed) for sink in self._sinks]
 
     def close(self) -> None:

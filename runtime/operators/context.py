@@ -23,7 +23,9 @@ from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError
 from tidegate.ids import OperatorUid
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
+from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.runtime.operators.operator_state import OperatorStates
+from tidegate.runtime.operators.raw_state import RawState
 from tidegate.runtime.operators.surroundings import Surroundings
 from tidegate.runtime.stream.time_characteristic import TimeDomain
 
@@ -46,6 +48,8 @@ class OperatorContext(Surroundings):
         """What the operator starts from."""
         self.states = OperatorStates(restored, env.subtask.index)
         """The operator's state that belongs to no key."""
+        self.raw = RawState(restored, env.key_groups if open_store is not None else None, env.max_parallelism)
+        """What functions keep as bytes of their own."""
         self.store: KeyedStore | None = None
         """The operator's keyed state, once somebody asked for it."""
         self._name = name
@@ -64,6 +68,10 @@ class OperatorContext(Surroundings):
         if self.store is None:
             self.store = self._open_store()
         return self.store
+
+    def snapshot_lists(self) -> tuple[OperatorList, ...]:
+        """What functions keep that is not managed by key, at a barrier."""
+        return self.states.snapshot() + self.raw.snapshot()
 
     def get_index_of_this_subtask(self) -> int:
         """Which of the parallel instances this is, from 0."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from tidegate.ids import CheckpointId
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.operator_state import OperatorStates
+from tidegate.runtime.operators.raw_state import RawState
 from tidegate.runtime.stream.checkpointed import CheckpointedFunction
 from tidegate.runtime.stream.functions import Function, RuntimeContext
+from tidegate.runtime.stream.raw_output import RawKeyedOutput, RawOutput
 from tidegate.runtime.stream.state import bind_declared
 
 __all__ = ["open_function", "save_function"]
@@ -23,11 +27,12 @@ def open_function(function: Function, context: OperatorContext) -> None:
     function.open(context)
 
 
-def save_function(function: Function, checkpoint: CheckpointId) -> None:
+def save_function(function: Function, checkpoint: CheckpointId, raw: RawState) -> None:
     """Let the function bring its operator state up to date."""
     inner = _innermost(function)
     if isinstance(inner, CheckpointedFunction):
-        inner.snapshot_state(_Snapshot(checkpoint))
+        raw.begin()
+        inner.snapshot_state(_Snapshot(checkpoint, raw))
 
 
 def _innermost(function: Function) -> object:
@@ -52,10 +57,23 @@ class _Initialization:
     def get_keyed_state_store(self) -> RuntimeContext:
         return self.context
 
+    def get_raw_operator_state_inputs(self) -> Iterator[BinaryIO]:
+        return self.context.raw.get_raw_operator_state_inputs()
+
+    def get_raw_keyed_state_inputs(self) -> Iterator[tuple[int, BinaryIO]]:
+        return self.context.raw.get_raw_keyed_state_inputs()
+
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
     checkpoint: CheckpointId
+    raw: RawState
 
     def get_checkpoint_id(self) -> CheckpointId:
         return self.checkpoint
+
+    def get_raw_operator_state_output(self) -> RawOutput:
+        return self.raw.get_raw_operator_state_output()
+
+    def get_raw_keyed_operator_state_output(self) -> RawKeyedOutput:
+        return self.raw.get_raw_keyed_operator_state_output()

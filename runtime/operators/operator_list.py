@@ -15,19 +15,21 @@ Example:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 import msgspec
 
 from tidegate.backends.spi import Chunk, InlineChunk, SnapshotFiles, StoredChunk
+from tidegate.keys import KeyGroupRange
 
 __all__ = ["Dealt", "OperatorList", "Piece", "joined", "read", "written"]
 
-Dealt = Literal["split", "union", "broadcast"]
+Dealt = Literal["split", "union", "broadcast", "key group"]
 """What becomes of the lists of all subtasks at a restore: with the parallelism unchanged each subtask gets its own
 back, otherwise an equal share of all items in order; each subtask gets all items; each gets one of the lists, which
-are alike."""
+are alike; each gets the items of its key groups."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -48,6 +50,8 @@ class OperatorList(msgspec.Struct, frozen=True):
     """The fingerprint of the state the items belong to, if they are of a state that a program declares."""
     pieces: tuple[Piece, ...] | msgspec.UnsetType = msgspec.UNSET
     """Where the items are, one piece after the other, if they are not in `items`."""
+    groups: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The key group of each item, ascending, if they are dealt by it."""
 
     @property
     def count(self) -> int:
@@ -62,8 +66,9 @@ class OperatorList(msgspec.Struct, frozen=True):
 
     def part(self, first: int, last: int) -> OperatorList:
         """The items from `first` up to `last`."""
+        groups = self.groups and self.groups[first:last]
         if not self.pieces:
-            return msgspec.structs.replace(self, items=self.items[first:last])
+            return msgspec.structs.replace(self, items=self.items[first:last], groups=groups)
         taken: list[Piece] = []
         for piece in self.pieces:
             length = piece.last - piece.first
@@ -71,15 +76,24 @@ class OperatorList(msgspec.Struct, frozen=True):
             if start < end:
                 taken.append(Piece(piece.chunk, piece.first + start, piece.first + end))
             first, last = first - length, last - length
-        return msgspec.structs.replace(self, pieces=tuple(taken) or msgspec.UNSET)
+        return msgspec.structs.replace(self, pieces=tuple(taken) or msgspec.UNSET, groups=groups)
+
+    def of_groups(self, mine: KeyGroupRange) -> OperatorList:
+        """The items of some key groups."""
+        groups = self.groups or ()
+        return self.part(bisect_left(groups, mine.first), bisect_left(groups, mine.last))
 
 
 def joined(lists: Sequence[OperatorList]) -> OperatorList:
     """All items of lists of one name, in order."""
+    groups = lists[0].groups
+    if groups is not msgspec.UNSET:
+        groups = tuple(group for each in lists for group in each.groups or ())
     if not any(each.pieces for each in lists):
-        return msgspec.structs.replace(lists[0], items=tuple(item for each in lists for item in each.items))
+        items = tuple(item for each in lists for item in each.items)
+        return msgspec.structs.replace(lists[0], items=items, groups=groups)
     pieces = tuple(piece for each in lists for piece in (each.pieces or _inline(each.items)))
-    return msgspec.structs.replace(lists[0], items=(), pieces=pieces)
+    return msgspec.structs.replace(lists[0], items=(), pieces=pieces, groups=groups)
 
 
 def written(held: OperatorList, files: SnapshotFiles) -> OperatorList:

@@ -18,11 +18,13 @@ Example:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Protocol
 
 from tidegate.backends.keyed.descriptors import ListStateDescriptor, MapStateDescriptor
 from tidegate.ids import CheckpointId
 from tidegate.runtime.stream.functions import RuntimeContext
+from tidegate.runtime.stream.raw_output import RawKeyedOutput, RawOutput
 
 __all__ = [
     "CheckpointedFunction",
@@ -67,12 +69,28 @@ class FunctionInitializationContext(Protocol):
         """State of the key at hand."""
         ...
 
+    def get_raw_operator_state_inputs(self) -> Iterator[BinaryIO]:
+        """The partitions of raw state that are dealt to this subtask: its own, or an equal share."""
+        ...
+
+    def get_raw_keyed_state_inputs(self) -> Iterator[tuple[int, BinaryIO]]:
+        """The key groups of this subtask for which raw state was written, and what was written."""
+        ...
+
 
 class FunctionSnapshotContext(Protocol):
     """Which checkpoint is taken."""
 
     def get_checkpoint_id(self) -> CheckpointId:
         """Its number."""
+        ...
+
+    def get_raw_operator_state_output(self) -> RawOutput:
+        """Where to write bytes of the subtask, in partitions: an equal share of them when the parallelism changes."""
+        ...
+
+    def get_raw_keyed_operator_state_output(self) -> RawKeyedOutput:
+        """Where to write bytes of key groups, which go where their keys go; only behind `key_by`."""
         ...
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 from tidegate.backends.spi import StoredChunk
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.errors import StateCorruptError
+from tidegate.keys import KeyGroupRange
 from tidegate.runtime.operators.operator_list import OperatorList, joined, read, written
 
 HELD = st.lists(st.lists(st.binary(max_size=3), max_size=6).map(tuple), min_size=1, max_size=4)
@@ -34,6 +35,28 @@ def test_lists_in_files_are_joined_and_divided_like_lists_in_memory(
         again = part.part(1, part.count)
         assert read(part, files) == OperatorList("queue", every[first:last], "union", "of bytes")
         assert read(again, files).items == every[first:last][1:]
+
+
+@given(
+    groups=st.lists(st.sets(st.integers(0, 20)), min_size=1, max_size=3),
+    stored=st.sets(st.integers(0, 2)),
+    bounds=st.lists(st.integers(0, 21)),
+)
+def test_items_of_key_groups_go_to_the_one_who_has_the_group(
+    groups: list[set[int]], stored: set[int], bounds: list[int]
+) -> None:
+    files = StorageFiles(MemoryStorage().blobs, "run", inline_threshold=0)
+    lists = []
+    for number, each in enumerate(groups):
+        here = tuple(21 * number + group for group in sorted(each))
+        held = OperatorList("raw-keyed", tuple(b"%d" % group for group in here), "key group", groups=here)
+        lists.append(written(held, files) if number in stored else held)
+    together = joined(lists)
+    every = [21 * number + group for number, each in enumerate(groups) for group in sorted(each)]
+    for first, last in pairwise([0, *sorted(bounds), 63]):
+        mine = read(together.of_groups(KeyGroupRange(first, last)), files)
+        assert mine.groups == tuple(group for group in every if first <= group < last)
+        assert mine.items == tuple(b"%d" % group for group in mine.groups)
 
 
 def test_the_metadata_does_not_grow_with_what_a_list_holds() -> None:

@@ -1,0 +1,97 @@
+"""State that functions write as bytes of their own, without saying what is in them.
+
+It belongs to a subtask, in *partitions* that are dealt like the items of a list, or to a key group, and then follows
+the keys to other subtasks. Nobody looks into it: what is not written at a barrier is not in the checkpoint.
+
+Example:
+    >>> raw = RawState(RestoredOperator(), KeyGroupRange(0, 64), 128)
+    >>> output = raw.get_raw_keyed_operator_state_output()
+    >>> output.start_new_key_group(7)
+    >>> output.write(b"seven")
+    5
+    >>> [(held.name, held.dealt, held.groups, held.items) for held in raw.snapshot()]
+    [('raw-keyed', 'key group', (7,), (b'seven',))]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import BinaryIO, Final, NoReturn
+
+from tidegate.errors import ConfigError
+from tidegate.keys import KeyGroupRange
+from tidegate.runtime.operators.environment import RestoredOperator
+from tidegate.runtime.operators.operator_list import OperatorList
+from tidegate.runtime.stream.raw_output import RawKeyedOutput, RawOutput
+
+__all__ = ["RawState"]
+
+_RAW: Final = "raw"
+_KEYED: Final = "raw-keyed"
+
+
+class RawState:
+    """The raw state of one operator in one subtask; a snapshot repeats what is not written anew since `begin`.
+
+    `key_groups` are those of the subtask, None where the input has no key.
+    """
+
+    def __init__(
+        self, restored: RestoredOperator, key_groups: KeyGroupRange | None, max_parallelism: int
+    ) -> None:
+        self._lists = {held.name: held for held in restored.lists if held.name in (_RAW, _KEYED)}
+        self._key_groups = key_groups
+        self._max_parallelism = max_parallelism
+        self._raw: RawOutput | None = None
+        self._keyed: RawKeyedOutput | None = None
+
+    def begin(self) -> None:
+        """A function writes what it holds now: what it wrote before is of no more use."""
+        self._lists = {}
+        self._raw = self._keyed = None
+
+    def get_raw_operator_state_output(self) -> RawOutput:
+        """Where to write what belongs to the subtask; the same for the whole snapshot."""
+        if self._raw is None:
+            self._raw = RawOutput()
+        return self._raw
+
+    def get_raw_keyed_operator_state_output(self) -> RawKeyedOutput:
+        """Where to write what belongs to keys; the same for the whole snapshot.
+
+        Raises:
+            ConfigError: the input has no key.
+        """
+        if self._keyed is None:
+            self._keyed = RawKeyedOutput(self._key_groups or self._refuse(), self._max_parallelism)
+        return self._keyed
+
+    def get_raw_operator_state_inputs(self) -> Iterator[BinaryIO]:
+        """The partitions dealt to this subtask."""
+        return (BytesIO(item) for item in self._items(_RAW))
+
+    def get_raw_keyed_state_inputs(self) -> Iterator[tuple[int, BinaryIO]]:
+        """The key groups of this subtask for which something was written, and what."""
+        groups = self._lists[_KEYED].groups if _KEYED in self._lists else ()
+        return zip(groups or (), map(BytesIO, self._items(_KEYED)), strict=True)
+
+    def snapshot(self) -> tuple[OperatorList, ...]:
+        """What was written since `begin`, or else what was restored."""
+        lists = dict(self._lists)
+        if self._raw is not None:
+            lists[_RAW] = OperatorList(_RAW, tuple(part.getvalue() for part in self._raw.partitions))
+        if self._keyed is not None:
+            groups = tuple(sorted(self._keyed.parts))
+            items = tuple(self._keyed.parts[group].getvalue() for group in groups)
+            lists[_KEYED] = OperatorList(_KEYED, items, "key group", groups=groups)
+        return tuple(lists.values())
+
+    def _items(self, name: str) -> tuple[bytes, ...]:
+        return self._lists[name].items if name in self._lists else ()
+
+    def _refuse(self) -> NoReturn:
+        raise ConfigError(
+            "raw state of key groups is to be written; got an input without keys; expected one behind key_by(...): "
+            "use get_raw_operator_state_output()"
+        )
