@@ -36,16 +36,19 @@ __all__ = ["Executor", "JobClient", "JobStatus"]
 class JobStatus(Enum):
     """What a job is doing, in Flink's words."""
 
-    INITIALIZING = "starting"
+    CREATED = "created"
     RUNNING = "running"
-    RESTARTING = "restarting"
-    FINISHED = "finished"
-    CANCELED = "canceled"
+    FAILING = "failing"
     FAILED = "failed"
+    CANCELLING = "cancelling"
+    CANCELED = "canceled"
+    FINISHED = "finished"
+    RESTARTING = "restarting"
+    SUSPENDED = "suspended"
 
     def is_terminal_state(self) -> bool:
-        """Whether this run will not change any more; a stopped pipeline may still be started again."""
-        return self.is_globally_terminal_state()
+        """Whether nothing more happens to it here; a suspended one may go on elsewhere."""
+        return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()
 
     def is_globally_terminal_state(self) -> bool:
         """Whether it will not change any more."""

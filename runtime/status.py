@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from tidegate.clock import Clock
 from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.metrics import Value
 from tidegate.runtime.operators.measures import Measured, totals
+from tidegate.runtime.schedule.states import JobLife, JobState
 from tidegate.runtime.task.flow import Flow
 
 __all__ = ["JobEvent", "RunStatus", "Snapshot", "State"]
 
-State = Literal["starting", "running", "restarting", "stopping", "finished", "stopped", "canceled", "failed"]
+State: TypeAlias = JobState
 Happening = Literal["state", "triggered", "decided", "settled", "aborted", "restart", "said"]
 
 NOTHING_MEASURED: Final = Measured()
@@ -62,7 +63,7 @@ class RunStatus:
 
     clock: Clock
     events: list[JobEvent] = field(default_factory=list)
-    state: State = "starting"
+    life: JobLife = field(default_factory=JobLife)
     _counts: Counter[str] = field(default_factory=Counter)
     _newest_settled: CheckpointId | None = None
     _settled_at: float | None = None
@@ -78,6 +79,11 @@ class RunStatus:
     def __post_init__(self) -> None:
         self._started = self.clock.monotonic()
 
+    @property
+    def state(self) -> State:
+        """What the run is doing."""
+        return self.life.state
+
     def note(self, what: Happening, text: str) -> None:
         """Something happened."""
         self.events.append(JobEvent(self.clock.now_ms(), what, text))
@@ -88,9 +94,9 @@ class RunStatus:
         self._counts[what] += 1
 
     def become(self, state: State) -> None:
-        """The run is in another state now."""
-        self.state = state
-        self.note("state", state)
+        """The run is in this state from now on, if it was not before."""
+        if self.life.become(state):
+            self.note("state", state)
 
     def settled(self, checkpoint: CheckpointId) -> None:
         """All output up to a checkpoint is visible."""

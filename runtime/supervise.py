@@ -54,6 +54,7 @@ class Supervisor:
                 self._leave("finished" if attempt(self._restart) == "finish" else "stopped")
                 break
             except JobCancelledError:
+                self._status.become("cancelling")
                 # What is decided was promised, so it is committed before the pipeline is given up.
                 self._startup.start_point()
                 self._leave("canceled")
@@ -72,6 +73,7 @@ class Supervisor:
 
     def _after_failure(self, error: TidegateError) -> None:
         now_ms = int(self._clock.monotonic() * 1000)
+        self._status.become("failing")
         delay_ms = self._restart.failed(now_ms) if worth_restarting(error) else None
         if delay_ms is None:
             self._give_up()
@@ -83,9 +85,13 @@ class Supervisor:
         self._status.note("restart", str(error))
         self._observe(self._status)
         self._clock.sleep(delay_ms / 1000)
+        self._status.become("created")
 
     def _give_up(self) -> None:
-        self._status.become("failed")
+        if not self._status.life.over:
+            if self._status.state != "cancelling":
+                self._status.become("failing")
+            self._status.become("failed")
         self._observe(self._status)
         # A storage that fails or another owner must not hide why the run ends.
         with contextlib.suppress(TidegateError):

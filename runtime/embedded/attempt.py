@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from tidegate.clock import Clock
 from tidegate.errors import InternalError, JobCancelledError, TidegateError, UnavailableError
@@ -99,6 +100,7 @@ class Attempt:
         self._status = status
         self._restart = restart
         self._observe = observe
+        self._executions = executions
         self._places = {each.id.subtask: each.slot.task_manager for each in executions}
         self._memory = memory_shares(start.graph, {each.id.subtask: each.slot for each in executions})
         self._label = executions[0].id.label
@@ -136,7 +138,6 @@ class Attempt:
         farewell: Farewell = "at once"
         try:
             self._deploy()
-            self._status.become("running")
             while self._ended is None:
                 self._tick()
                 try:
@@ -146,13 +147,19 @@ class Attempt:
                 except queue.Empty:
                     pass
             farewell = "gracefully"
+            self._end("finished")
             return self._ended
         except (KeyboardInterrupt, JobCancelledError):
             farewell = "impatiently"
+            self._status.become("cancelling")
+            raise
+        except TidegateError:
+            self._status.become("failing")
             raise
         finally:
             self._enumerators.close()
             self._cluster.close(farewell)
+            self._end("canceled")
             self._count_last_records()
             # A savepoint reads files that the next attempt may delete.
             self._savepoints.shutdown(wait=True)
@@ -186,6 +193,20 @@ class Attempt:
             ]
         )
 
+        for execution in self._executions:
+            execution.become("deploying")
+
+    def _opened(self, worker: int) -> None:
+        for execution in self._executions:
+            if execution.slot.task_manager == worker:
+                execution.become("running")
+        if self._status.state == "created" and all(each.state == "running" for each in self._executions):
+            self._status.become("running")
+
+    def _end(self, state: Literal["finished", "canceled"]) -> None:
+        for execution in self._executions:
+            execution.end(state)
+
     def _tick(self) -> None:
         now = self._clock.monotonic()
         self._observe(self._status)
@@ -201,39 +222,16 @@ class Attempt:
 
     def _hear(self, message: object) -> None:
         match message:
-            case messages.Acked():
-                self._tell(cp.Ack(message.subtask, message.checkpoint, message.reports))
-            case messages.Declined():
-                self._tell(cp.Decline(message.subtask, message.checkpoint, message.error))
-            case messages.Answered():
-                self._tell(ledger.Answered(message.checkpoint, message.answers))
-            case messages.SplitsWanted():
-                self._enumerators.request(message.uid, message.reader)
-            case messages.TimeReached():
-                for each in self._drift.on(message):
-                    self._post(each.subtask, messages.ReadUntil(each.limit))
-            case messages.Drained():
-                self._undrained.discard(message.subtask)
-                if not self._undrained:
-                    self._tell(*self._at_end)
-            case messages.Progress():
-                self._status.progress(message.worker, message.read, message.measured, message.flow)
             case StopRequested():
                 self._stop(message)
             case SavepointRequested():
                 self._savepoint(message.order)
             case CancelRequested():
                 raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
-            case messages.Failed():
-                raise self._cause(message.error)
-            case WorkerLost():
-                raise self._lost(message)
             case _Unmarked():
                 self._mark_again(message)
             case _Broken():
                 raise message.error
-            case Ended():
-                raise InternalError(f"{called(message.worker)} ended before the job did")
             case cp.Swapped():
                 self._restart.progressed()
                 self._status.note("decided", f"checkpoint {message.checkpoint}")
@@ -246,6 +244,37 @@ class Attempt:
                 | cp.SavepointOver()
             ):
                 self._tell(message)
+            case _:
+                self._hear_worker(message)
+
+    def _hear_worker(self, message: object) -> None:
+        match message:
+            case messages.Acked():
+                self._tell(cp.Ack(message.subtask, message.checkpoint, message.reports))
+            case messages.Declined():
+                self._tell(cp.Decline(message.subtask, message.checkpoint, message.error))
+            case messages.Answered():
+                self._tell(ledger.Answered(message.checkpoint, message.answers))
+            case messages.Opened():
+                self._opened(message.worker)
+            case messages.SplitsWanted():
+                self._enumerators.request(message.uid, message.reader)
+            case messages.TimeReached():
+                for each in self._drift.on(message):
+                    self._post(each.subtask, messages.ReadUntil(each.limit))
+            case messages.Drained():
+                self._undrained.discard(message.subtask)
+                if not self._undrained:
+                    self._tell(*self._at_end)
+            case messages.Progress():
+                self._status.progress(message.worker, message.read, message.measured, message.flow)
+            case messages.Failed():
+                self._failed(message.subtask)
+                raise self._cause(message.error)
+            case WorkerLost():
+                raise self._lost(message)
+            case Ended():
+                raise InternalError(f"{called(message.worker)} ended before the job did")
             case _:
                 raise InternalError(f"the coordinator was sent {type(message).__name__}")
 
@@ -398,8 +427,16 @@ class Attempt:
         return error
 
     def _lost(self, message: WorkerLost) -> UnavailableError:
-        ran = ", ".join(str(subtask) for subtask, place in self._places.items() if place == message.worker)
-        return UnavailableError(f"{called(message.worker)} is gone ({message.how}); it ran {ran}")
+        ran = [subtask for subtask, place in self._places.items() if place == message.worker]
+        self._failed(*ran)
+        return UnavailableError(
+            f"{called(message.worker)} is gone ({message.how}); it ran {', '.join(map(str, ran))}"
+        )
+
+    def _failed(self, *subtasks: Subtask) -> None:
+        for execution in self._executions:
+            if execution.id.subtask in subtasks:
+                execution.end("failed")
 
     def _in_background(self, work: Callable[[], None]) -> None:
         def guarded() -> None:

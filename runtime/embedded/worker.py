@@ -31,7 +31,7 @@ from tidegate.runtime.task.blocking import BlockingRunner
 from tidegate.runtime.task.exchange import Buffer, Channel, ChannelId, Gate
 from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.iteration import IterationRunner
-from tidegate.runtime.task.messages import Failed, FromSubtask, Progress
+from tidegate.runtime.task.messages import Failed, FromSubtask, Opened, Progress
 from tidegate.runtime.task.runner import SubtaskRunner
 from tidegate.runtime.task.source import SourceRunner
 from tidegate.runtime.task.wire import Frame
@@ -80,6 +80,7 @@ class Worker:
             for subtask, runner in self._runners.items():
                 self._current = subtask
                 runner.open()
+            self._report(Opened(self._deployment.worker))
             while self._take_messages(self._work()):
                 pass
         except TidegateError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
@@ -16,6 +17,7 @@ from tidegate.clock import new_id
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import IntermediateDataSet, JobEdge, JobGraph, JobVertex
 from tidegate.runtime.schedule.slots import Slot
+from tidegate.runtime.schedule.states import TaskState, task_after
 
 __all__ = [
     "Execution",
@@ -50,12 +52,25 @@ class ExecutionAttemptID(msgspec.Struct, frozen=True, order=True):
         return f"{self.label} {self.subtask}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Execution:
-    """One attempt to run a subtask, and where."""
+    """One attempt to run a subtask, and where; it begins with a slot."""
 
     id: ExecutionAttemptID
     slot: Slot
+    state: TaskState = "scheduled"
+
+    def become(self, state: TaskState) -> None:
+        """Go on to a state that may follow the present one."""
+        self.state = task_after(self.state, state)
+
+    def end(self, state: Literal["finished", "canceled", "failed"]) -> None:
+        """Come to an end, if it has not yet."""
+        if self.state in ("finished", "canceled", "failed"):
+            return
+        if self.state in ("deploying", "running") and state == "canceled":
+            self.become("canceling")
+        self.become(state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +108,21 @@ class ExecutionVertex:
     partitions: tuple[IntermediateResultPartition, ...]
     executions: list[Execution] = field(default_factory=list)
 
+    @property
+    def current(self) -> Execution | None:
+        """The newest attempt."""
+        return self.executions[-1] if self.executions else None
+
+    @property
+    def prior(self) -> list[Execution]:
+        """The attempts before, the oldest first."""
+        return self.executions[:-1]
+
+    @property
+    def state(self) -> TaskState:
+        """What the task is doing."""
+        return self.current.state if self.current is not None else "created"
+
 
 @dataclass(frozen=True, slots=True)
 class ExecutionJobVertex:
@@ -116,9 +146,11 @@ class ExecutionGraph:
         return [vertex for each in self.job_vertices.values() for vertex in each.vertices]
 
     def attempt(self, slots: Mapping[Subtask, Slot]) -> list[Execution]:
-        """Begin another attempt to run every subtask, each in the slot given for it."""
+        """Begin another attempt to run the subtasks that are given a slot."""
         executions = []
         for vertex in self.vertices:
+            if vertex.subtask not in slots:
+                continue
             name = ExecutionAttemptID(self.id, vertex.subtask, len(vertex.executions) + 1)
             executions.append(Execution(name, slots[vertex.subtask]))
             vertex.executions.append(executions[-1])

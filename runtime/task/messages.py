@@ -24,6 +24,7 @@ __all__ = [
     "Failed",
     "FromSubtask",
     "NoMoreSplits",
+    "Opened",
     "Progress",
     "ReadUntil",
     "Settled",
@@ -82,6 +83,13 @@ class ReadUntil:
 
 
 ToSubtask = AssignSplits | NoMoreSplits | EndInput | Trigger | Commit | Settled | ReadUntil
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Everything a worker runs is open."""
+
+    worker: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,4 +163,4 @@ class Progress:
     """How freely records moved of late, by subtask."""
 
 
-FromSubtask = SplitsWanted | TimeReached | Acked | Declined | Answered | Drained | Failed | Progress
+FromSubtask = Opened | SplitsWanted | TimeReached | Acked | Declined | Answered | Drained | Failed | Progress

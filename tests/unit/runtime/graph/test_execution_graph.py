@@ -12,6 +12,7 @@ from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Partition, Rebalance, Rescale, Transformation
 from tidegate.runtime.schedule.slots import allocate
+from tidegate.runtime.schedule.states import TaskState
 
 Step = Callable[..., Transformation]
 
@@ -100,6 +101,49 @@ def test_what_is_dealt_to_all_is_connected_to_all(step: Step) -> None:
 
     assert edge.distribution == "all-to-all"
     assert edge.reaching(1) == [0, 1]
+
+
+@pytest.mark.spec("004/AX-043")
+def test_a_second_attempt_remembers_the_first(step: Step) -> None:
+    job = build_job_graph(word_count(step, 1))
+    slots = allocate(job, 1, 1)
+    execution = ExecutionGraph(job)
+    words, total = execution.vertices
+
+    def states() -> list[str]:
+        return [vertex.state for vertex in (words, total)]
+
+    seen = [states()]
+    first, other = execution.attempt(slots)
+    seen.append(states())
+    onwards: tuple[TaskState, ...] = ("deploying", "running")
+    for state in onwards:
+        for each in (first, other):
+            each.become(state)
+        seen.append(states())
+    first.end("failed")
+    other.become("canceling")
+    seen.append(states())
+    other.end("canceled")
+    seen.append(states())
+    (second,) = execution.attempt({words.subtask: slots[words.subtask]})
+    second.become("deploying")
+    second.become("running")
+    second.end("finished")
+    second.end("canceled")
+    seen.append(states())
+
+    assert seen == [
+        ["created", "created"],
+        ["scheduled", "scheduled"],
+        ["deploying", "deploying"],
+        ["running", "running"],
+        ["failed", "canceling"],
+        ["failed", "canceled"],
+        ["finished", "canceled"],
+    ]
+    assert (words.current, words.prior, total.prior) == (second, [first], [])
+    assert [each.id.attempt for each in words.executions] == [1, 2]
 
 
 def test_each_attempt_of_a_subtask_has_an_id_of_its_own(step: Step) -> None:
