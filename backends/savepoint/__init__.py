@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.backends.savepoint._arrow import (
+    items_table as items_table,
     key_groups_of as key_groups_of,
     read_items as read_items,
     read_table as read_table,
@@ -21,6 +22,7 @@ __all__ = [
     "file_of",
     "folder",
     "is_canonical",
+    "items_table",
     "key_groups_of",
     "read_items",
     "read_table",

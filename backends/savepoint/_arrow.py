@@ -43,6 +43,7 @@ __all__ = [
     "VERSION",
     "Header",
     "StateFile",
+    "items_table",
     "key_groups_of",
     "read_file",
     "read_items",
@@ -66,6 +67,7 @@ _ATOMS: Final[dict[str, pa.DataType]] = {
 }
 
 
+_ENTRY: Final = msgspec.msgpack.Decoder(tuple[bytes, bytes])
 _DECLARED: Final[dict[Shape, type]] = {Atom("float"): float, Atom("bool"): bool}
 
 
@@ -133,10 +135,7 @@ def write_items(
     path: Path, operator: str, what: str, name: str, items: Mapping[int, Sequence[bytes]]
 ) -> None:
     """Write items that belong to no key, in order, by the subtask that holds them."""
-    shape: Shape = NOTHING
-    for item in chain.from_iterable(items.values()):
-        shape = merge(shape, observe(item))
-    header = ItemsHeader(VERSION, operator, what, name, settled(shape))
+    header = ItemsHeader(VERSION, operator, what, name, _shape(chain.from_iterable(items.values())))
     columns = [("subtask", pa.int32()), ("position", pa.int64()), ("value", _type(header.value))]
     schema = pa.schema(columns, metadata={_METADATA: msgspec.json.encode(header)})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -154,6 +153,34 @@ def read_items(data: bytes, name: str) -> dict[int, list[bytes]]:
         for subtask, held in zip(batch["subtask"].to_pylist(), batch["value"].to_pylist(), strict=True):
             found.setdefault(subtask, []).append(pack(header.value, held))
     return found
+
+
+def items_table(items: Mapping[int, Sequence[bytes]], *, mapped: bool) -> pa.Table:
+    """Items that belong to no key as a table; with `mapped` they are entries of maps."""
+    rows = [
+        (subtask, position, item) for subtask, held in items.items() for position, item in enumerate(held)
+    ]
+    columns: dict[str, Any] = {"subtask": pa.array([row[0] for row in rows], pa.int32())}
+    values = [row[2] for row in rows]
+    if mapped:
+        entries = [_ENTRY.decode(value) for value in values]
+        columns["map_key"] = _column([key for key, _ in entries])
+        values = [value for _, value in entries]
+    else:
+        columns["position"] = pa.array([row[1] for row in rows], pa.int64())
+    return pa.table({**columns, "value": _column(values)})
+
+
+def _shape(items: Iterable[bytes]) -> Shape:
+    shape: Shape = NOTHING
+    for item in items:
+        shape = merge(shape, observe(item))
+    return settled(shape)
+
+
+def _column(items: Sequence[bytes]) -> pa.Array:
+    shape = _shape(items)
+    return pa.array([unpack(shape, item) for item in items], _type(shape))
 
 
 def _open(source: Path | pa.BufferReader, name: str, kind: type[H]) -> tuple[H, pq.ParquetFile]:

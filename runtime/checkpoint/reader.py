@@ -1,4 +1,4 @@
-"""Looks into the keyed state of a checkpoint without the program that wrote it.
+"""Looks into the state of a checkpoint without the program that wrote it.
 
 Of a canonical savepoint the files of the state and the key groups that are asked for are fetched. What another snapshot
 holds of the operator in these key groups is first written in canonical form below a local directory. Nothing on the
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate import registry
 from tidegate.backends.keyed.segment import read_segment
-from tidegate.backends.savepoint import file_of, folder, key_groups_of, read_table, write_keyed
+from tidegate.backends.savepoint import file_of, folder, items_table, key_groups_of, read_table, write_keyed
 from tidegate.backends.spi import Backend, BackendContext, Chunk, KeyedHandle, SnapshotFiles
 from tidegate.backends.storage import LocalStorage, StorageFiles
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.manifest import OperatorState
 from tidegate.runtime.checkpoint.savepoint import open_snapshot
 from tidegate.runtime.checkpoint.scratch import Scratch
+from tidegate.runtime.operators.operator_list import read
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +29,7 @@ __all__ = ["StateReader"]
 
 
 class StateReader(Scratch):
-    """The keyed state of a checkpoint `<root>/<run>/chk-<n>` or of a savepoint as tables; a path or a URL names it.
+    """The state of a checkpoint `<root>/<run>/chk-<n>` or of a savepoint as tables; a path or a URL names it.
 
     `backend` opens the state meanwhile: `rocksdb` where it is larger than memory. To be closed, or used with `with`.
 
@@ -96,6 +97,38 @@ class StateReader(Scratch):
         """
         return self._read(self._operator(operator), "timers", service, key, None, None)
 
+    def unkeyed(self) -> dict[str, tuple[str, ...]]:
+        """The names of the states without keys, lists and broadcast maps, of every operator that has some."""
+        named = {each.uid: tuple(sorted(_declared(each))) for each in self._manifest.operators}
+        return {uid: names for uid, names in named.items() if names}
+
+    def unkeyed_table(self, operator: str, state: str) -> pa.Table:
+        """The items of a state without keys, as each subtask holds them.
+
+        Columns are `subtask`, then `position` of a list or `map_key` of a broadcast map, and `value`. Subtasks hold
+        their shares of a list; broadcast maps are the same in each.
+
+        Raises:
+            ConfigError: the checkpoint has no such operator or state.
+            StateCorruptError: a file is gone or damaged.
+        """
+        known = self.unkeyed()
+        if state not in known.get(operator, ()):
+            names = (f"{uid} ({', '.join(states)})" for uid, states in sorted(known.items()))
+            raise ConfigError(
+                f"checkpoint {self._manifest.checkpoint} has no state {state!r} without keys of operator {operator!r}; "
+                f"known are {', '.join(names) or 'none'}"
+            )
+        (found,) = (each for each in self._manifest.operators if each.uid == operator)
+        held = {
+            subtask: each
+            for subtask, lists in enumerate(found.lists)
+            for each in lists
+            if each.declared == state
+        }
+        mapped = any(each.dealt == "broadcast" for each in held.values())
+        return items_table({at: read(each, self._files).items for at, each in held.items()}, mapped=mapped)
+
     def _operator(self, uid: str) -> OperatorState:
         keyed = {operator.uid: operator for operator in self._manifest.operators if operator.keyed}
         found = next((operator for operator in keyed.values() if operator.uid == uid), None)
@@ -152,3 +185,7 @@ class StateReader(Scratch):
         context = BackendContext(root / "open", self._files, {})
         write_keyed(operator.uid, handles, operator.max_parallelism, self._backend, context, target)
         return root / "canonical"
+
+
+def _declared(operator: OperatorState) -> set[str]:
+    return {held.declared for lists in operator.lists for held in lists if held.declared is not None}

@@ -24,12 +24,15 @@ import msgspec
 from tidegate.backends.spi import Chunk, InlineChunk, SnapshotFiles, StoredChunk
 from tidegate.keys import KeyGroupRange
 
-__all__ = ["Dealt", "OperatorList", "Piece", "joined", "read", "written"]
+__all__ = ["DECLARED", "Dealt", "OperatorList", "Piece", "joined", "read", "written"]
 
 Dealt = Literal["split", "union", "broadcast", "key group"]
 """What becomes of the lists of all subtasks at a restore: with the parallelism unchanged each subtask gets its own
 back, otherwise an equal share of all items in order; each subtask gets all items; each gets one of the lists, which
 are alike; each gets the items of its key groups."""
+
+DECLARED: Final = "state:"
+"""Begins the names of what programs declare, and keeps them apart from those of operators."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -52,6 +55,11 @@ class OperatorList(msgspec.Struct, frozen=True):
     """Where the items are, one piece after the other, if they are not in `items`."""
     groups: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
     """The key group of each item, ascending, if they are dealt by it."""
+
+    @property
+    def declared(self) -> str | None:
+        """The name that a program gave to the state; None if it is not a program's."""
+        return self.name.removeprefix(DECLARED) if self.name.startswith(DECLARED) else None
 
     @property
     def count(self) -> int:

@@ -25,7 +25,7 @@ from tidegate.errors import ConfigError
 from tidegate.isolation import isolate
 from tidegate.keys import canonical, key_bytes, key_from_bytes
 from tidegate.runtime.operators.environment import RestoredOperator
-from tidegate.runtime.operators.operator_list import Dealt, OperatorList
+from tidegate.runtime.operators.operator_list import DECLARED, Dealt, OperatorList
 from tidegate.serde import codec_for
 
 __all__ = ["BroadcastState", "OperatorListState", "OperatorStates", "ReadOnlyBroadcastState"]
@@ -33,9 +33,6 @@ __all__ = ["BroadcastState", "OperatorListState", "OperatorStates", "ReadOnlyBro
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
-
-_PREFIX: Final = "state:"
-"""Keeps the names that programs give apart from those of operators."""
 
 
 class OperatorListState(Generic[T]):
@@ -158,7 +155,7 @@ class OperatorStates:
     """The operator states of one operator in one subtask, from what `restored` holds."""
 
     def __init__(self, restored: RestoredOperator, subtask: int) -> None:
-        self._restored = {held.name: held for held in restored.lists if held.name.startswith(_PREFIX)}
+        self._restored = {held.name: held for held in restored.lists if held.declared is not None}
         self._subtask = subtask
         self._states: dict[str, tuple[StateDescriptor, Dealt, Any, _Encoded]] = {}
 
@@ -182,12 +179,10 @@ class OperatorStates:
     def snapshot(self) -> tuple[OperatorList, ...]:
         """All lists, encoded; those the program does not ask for any more as they were."""
         held = [
-            OperatorList(_PREFIX + name, source.encoded(), dealt, entry_of(descriptor).fingerprint)
+            OperatorList(DECLARED + name, source.encoded(), dealt, entry_of(descriptor).fingerprint)
             for name, (descriptor, dealt, _, source) in self._states.items()
         ]
-        left = [
-            each for name, each in self._restored.items() if name.removeprefix(_PREFIX) not in self._states
-        ]
+        left = [each for name, each in self._restored.items() if each.declared not in self._states]
         # Every subtask was given all of a union, so one alone passes it on.
         held += [each for each in left if each.dealt != "union" or self._subtask == 0]
         return tuple(held)
@@ -228,7 +223,7 @@ class OperatorStates:
 
     def _stored(self, descriptor: StateDescriptor) -> tuple[tuple[bytes, ...], Callable[[bytes], bytes]]:
         """The items of a state, and what makes a stored value one of the declared type."""
-        held = self._restored.get(_PREFIX + descriptor.name)
+        held = self._restored.get(DECLARED + descriptor.name)
         if held is None:
             return (), _same
         if held.stored is msgspec.UNSET or held.stored == entry_of(descriptor).fingerprint:

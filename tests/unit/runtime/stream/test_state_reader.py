@@ -9,9 +9,20 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
+from tidegate.backends.storage import StorageFiles
+from tidegate.common import Types
+from tidegate.datastream import (
+    BroadcastProcessFunction,
+    CheckpointedFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StreamExecutionEnvironment,
+    state,
+)
 from tidegate.errors import ConfigError, StateCorruptError, StateFormatError
 from tidegate.keys import key_bytes, key_group
+from tidegate.runtime.checkpoint.savepoint import SavepointFormat, open_snapshot, write_savepoint
 from tidegate.state_reader import StateReader
 from tidegate.state_writer import StateWriter
 
@@ -177,3 +188,72 @@ def test_damaged_metadata_is_refused(checkpoint: Path) -> None:
     metadata.write_bytes(good[:4] + b"\0\x09" + good[6:])
     with pytest.raises(StateFormatError, match="metadata version 9 is newer than supported"):
         StateReader(checkpoint)
+
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+PRICES = ListStateDescriptor("prices", Types.LONG())
+NOTES = ListStateDescriptor("notes")
+
+
+class Keeps(BroadcastProcessFunction, CheckpointedFunction):
+    """Keeps rules by broadcast, prices in shares and notes that no column has a type for."""
+
+    def initialize_state(self, context: Any) -> None:
+        store = context.get_operator_state_store()
+        self.prices = store.get_list_state(PRICES)
+        self.notes = store.get_union_list_state(NOTES)
+
+    def process_element(self, value: tuple[str, int], ctx: Any) -> None:
+        self.prices.add(value[1])
+        self.notes.add({value[0]})
+
+    def process_broadcast_element(self, value: tuple[str, int], ctx: Any) -> None:
+        ctx.get_broadcast_state(RULES).put(*value)
+
+    def snapshot_state(self, context: Any) -> None: ...
+
+
+@pytest.mark.parametrize("threshold", [0, 1_000_000], ids=["in files", "inline"])
+@pytest.mark.parametrize("form", ["checkpoint", "native", "canonical"])
+def test_lists_and_broadcast_maps_of_every_kind_of_snapshot_are_read(
+    anywhere: StreamExecutionEnvironment, tmp_path: Path, form: SavepointFormat | str, threshold: int
+) -> None:
+    anywhere.configure({"state.checkpoints.dir": str(tmp_path / "state")})
+    anywhere.configure({"state.backend.fs.memory-threshold": threshold})
+    rules = anywhere.from_collection([("low", 1), ("high", 9)]).set_parallelism(1).broadcast(RULES)
+    events = anywhere.from_collection(EVENTS).set_parallelism(1).rebalance()
+    events.connect(rules).process(Keeps()).uid("keeps").print()
+    anywhere.execute("keeps")
+    place = max((tmp_path / "state").glob("*/chk-*"), key=lambda path: int(path.name[4:]))
+    if form != "checkpoint":
+        opened = open_snapshot(place)
+        files = StorageFiles(opened.storage.blobs, "")
+        place = tmp_path / "savepoint"
+        write_savepoint(opened.manifest, files, place, "heap", form)  # type: ignore[arg-type] # one of the two here
+
+    with StateReader(place) as reader:
+        assert reader.unkeyed() == {"keeps": ("notes", "prices", "rules")}
+        assert reader.operators() == {}
+        prices = reader.unkeyed_table("keeps", "prices")
+        kept = reader.unkeyed_table("keeps", "rules").to_pylist()
+        notes = reader.unkeyed_table("keeps", "notes")
+
+    subtasks = range(anywhere.get_parallelism())
+    assert sorted(prices["value"].to_pylist()) == sorted(number for _, number in EVENTS)
+    assert prices.column_names == ["subtask", "position", "value"]
+    for subtask in subtasks:
+        mine = [row["position"] for row in prices.to_pylist() if row["subtask"] == subtask]
+        assert mine == list(range(len(mine))) != []
+        rows = {row["map_key"]: row["value"] for row in kept if row["subtask"] == subtask}
+        assert rows == {"low": 1, "high": 9}
+    assert len(kept) == 2 * len(subtasks)
+    assert {type(note) for note in notes["value"].to_pylist()} == {bytes}
+
+
+def test_state_without_keys_that_is_not_there_is_named(checkpoint: Path) -> None:
+    with StateReader(checkpoint) as reader:
+        assert reader.unkeyed() == {}
+        with pytest.raises(
+            ConfigError, match="no state 'held' without keys of operator 'account'; known are none"
+        ):
+            reader.unkeyed_table("account", "held")
