@@ -45,6 +45,7 @@ _HEAP = {"hashmap": "heap", "jobmanager": "heap"}
 _LEAST = {"execution.buffer-timeout": -1}
 
 _command_line = Layer("command line", {})
+_file: Layer | None = None
 
 
 @dataclass(frozen=True)
@@ -211,18 +212,21 @@ class JobOptions(RestartOptions):
 
 
 def client_layers(environ: Mapping[str, str], directory: Path) -> tuple[Layer, ...]:
-    """Command line, environment, and `tidegate.toml` of a directory, strongest first."""
-    layers = [_command_line, from_environ(environ)]
+    """Command line, environment, the file that the command names, and `tidegate.toml` of a directory, strongest first."""
+    layers = [_command_line, from_environ(environ), *([] if _file is None else [_file])]
     file = directory / "tidegate.toml"
     if file.exists():
         layers.append(from_toml(file))
     return tuple(layers)
 
 
-def set_command_line(layer: Layer) -> None:
-    """Settings of the command that runs the program in this process; a program started by itself has none."""
-    global _command_line
-    _command_line = layer
+def set_command_line(layer: Layer, file: Layer | None = None) -> None:
+    """Settings of the command that runs the program in this process, and of a file that it names.
+
+    A program started by itself has none.
+    """
+    global _command_line, _file
+    _command_line, _file = layer, file
 
 
 def default_root(environ: Mapping[str, str]) -> Path:

@@ -11,14 +11,16 @@ import traceback
 from pathlib import Path
 
 from tidegate.errors import ConfigError, JobFailedError, TidegateError, UserCodeError
-from tidegate.options import from_assignments
+from tidegate.options import Layer, from_assignments, from_toml
 from tidegate.runtime import options
 from tidegate.runtime.alias import aliased
+from tidegate.runtime.flink_conf import layer_of
 
 __all__ = ["add_program", "register", "run"]
 
 _OWN = re.compile(
-    r"(?P<flag>--fresh|--allow-non-restored-state)|(?:-[sD]|--savepoint(?==|$)=?)(?P<value>.*)", re.DOTALL
+    r"(?P<flag>--fresh|--allow-non-restored-state)|(?:-[sD]|--(?:savepoint|config)(?==|$)=?)(?P<value>.*)",
+    re.DOTALL,
 )
 
 
@@ -57,6 +59,9 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fresh", action="store_true", help="begin a new history")
     parser.add_argument(
+        "--config", metavar="FILE", type=Path, help="settings in TOML, or in Flink's 'key: value' lines"
+    )
+    parser.add_argument(
         "-D", dest="settings", metavar="KEY=VALUE", action="append", default=[], help="any setting"
     )
 
@@ -71,7 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not job.is_file():
         raise ConfigError(f"{job} is no file; expected the program to run")
     behind, own = _split(arguments.program[1:])
-    options.set_command_line(from_assignments([*_settings(arguments), *_settings(behind)]))
+    options.set_command_line(
+        from_assignments([*_settings(arguments), *_settings(behind)]),
+        _config(behind.config or arguments.config),
+    )
     sys.argv = [str(job), *own]
     sys.path.insert(0, str(job.resolve().parent))
     try:
@@ -103,6 +111,12 @@ def _settings(arguments: argparse.Namespace) -> list[str]:
     if arguments.fresh:
         settings.append("execution.fresh=true")
     return settings
+
+
+def _config(path: Path | None) -> Layer | None:
+    if path is None:
+        return None
+    return from_toml(path) if path.suffix == ".toml" else layer_of(path)
 
 
 def _show_user_failure(error: BaseException | None) -> None:

@@ -17,6 +17,7 @@ from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
 from tidegate.runtime.client import JobClient
 from tidegate.runtime.explain import explained, loops, picture, text
+from tidegate.runtime.flink_conf import understood
 from tidegate.runtime.graph.plan import plan_json
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.launch import Launch, run_program, start_program
@@ -272,7 +273,7 @@ class StreamExecutionEnvironment(Supplies):
         self, steps: tuple[Transformation, ...], job_name: str | None, root: str | None = None
     ) -> Launch:
         layers = (Layer("program", self._settings), *client_layers(os.environ, Path.cwd()))
-        options = dataclasses.replace(load(JobOptions, *layers), given=self._given())
+        options = dataclasses.replace(load(JobOptions, *map(understood, layers)), given=self._given())
         return Launch(steps, job_name, options, script=_script(), root=root)
 
 

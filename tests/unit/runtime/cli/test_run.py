@@ -134,3 +134,54 @@ def test_a_program_runs_as_a_batch_job_if_the_command_line_says_so(
     assert main(["run", *given, "-D", "execution.runtime-mode=BATCH", str(path)]) == 0
     assert main(["run", *given, str(path)]) == 0
     assert capsys.readouterr().out == "[6]\n[1, 3, 6]\n"
+
+
+FAILING = """
+import json
+from tidegate.datastream import StreamExecutionEnvironment
+
+def fail(number):
+    print("tried")
+    raise ValueError("no")
+
+env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline", "pipeline.progress": "off"})
+env.from_collection([1]).map(fail).print()
+print(max(node["parallelism"] for node in json.loads(env.get_execution_plan())["nodes"]))
+env.execute("fails")
+"""
+
+
+def test_a_configuration_file_of_flink_decides_how_a_program_runs(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = job(FAILING)
+    file = path.parent / "flink-conf.yaml"
+    file.write_text(
+        "restart-strategy: fixed-delay\nrestart-strategy.fixed-delay.attempts: 2\n"
+        "restart-strategy.fixed-delay.delay: 1ms\nparallelism.default: 3\n"
+        f"state.backend.fs.checkpointdir: {path.parent}/kept\n"
+    )
+
+    assert main(["run", "--config", str(file), str(path)]) == 1
+    assert capsys.readouterr().out.splitlines() == ["3", "tried", "tried", "tried"]
+    assert list((path.parent / "kept").glob("*/latest*"))
+
+    assert main(["run", str(path), "--config", str(file), "-D", "restart-strategy=none"]) == 1
+    assert capsys.readouterr().out.splitlines() == ["3", "tried"]
+
+
+def test_settings_come_from_the_strongest_place_that_says_them(
+    job: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = job(SETTINGS.replace("client_layers({}", "client_layers(os.environ"))
+    named, found = path.parent / "named.toml", path.parent / "tidegate.toml"
+
+    found.write_text("parallelism.default = 2\n")
+    named.write_text("parallelism.default = 3\n")
+    told = []
+    for arguments, variable in (([], ""), (["--config", str(named)], ""), (["--config", str(named)], "4")):
+        if variable:
+            monkeypatch.setenv("TIDEGATE_PARALLELISM_DEFAULT", variable)
+        assert main(["run", *arguments, str(path)]) == 0
+        told.append(capsys.readouterr().out.split()[0])
+    assert told == ["2", "3", "4"]

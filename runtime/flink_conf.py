@@ -1,0 +1,247 @@
+"""Flink's configuration files: which of their settings count here, and why the others do not.
+
+A file has one `key: value` a line. Every key that Flink 1.4 documents is known, mapped to a setting of ours or ignored
+for a reason, and so are those that a newer distribution's file begins with; a key that nobody knows is refused.
+
+Example:
+    >>> lines = ["# a cluster", "taskmanager.memory.size: 512", "akka.ask.timeout: 10s  # ten"]
+    >>> for setting in read_lines("flink-conf.yaml", lines):
+    ...     print(setting.key, setting.status, setting.to, setting.given)
+    taskmanager.memory.size mapped taskmanager.memory.managed.size 512 mb
+    akka.ask.timeout ignored None None
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from tidegate.errors import ConfigError
+from tidegate.options import Layer
+from tidegate.runtime.options import JobOptions
+from tidegate.settings import parse_setting
+
+__all__ = [
+    "FlinkKey",
+    "FlinkSetting",
+    "Status",
+    "flink_keys",
+    "layer_of",
+    "read_file",
+    "read_lines",
+    "understood",
+]
+
+Status = Literal["supported", "mapped", "ignored"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlinkKey:
+    """A key of Flink's: how its value is written, and our key or the reason why there is none."""
+
+    name: str
+    kind: str
+    to: str | None = None
+    why: str | None = None
+
+    @property
+    def status(self) -> Status:
+        """What becomes of it."""
+        return "ignored" if self.to is None else "supported" if self.to == self.name else "mapped"
+
+
+@dataclass(frozen=True, slots=True)
+class FlinkSetting:
+    """A line of a file: `given` is what our setting `to` takes, None where there is none or the default is meant."""
+
+    key: str
+    value: str
+    status: Status
+    to: str | None
+    given: str | None
+    why: str | None = None
+
+
+@cache
+def flink_keys() -> Mapping[str, FlinkKey]:
+    """All that are registered, by name."""
+    table = tomllib.loads(files("tidegate.runtime").joinpath("flink_conf.toml").read_text(encoding="utf-8"))
+    mapped = {name: FlinkKey(name, entry["kind"], to=entry["to"]) for name, entry in table["mapped"].items()}
+    ignored = {
+        name: FlinkKey(name, kind, why=group["why"])
+        for group in table["ignored"]
+        for name, kind in group["keys"].items()
+    }
+    return mapped | ignored
+
+
+def read_file(path: Path) -> list[FlinkSetting]:
+    """What a file says.
+
+    Raises:
+        ConfigError: it cannot be read, a line is no setting, a key is unknown or there twice, a value does not fit.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"configuration file {path} cannot be read: {error}") from error
+    return list(read_lines(str(path), lines))
+
+
+def layer_of(path: Path) -> Layer:
+    """The settings of a file that count, with a warning that names the others; raises as `read_file` does."""
+    return _counting(str(path), read_file(path))
+
+
+def understood(layer: Layer) -> Layer:
+    """A layer in which Flink's keys may be among ours: theirs become ours or are warned about.
+
+    Raises:
+        ConfigError: the value of one does not fit.
+    """
+    theirs = [key for key in layer.values if key in flink_keys() and key not in _ours() and not layer.shouted]
+    if not theirs:
+        return layer
+    own = {key: value for key, value in layer.values.items() if key not in theirs}
+    taken = _counting(layer.name, [_setting(key, str(layer.values[key]), layer.name) for key in theirs])
+    if both := own.keys() & taken.values.keys():
+        raise ConfigError(
+            f"{layer.name} says {min(both)!r} twice, by Flink's key and ours; expected one of them"
+        )
+    return Layer(layer.name, own | dict(taken.values))
+
+
+def read_lines(name: str, lines: Iterable[str]) -> Iterator[FlinkSetting]:
+    """Settings in the order of their lines; raises as `read_file` does, naming the line."""
+    said: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = _COMMENT.sub("", line).rstrip()
+        if not text:
+            continue
+        where = f"{name}, line {number}"
+        key, colon, value = text.partition(":")
+        if not colon or key != key.strip() or not value.strip():
+            raise ConfigError(
+                f"{where} is no setting; got {line!r}; expected 'key: value' without indentation"
+            )
+        setting = _setting(key, _unquoted(value.strip()), where)
+        meant = setting.to or key
+        if meant in said:
+            raise ConfigError(
+                f"{where} says {meant!r} again; got {said[meant]!r} and {key!r}; expected one of them"
+            )
+        said[meant] = key
+        yield setting
+
+
+def _counting(name: str, settings: Sequence[FlinkSetting]) -> Layer:
+    ignored = sorted(each.key for each in settings if each.status == "ignored")
+    if ignored:
+        shown = ", ".join(ignored)
+        warnings.warn(
+            f"no effect here, see `tidegate config`: {shown} in {name}", RuntimeWarning, stacklevel=4
+        )
+    return Layer(name, {each.to: each.given for each in settings if each.to and each.given})
+
+
+def _setting(key: str, value: str, where: str) -> FlinkSetting:
+    known, ours = flink_keys().get(key), _ours()
+    if known is None and key not in ours:
+        near = get_close_matches(key, {*flink_keys(), *ours}, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "; tidegate config lists the keys that are known"
+        raise ConfigError(f"unknown option {key!r} in {where}{hint}")
+    if known is None:
+        known = FlinkKey(key, "text", to=key)
+    # A file in circulation says `client.rpc.port: client.rpc.port`.
+    given = None if value == key else _KINDS[known.kind](value, f"option {key!r} in {where}")
+    return FlinkSetting(key, value, known.status, known.to, given if known.to else None, known.why)
+
+
+def _ours() -> set[str]:
+    fields = [field.metadata for field in dataclasses.fields(JobOptions) if "key" in field.metadata]
+    return {name for field in fields for name in (field["key"], field["old"]) if name is not None}
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
+
+
+def _number(value: str, label: str) -> str:
+    return str(parse_setting(value, int, "", label))
+
+
+def _truth(value: str, label: str) -> str:
+    return str(parse_setting(value, bool, "", label)).lower()
+
+
+def _share(value: str, label: str) -> str:
+    share = float(parse_setting(value, float, "", label))
+    if not 0 <= share <= 1:
+        raise ConfigError(f"{label} does not fit; got {value!r}; expected a share between 0 and 1")
+    return value
+
+
+def _duration(unit: str) -> Callable[[str, str], str | None]:
+    def read(value: str, label: str) -> str | None:
+        if value.lower() == "inf":
+            return None
+        spelled = f"{value} {unit}" if value.lstrip("-").isdigit() else value
+        return f"{parse_setting(spelled, int, '_ms', label)} ms"
+
+    return read
+
+
+def _size(unit: str) -> Callable[[str, str], str | None]:
+    def read(value: str, label: str) -> str | None:
+        if value == "-1":
+            return None
+        spelled = f"{value} {unit}" if value.isdigit() else value
+        parse_setting(spelled, int, "_bytes", label)
+        return spelled
+
+    return read
+
+
+def _ports(value: str, label: str) -> str:
+    first, dash, last = value.partition("-")
+    ends = [first, last] if dash else [first]
+    if not all(end.strip().isdigit() and int(end) < 65_536 for end in ends) or int(ends[0]) > int(ends[-1]):
+        raise ConfigError(
+            f"{label} does not fit; got {value!r}; expected a port or a range such as 8081-8090"
+        )
+    return value
+
+
+def _list(value: str, label: str) -> str:
+    if not all(part.strip() for part in value.split(",")):
+        raise ConfigError(f"{label} does not fit; got {value!r}; expected values between commas")
+    return value
+
+
+def _text(value: str, label: str) -> str:
+    return value
+
+
+_COMMENT: Final = re.compile(r"(^|\s)#.*")
+_KINDS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "number": _number,
+    "truth": _truth,
+    "share": _share,
+    "milliseconds": _duration("ms"),
+    "seconds": _duration("s"),
+    "bytes": _size("b"),
+    "megabytes": _size("mb"),
+    "ports": _ports,
+    "list": _list,
+    "text": _text,
+}
+"""How the values of each kind are read: `milliseconds` is the unit of a bare number, and so on; `Inf` and -1 are no limit."""
