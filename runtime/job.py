@@ -112,6 +112,8 @@ class Startup:
         self.resumed_from: CheckpointId | None = None
         self.run_before: RunId | None = None
         """The run that owned the pipeline before this one."""
+        self._coordinator: CheckpointCoordinator | None = None
+        """That of the newest attempt."""
         self._clock = clock
         self.say = say
 
@@ -192,6 +194,9 @@ class Startup:
         """The checkpoint coordinator of an attempt; `interval_ms` is for executors with a pace of their own,
         `tolerated` failures are theirs if the program names no number."""
         options = self.program.options
+        first = CheckpointId(self.pipeline.record.newest_id + 1)
+        if self._coordinator is not None:
+            first = max(first, self._coordinator.next_id)
         plan = Plan(
             subtasks=tuple(graph.subtasks),
             sources=tuple(
@@ -205,12 +210,13 @@ class Startup:
             retained=options.retained,
             tolerated=tolerated if options.tolerated_failures is None else options.tolerated_failures,
         )
-        return CheckpointCoordinator(
+        self._coordinator = CheckpointCoordinator(
             plan,
-            CheckpointId(self.pipeline.record.newest_id + 1),
+            first,
             confirmed=start.checkpoint,
             registry=self.pipeline.archive.registry(self.pipeline.record.retained, options.retained),
         )
+        return self._coordinator
 
     def leave(self, status: Literal["finished", "stopped", "canceled"]) -> None:
         """Give the pipeline up; what no checkpoint refers to is removed."""

@@ -310,7 +310,8 @@ class CheckpointCoordinator:
         registry: FileRegistry | None = None,
     ) -> None:
         self._plan = plan
-        self._next_id = next_id
+        self.next_id = next_id
+        """The number of the next checkpoint; no earlier attempt of this run used it."""
         self._confirmed = confirmed
         self._registry = registry or FileRegistry(plan.retained)
         self._ledger = Ledger(confirmed or ledger.NOTHING_SETTLED)
@@ -379,8 +380,8 @@ class CheckpointCoordinator:
         return self._trigger(self._last)
 
     def _trigger(self, last: How | None) -> list[Action]:
-        checkpoint = self._next_id
-        self._next_id = CheckpointId(checkpoint + 1)
+        checkpoint = self.next_id
+        self.next_id = CheckpointId(checkpoint + 1)
         self._due_ms = self._now_ms + self._plan.interval_ms
         self._pending = _Pending(checkpoint, self._now_ms, last, self._wanted, set(self._plan.subtasks))
         self._wanted = ()

@@ -40,10 +40,14 @@ class Record(msgspec.Struct, frozen=True):
     status: Status
     lease: Lease
     newest_id: CheckpointId
-    """The highest checkpoint number ever used in this lineage."""
+    """No checkpoint number above the one after it was ever used in this lineage."""
     retained: tuple[Retained, ...] = ()
     """Decided checkpoints, oldest first; the last one is the newest."""
     renewals: int = 0
+
+    def passes_over(self, checkpoint: CheckpointId) -> bool:
+        """Whether a later run gives this number to no other checkpoint, even if nothing more is heard of this one."""
+        return checkpoint <= self.newest_id + 1
 
 
 class Pipeline:
@@ -95,7 +99,10 @@ class Pipeline:
         if current is None or fresh or (current.status in ("finished", "canceled") and not going_back):
             self._swap(Record(VERSION, new_lineage(), Branch(0), "running", me, CheckpointId(0)))
             return None
-        self._swap(msgspec.structs.replace(current, lease=me, status="running", renewals=0))
+        # Who did not come to a proper end may have been at the number after the newest.
+        passed = 0 if current.status in ("finished", "stopped") else 1
+        newest = CheckpointId(current.newest_id + passed)
+        self._swap(msgspec.structs.replace(current, lease=me, status="running", renewals=0, newest_id=newest))
         return current
 
     def refresh(self) -> None:
@@ -111,6 +118,17 @@ class Pipeline:
             self._tag, self._record = tag, record
             # What was read may not be durable yet; what is swapped on top of it is.
             self._swap(msgspec.structs.replace(record, status="running", renewals=record.renewals + 1))
+
+    def use(self, checkpoint: CheckpointId) -> None:
+        """Have later runs pass over this number.
+
+        Raises:
+            FencedError: somebody else owns the pipeline.
+            UnavailableError: as `decide` does.
+        """
+        with self._lock:
+            if not self.record.passes_over(checkpoint):
+                self._swap(msgspec.structs.replace(self.record, newest_id=CheckpointId(checkpoint - 1)))
 
     def decide(self, checkpoint: CheckpointId) -> None:
         """Make a checkpoint the newest.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, UnavailableError
@@ -47,23 +47,33 @@ class CheckpointWriter:
         self.written = manifest
         return cp.MetadataDurable(action.checkpoint, files)
 
+    def number(self, action: cp.TriggerSources) -> cp.TriggerSources | cp.SwapLost | cp.MetadataFailed:
+        """Make sure that no other checkpoint ever has the number of this one, before it begins; raises as `decide` does."""
+        return self._swapped(action.checkpoint, self._pipeline.use) or action
+
     def decide(self, checkpoint: CheckpointId) -> cp.Swapped | cp.SwapLost | cp.MetadataFailed:
         """Make the checkpoint the pipeline's newest.
 
         Raises:
             UnavailableError: it is not known whether it is.
         """
+        return self._swapped(checkpoint, self._pipeline.decide) or cp.Swapped(checkpoint)
+
+    def mark(self, checkpoint: CheckpointId) -> cp.SettledDurable:
+        """Write down that all output of the checkpoint is visible."""
+        self._pipeline.archive.mark_settled(Retained(self._pipeline.run, checkpoint))
+        return cp.SettledDurable(checkpoint)
+
+    def _swapped(
+        self, checkpoint: CheckpointId, swap: Callable[[CheckpointId], None]
+    ) -> cp.SwapLost | cp.MetadataFailed | None:
+        """Why the record of the pipeline is as it was, if it is."""
         try:
-            self._pipeline.decide(checkpoint)
+            swap(checkpoint)
         except FencedError as error:
             return cp.SwapLost(checkpoint, str(error))
         except UnavailableError as error:
             if not self._pipeline.unchanged():
                 raise
             return cp.MetadataFailed(checkpoint, error)
-        return cp.Swapped(checkpoint)
-
-    def mark(self, checkpoint: CheckpointId) -> cp.SettledDurable:
-        """Write down that all output of the checkpoint is visible."""
-        self._pipeline.archive.mark_settled(Retained(self._pipeline.run, checkpoint))
-        return cp.SettledDurable(checkpoint)
+        return None

@@ -232,6 +232,8 @@ class Attempt:
                 self._mark_again(message)
             case _Broken():
                 raise message.error
+            case cp.TriggerSources():
+                self._trigger(message)
             case cp.Swapped():
                 self._restart.progressed()
                 self._status.note("decided", f"checkpoint {message.checkpoint}")
@@ -322,8 +324,10 @@ class Attempt:
     def _perform(self, actions: list[cp.Action]) -> None:
         for action in actions:
             match action:
-                case cp.TriggerSources():
+                case cp.TriggerSources() if self._startup.pipeline.record.passes_over(action.checkpoint):
                     self._trigger(action)
+                case cp.TriggerSources():
+                    self._in_background(lambda action=action: self._number(action))  # type: ignore[misc]
                 case cp.WriteMetadata():
                     self._in_background(lambda action=action: self._write(action))  # type: ignore[misc] # bound per action
                 case cp.SwapLatest():
@@ -356,6 +360,9 @@ class Attempt:
         self._status.note("triggered", f"checkpoint {action.checkpoint}")
         self._enumerated = {action.checkpoint: self._enumerators.snapshot(action.checkpoint)}
         self._post_sources(messages.Trigger(action.checkpoint, action.confirmed))
+
+    def _number(self, action: cp.TriggerSources) -> None:
+        self._cluster.heard.put(self._writer.number(action))
 
     def _write(self, action: cp.WriteMetadata) -> None:
         self._cluster.heard.put(self._writer.write(action, self._enumerated[action.checkpoint]))

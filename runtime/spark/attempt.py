@@ -162,6 +162,9 @@ class SparkAttempt:
 
     def _epoch(self, trigger: cp.TriggerSources) -> list[cp.Event]:
         checkpoint = trigger.checkpoint
+        numbered = self._writer.number(trigger)
+        if not isinstance(numbered, cp.TriggerSources):
+            return [numbered]
         self._status.note("triggered", f"checkpoint {checkpoint}")
         limit = 0 if self._stopping.is_set() else self._startup.program.options.epoch_records
         reads = self._readers.orders(limit)

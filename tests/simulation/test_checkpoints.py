@@ -89,7 +89,16 @@ class ReusesANumber(cp.CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         if isinstance(event, cp.Swapped):
-            self._next_id = event.checkpoint
+            self.next_id = event.checkpoint
+        return actions
+
+
+class ReusesTheNumberOfAnAbortedOne(cp.CheckpointCoordinator):
+    def on(self, event: cp.Event) -> list[cp.Action]:
+        actions = super().on(event)
+        for action in actions:
+            if isinstance(action, cp.Abort):
+                self.next_id = action.checkpoint
         return actions
 
 
@@ -134,6 +143,7 @@ class DropsWhatIsNewer(FileRegistry):
         CommitsBeforeDeciding,
         ForgetsAnAck,
         ReusesANumber,
+        ReusesTheNumberOfAnAbortedOne,
         TriggersTwoAtOnce,
         SettlesWithoutAnswers,
         IgnoresWhoElseRefers,

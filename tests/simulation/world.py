@@ -69,6 +69,7 @@ class World:
         self.sources: list[SourceTask] = []
         self.sinks: list[SinkTask] = []
         self._finishing = False
+        self._used: set[CheckpointId] = set()
         self._start()
 
     def run(self, steps: int = 600) -> None:
@@ -132,7 +133,8 @@ class World:
             registry.decided(kept[1], files_of(self.storage.load(kept)))
         self.coordinator: cp.CheckpointCoordinator = self._coordinator_type(
             PLAN,
-            CheckpointId(self.storage.newest_id + 1),
+            # Who died may have been at the number after the newest one.
+            CheckpointId(self.storage.newest_id + (2 if self._term > 1 else 1)),
             confirmed=newest.checkpoint if newest else None,
             registry=registry,
         )
@@ -271,6 +273,9 @@ class World:
             number > self.storage.newest_id,
             f"{number} is triggered after {self.storage.newest_id} was decided",
         )
+        require(number not in self._used, f"{number} is triggered for the second time")
+        self._used.add(number)
+        self.storage.newest_id = max(self.storage.newest_id, CheckpointId(number - 1))
         self._pending = number
         barrier = Barrier(number, action.confirmed)
         for source in self.sources:

@@ -311,6 +311,30 @@ def test_numbers_go_on_after_going_back_and_in_a_branch(storage: CheckpointStora
     assert pipeline.record.retained == ()
 
 
+@pytest.mark.parametrize(("status", "first"), [("stopped", 2), ("failed", 3)])
+def test_a_number_that_a_run_may_have_died_at_is_passed_over(
+    storage: CheckpointStorage, status: Any, first: int
+) -> None:
+    pipeline = start(storage, "first")
+    write(pipeline, 1)
+    assert [pipeline.record.passes_over(CheckpointId(number)) for number in (2, 3)] == [True, False]
+    pipeline.leave(status)
+
+    assert start(storage, "second").record.newest_id + 1 == first
+
+
+def test_a_number_behind_undecided_ones_is_written_down_before_it_is_used(storage: CheckpointStorage) -> None:
+    pipeline = start(storage, "first")
+    write(pipeline, 1)
+    pipeline.use(CheckpointId(2))
+    assert stored(storage).newest_id == 1, "nothing needs to be written"
+    pipeline.use(CheckpointId(4))
+    assert stored(storage).newest_id == 3
+    pipeline.leave("failed")
+
+    assert start(storage, "second").record.newest_id + 1 == 5
+
+
 def test_release_forgets_first_and_leaves_nothing_of_a_checkpoint(storage: CheckpointStorage) -> None:
     pipeline = start(storage, "first")
     one, two = write(pipeline, 1), write(pipeline, 2)

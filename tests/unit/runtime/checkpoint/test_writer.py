@@ -53,3 +53,16 @@ def test_a_decision_nobody_knows_the_outcome_of_is_not_guessed(
 
     with pytest.raises(UnavailableError, match="no space left"):
         writer.decide(ONE)
+
+
+def test_a_number_that_cannot_be_written_down_is_not_used(storage: Full, writer: CheckpointWriter) -> None:
+    trigger = cp.TriggerSources(CheckpointId(3), None)
+    storage.full = {"swap"}
+    failed = writer.number(trigger)
+
+    assert isinstance(failed, cp.MetadataFailed)
+    with pytest.raises(UnavailableError, match="no space left"):
+        raise failed.error
+
+    storage.full = set()
+    assert writer.number(trigger) == trigger

@@ -13,7 +13,9 @@ from tidegate.backends.spi import Blobs
 from tidegate.backends.storage import MemoryStorage
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import (
+    CheckpointedFunction,
     KeyedProcessFunction,
+    MapFunction,
     SinkFunction,
     StreamExecutionEnvironment,
     ValueStateDescriptor,
@@ -155,3 +157,45 @@ def test_a_sink_that_cannot_prepare_twice_in_a_row_is_restored(
     anywhere.from_collection(range(10)).add_sink(Balks(2, tmp_path)).set_parallelism(1)
 
     assert anywhere.execute("balks twice").restarts == 1
+
+
+class Stumbles(MapFunction, CheckpointedFunction):
+    """Notes the numbers of checkpoints; declines one and dies with the next."""
+
+    def __init__(self, noted: Path) -> None:
+        self.noted = noted
+
+    def map(self, value: int) -> int:
+        return value
+
+    def initialize_state(self, context: Any) -> None:
+        self.restored_from = context.get_restored_checkpoint_id()
+
+    def snapshot_state(self, context: Any) -> None:
+        with self.noted.open("a") as file:
+            file.write(f"{context.get_checkpoint_id()}\n")
+        match len(self.noted.read_text().split()):
+            case 2:
+                raise UnavailableError("not this one")
+            case 3:
+                raise OSError("disk")
+
+
+def test_no_two_checkpoints_have_one_number(anywhere: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    anywhere.configure(
+        {
+            "execution.checkpointing.interval": 20,
+            "restart-strategy.fixed-delay.attempts": 1,
+            "restart-strategy.fixed-delay.delay": 0,
+        }
+    )
+    source = GeneratorSource(int, count=200, rate_per_second=400)
+    step = (
+        anywhere.from_source(source).set_parallelism(1).map(Stumbles(tmp_path / "noted")).set_parallelism(1)
+    )
+    step.filter(lambda _: False).print()
+    anywhere.execute()
+
+    numbers = [int(line) for line in (tmp_path / "noted").read_text().split()]
+    assert numbers[:4] == [1, 2, 3, 4]
+    assert numbers == sorted(set(numbers))
