@@ -34,9 +34,11 @@ from tidegate.runtime.tracebacks import hide_engine
 
 __all__ = [
     "Launch",
+    "checkpoint_root",
     "default_parallelism",
     "instead_of_running",
     "job_name",
+    "program_of",
     "run_program",
     "start_program",
 ]
@@ -88,14 +90,11 @@ def start_program(launch: Launch) -> JobClient:
 
 @contextlib.contextmanager
 def _prepared(launch: Launch) -> Iterator[tuple[Executor, Startup, RunStatus]]:
-    with _checkpoint_root(launch) as root:
+    with checkpoint_root(launch) as root:
         options = launch.options
-        name = job_name(launch)
-        program = Program(
-            name, _pipeline_id(launch, root), launch.steps, options, default_parallelism(options)
-        )
+        program = program_of(launch)
         status = RunStatus(SYSTEM_CLOCK)
-        reporter = Reporter(options.progress, name, sys.stderr, SYSTEM_CLOCK)
+        reporter = Reporter(options.progress, program.name, sys.stderr, SYSTEM_CLOCK)
         startup = Startup(program, _storage(root, options), SYSTEM_CLOCK, reporter.say)
         executor = _executor(startup, status, reporter.show)
         if launch.root is None:
@@ -112,6 +111,14 @@ def instead_of_running(handler: Callable[[Launch], NoReturn]) -> Iterator[None]:
         yield
     finally:
         _instead = before
+
+
+def program_of(launch: Launch) -> Program:
+    """What a program is, with its place over restarts."""
+    options = launch.options
+    return Program(
+        job_name(launch), _pipeline_id(launch), launch.steps, options, default_parallelism(options)
+    )
 
 
 def job_name(launch: Launch) -> str:
@@ -151,7 +158,7 @@ def _storage(root: str, options: JobOptions) -> CheckpointStorage:
 
 
 @contextlib.contextmanager
-def _checkpoint_root(launch: Launch) -> Iterator[str]:
+def checkpoint_root(launch: Launch) -> Iterator[str]:
     """A program without a name remembers nothing beyond its own run."""
     if launch.root is not None:
         yield launch.root
@@ -168,7 +175,7 @@ def _has_name(launch: Launch) -> bool:
     return bool(launch.options.pipeline_id or launch.job_name or launch.script)
 
 
-def _pipeline_id(launch: Launch, root: str) -> PipelineId:
+def _pipeline_id(launch: Launch) -> PipelineId:
     if launch.root is not None or not _has_name(launch):
         return PipelineId(f"unnamed-{new_id(8)}")
     name = launch.options.pipeline_id or launch.job_name or str(launch.script)

@@ -11,7 +11,7 @@ from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.operators.operator_list import OperatorList, joined
 
-__all__ = ["Restored", "adopt_max_parallelism", "redistribute"]
+__all__ = ["Restored", "adopt_max_parallelism", "holds_state", "redistribute"]
 
 Restored = dict[Subtask, dict[OperatorUid, RestoredOperator]]
 
@@ -25,7 +25,7 @@ def redistribute(graph: JobGraph, manifest: Manifest, *, unclaimed: bool = False
     """
     nodes = graph.nodes
     for operator in manifest.operators:
-        if operator.uid not in nodes and _holds_state(operator) and not unclaimed:
+        if operator.uid not in nodes and holds_state(operator) and not unclaimed:
             raise ConfigError(
                 f"checkpoint {manifest.checkpoint} holds state of operator {operator.uid!r}, which this program does not have; "
                 f"known are {', '.join(sorted(nodes))}; give the operator its uid back, leave its "
@@ -45,6 +45,12 @@ def adopt_max_parallelism(manifest: Manifest) -> dict[OperatorUid, int]:
         for operator in manifest.operators
         if operator.keyed or operator.by_key_group
     }
+
+
+def holds_state(operator: OperatorState) -> bool:
+    """Whether there is something to lose."""
+    lists = any(each.count for lists in operator.lists for each in lists)
+    return lists or bool(operator.keyed or operator.splits or operator.writers)
 
 
 def _share(vertex: JobVertex, subtask: Subtask, state: OperatorState | None) -> RestoredOperator:
@@ -84,11 +90,6 @@ def _deal(
             share, more = divmod(every.count, parallelism)
             first = index * share + min(index, more)
             return every.part(first, first + share + (index < more))
-
-
-def _holds_state(operator: OperatorState) -> bool:
-    lists = any(each.count for lists in operator.lists for each in lists)
-    return lists or bool(operator.keyed or operator.splits or operator.writers)
 
 
 def _overlap(handle: KeyedHandle, mine: KeyGroupRange) -> bool:

@@ -85,12 +85,36 @@ class OperatorChain:
         """Open state, functions and writers, restored to what the environment says."""
         for node in self._vertex.nodes.values():
             if node.kind not in ("sink", "side"):
-                self._open_operator(node)
+                self.open_step(node)
         self._build(self._vertex.head.uid, stateful=False)
         for operator in self._operators.values():
             operator.open()
         for sink in self._sinks:
             sink.open()
+
+    def open_step(self, node: StreamNode) -> None:
+        """Open the state and the function of a step that is no sink; `open` does so for all."""
+        keyed = node.uid == self._vertex.head.uid and self._vertex.keyed is not None
+        context = OperatorContext(
+            node.uid,
+            node.name,
+            self._env,
+            partial(self._open_store, node.uid) if keyed else None,
+            self._restored(node.uid),
+        )
+        self._contexts[node.uid] = context
+        if context.restored.keyed:
+            # State that the function does not ask for any more is carried on, not forgotten.
+            context.keyed_store("has state")
+        if isinstance(node.payload, Function):
+            self._functions.append((node, node.payload))
+            with blame(node, self._env.subtask, "open"):
+                open_function(node.payload, context)
+        operator = open_operator(node, context, keyed=keyed)
+        if operator is not None:
+            self._operators[node.uid] = operator
+        if isinstance(operator, Deferring):
+            self._deferring[node.uid] = operator
 
     def stamp(self, uid: OperatorUid) -> Stamp | None:
         """The step's own event time, if it makes some."""
@@ -266,29 +290,6 @@ class OperatorChain:
         for uid, operator in self._operators.items():
             if operator.store is None or not self._env.batch:
                 yield uid, operator
-
-    def _open_operator(self, node: StreamNode) -> None:
-        keyed = node.uid == self._vertex.head.uid and self._vertex.keyed is not None
-        context = OperatorContext(
-            node.uid,
-            node.name,
-            self._env,
-            partial(self._open_store, node.uid) if keyed else None,
-            self._restored(node.uid),
-        )
-        self._contexts[node.uid] = context
-        if context.restored.keyed:
-            # State that the function does not ask for any more is carried on, not forgotten.
-            context.keyed_store("has state")
-        if isinstance(node.payload, Function):
-            self._functions.append((node, node.payload))
-            with blame(node, self._env.subtask, "open"):
-                open_function(node.payload, context)
-        operator = open_operator(node, context, keyed=keyed)
-        if operator is not None:
-            self._operators[node.uid] = operator
-        if isinstance(operator, Deferring):
-            self._deferring[node.uid] = operator
 
     def _restored(self, uid: OperatorUid) -> RestoredOperator:
         """What an operator starts from, its operator state in memory."""

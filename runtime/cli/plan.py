@@ -1,0 +1,101 @@
+"""`tidegate plan --against SNAPSHOT job.py`: what a start would make of a snapshot, before it starts.
+
+Exit code 4 if a person must decide or mend something first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from tidegate.errors import ConfigError
+from tidegate.runtime.cli import explain, run as run_command
+from tidegate.runtime.cli.tables import Table, Text, show_json, show_table
+
+if TYPE_CHECKING:
+    from tidegate.backends.spi import SnapshotFiles
+    from tidegate.runtime.checkpoint.manifest import Manifest
+    from tidegate.runtime.job import Program
+    from tidegate.runtime.launch import Launch
+    from tidegate.runtime.preflight.outlook import Outlook
+
+__all__ = ["register", "run"]
+
+_UNDECIDED = 4
+_COLUMNS = ("operator", "state", "kind", "subtasks", "what becomes of it")
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `plan` to the commands."""
+    parser = subparsers.add_parser(
+        "plan", help="what a start would make of a snapshot; opens the program's functions, runs nothing"
+    )
+    parser.add_argument(
+        "--against",
+        metavar="SNAPSHOT",
+        help="a savepoint or checkpoint, by path, or a retained checkpoint's number; default: where it would go on",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    run_command.add_program(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the outlook of the first program that the file executes.
+
+    Raises:
+        ConfigError: there is no such snapshot, or the program by itself could not start.
+        StateCorruptError: a file of the snapshot is missing or damaged.
+    """
+    from tidegate.runtime.launch import program_of
+    from tidegate.runtime.preflight.outlook import outlook
+
+    launch = explain.launch_of(arguments)
+    program = program_of(launch)
+    with _snapshot(launch, program, arguments.against or launch.options.savepoint) as (manifest, files):
+        found = outlook(program, manifest, files)
+    if arguments.json:
+        show_json(asdict(found) | {"checkpoint": manifest.checkpoint}, sys.stdout)
+    else:
+        _show(found, manifest)
+    return _UNDECIDED if found.obstacles else 0
+
+
+@contextlib.contextmanager
+def _snapshot(
+    launch: Launch, program: Program, chosen: str | None
+) -> Iterator[tuple[Manifest, SnapshotFiles]]:
+    from tidegate.backends.storage import StorageFiles, open_storage
+    from tidegate.runtime.checkpoint.savepoint import open_snapshot
+    from tidegate.runtime.checkpoint.timeline import Timeline
+    from tidegate.runtime.launch import checkpoint_root
+
+    if chosen is not None and not chosen.isdigit():
+        found = open_snapshot(chosen)
+        yield found.manifest, StorageFiles(found.storage.blobs, "")
+        return
+    with (
+        checkpoint_root(launch) as root,
+        Timeline(open_storage(root), program.pipeline) as timeline,
+    ):
+        if not timeline.record.retained:
+            raise ConfigError(
+                f"pipeline {program.pipeline!r} has no checkpoint in {root}; name a savepoint by --against"
+            )
+        yield timeline.manifest(int(chosen) if chosen else None), timeline.files
+
+
+def _show(found: Outlook, manifest: Manifest) -> None:
+    rows = []
+    for each in found.operators:
+        subtasks = f"{each.before or 'none'} -> {each.after or 'none'}"
+        rows.append((each.uid, "", "", subtasks, f"{each.verdict}{each.why and ': '}{each.why}"))
+        rows += [(each.uid, state.name, state.kind, "", state.verdict) for state in each.states]
+    print(f"checkpoint {manifest.checkpoint} of pipeline {manifest.pipeline!r}, run {manifest.run}")
+    show_table(Table(_COLUMNS, [tuple(map(Text, row)) for row in rows]), sys.stdout)
+    for obstacle in found.obstacles:
+        print(f"to be decided: {obstacle}")

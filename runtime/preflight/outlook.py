@@ -1,0 +1,144 @@
+"""What a program would make of a snapshot: which state it restores, what is new, what it would lose, what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tidegate import registry
+from tidegate.backends.spi import SnapshotFiles
+from tidegate.errors import ConfigError, TidegateError, UserCodeError
+from tidegate.ids import OperatorUid
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
+from tidegate.runtime.checkpoint.restore import holds_state
+from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
+from tidegate.runtime.graph.stream_graph import StreamNode
+from tidegate.runtime.job import Program
+from tidegate.runtime.preflight.trial import Tried, stored_lists, stored_states, tried
+
+__all__ = ["OperatorOutlook", "Outlook", "StateOutlook", "Verdict", "outlook"]
+
+Verdict = Literal["restored", "new", "unused", "lost", "incompatible", "unknown"]
+"""`unused` state is carried on by an operator that does not ask for it; `lost` state has no operator any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateOutlook:
+    """One state of an operator."""
+
+    name: str
+    kind: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorOutlook:
+    """One operator; its subtasks before and after are None where it is not."""
+
+    uid: OperatorUid
+    name: str
+    verdict: Verdict
+    before: int | None
+    after: int | None
+    states: tuple[StateOutlook, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """All operators that keep something, and what would stop the start."""
+
+    operators: tuple[OperatorOutlook, ...]
+    obstacles: tuple[str, ...] = field(default=())
+    """What a person must decide or mend first, in words."""
+
+
+def outlook(program: Program, manifest: Manifest, files: SnapshotFiles) -> Outlook:
+    """Lay a program beside a snapshot. Its functions are opened and closed once; nothing else of it runs.
+
+    Raises:
+        ConfigError: the program by itself could not start.
+        StateCorruptError: a file of the snapshot is missing or damaged.
+    """
+    graph, obstacles = _graph(program, manifest)
+    stored = {operator.uid: operator for operator in manifest.operators if holds_state(operator)}
+    rows = [row for vertex in graph.vertices.values() for row in _of_vertex(vertex, stored, files)]
+    gone = [operator for uid, operator in stored.items() if uid not in graph.nodes]
+    if gone and not program.options.ignore_unclaimed:
+        names = ", ".join(repr(operator.uid) for operator in gone)
+        obstacles.append(
+            f"state of {names} has no operator in the program; give it its uid back, or leave the state behind by "
+            "--allow-non-restored-state"
+        )
+    rows += [_lost(operator, files) for operator in gone]
+    obstacles += [f"operator {row.uid!r}: {row.why}" for row in rows if row.verdict == "incompatible"]
+    return Outlook(tuple(rows), tuple(obstacles))
+
+
+def _graph(program: Program, manifest: Manifest) -> tuple[JobGraph, list[str]]:
+    alone = program.graph(None)
+    try:
+        return program.graph(manifest), []
+    except ConfigError as error:
+        return alone, [str(error)]
+
+
+def _of_vertex(
+    vertex: JobVertex, stored: dict[OperatorUid, OperatorState], files: SnapshotFiles
+) -> Iterator[OperatorOutlook]:
+    backend = registry.load("tidegate.backends", "heap")()
+    opened = {node.uid: result for node, result in tried(vertex, stored, files, backend)}
+    for node in vertex.nodes.values():
+        operator, result = stored.get(node.uid), opened.get(node.uid, Tried())
+        if operator is not None or result.states or result.error is not None:
+            yield _row(node, vertex.parallelism, operator, result, files)
+
+
+def _row(
+    node: StreamNode, after: int, operator: OperatorState | None, result: Tried, files: SnapshotFiles
+) -> OperatorOutlook:
+    before = operator.parallelism if operator is not None else None
+    states = tuple(_states(operator, result, files))
+    verdict, why = _verdict(operator, result.error)
+    return OperatorOutlook(node.uid, node.name, verdict, before, after, states, why)
+
+
+def _verdict(operator: OperatorState | None, error: TidegateError | None) -> tuple[Verdict, str]:
+    if isinstance(error, UserCodeError):
+        return "unknown", f"its function could not be opened: {error}"
+    if error is not None:
+        return "incompatible", str(error)
+    if operator is None:
+        return "new", ""
+    return "restored", _beside(operator)
+
+
+def _states(operator: OperatorState | None, result: Tried, files: SnapshotFiles) -> Iterator[StateOutlook]:
+    known = dict(_known(operator, files)) if operator is not None else {}
+    for name, kind in known.items():
+        used = name in result.states or kind == "operator"
+        yield StateOutlook(name, kind, "unknown" if result.error else "restored" if used else "unused")
+    for name in sorted(result.states - known.keys()):
+        yield StateOutlook(name, "", "new")
+
+
+def _known(operator: OperatorState, files: SnapshotFiles) -> Iterator[tuple[str, str]]:
+    for table in stored_states(operator, files):
+        yield from ((entry.name, entry.kind) for entry in table)
+    for each in stored_lists(operator).values():
+        if each.declared is not None:
+            yield each.declared, "operator"
+
+
+def _lost(operator: OperatorState, files: SnapshotFiles) -> OperatorOutlook:
+    states = tuple(StateOutlook(name, kind, "lost") for name, kind in dict(_known(operator, files)).items())
+    return OperatorOutlook(
+        operator.uid, operator.name, "lost", operator.parallelism, None, states, _beside(operator)
+    )
+
+
+def _beside(operator: OperatorState) -> str:
+    """What it holds that has no name."""
+    parts = ((operator.splits, "splits of its source"), (operator.writers, "open writers of its sink"))
+    return ", ".join(f"{len(held)} {what}" for held, what in parts if held)
