@@ -8,7 +8,7 @@ appear exactly once, a *committer*. Descriptions are frozen, picklable and do no
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -16,14 +16,16 @@ import msgspec
 
 from tidegate.clock import Clock
 from tidegate.elements import Batch, Idle, Watermark
-from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
+from tidegate.ids import CheckpointId, OperatorUid, PipelineId, SplitId, Subtask
 from tidegate.twophase.spi import Committer, CommitterContext, ProgramContext, SinkWriter, WriterContext
 from tidegate.types import TypeInformation
 
 __all__ = [
     "Delivery",
     "EnumeratorContext",
+    "Finding",
     "Finished",
+    "JobFacts",
     "ListCheckpointed",
     "NotYet",
     "OnBranch",
@@ -37,6 +39,7 @@ __all__ = [
     "SupportsBranch",
     "SupportsCommit",
     "SupportsPausing",
+    "SupportsPreflight",
     "SupportsRanges",
     "SupportsSettled",
 ]
@@ -176,6 +179,8 @@ class Source(ABC, Generic[S]):
     bounded: bool
     continuous: ClassVar[bool] = False
     """Whether readers must stay open between checkpoints; refused where they are opened anew for each epoch."""
+    replayable: ClassVar[bool] = True
+    """Whether what was read since a checkpoint can be read again."""
 
     @property
     def produced_type(self) -> TypeInformation | None:
@@ -274,4 +279,36 @@ class SupportsBranch(Protocol):
     @property
     def on_branch(self) -> OnBranch:
         """`refuse`: do not start; `append`: leave it and write the replayed records again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What is known of a job before its start.
+
+    `restart_ms` is the longest that its restarts in a row can take by their pauses alone, None if there is no end.
+    """
+
+    pipeline: PipelineId
+    interval_ms: int
+    timeout_ms: int
+    restart_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that was looked at before a start: `ok`, a `warning`, or a `problem` that it would fail with."""
+
+    subject: str
+    verdict: Literal["ok", "warning", "problem"]
+    found: str
+    remedy: str = ""
+
+
+@runtime_checkable
+class SupportsPreflight(Protocol):
+    """A source or sink that can tell before a start what would go wrong."""
+
+    def preflight(self, job: JobFacts) -> Iterable[Finding]:
+        """What was looked at. May connect; must change nothing, and raise nothing for what it finds."""
         ...

@@ -6,21 +6,15 @@ Exit code 4 if a person must decide or mend something first.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from tidegate.errors import ConfigError
 from tidegate.runtime.cli import explain, run as run_command
 from tidegate.runtime.cli.tables import Table, Text, show_json, show_table
 
 if TYPE_CHECKING:
-    from tidegate.backends.spi import SnapshotFiles
     from tidegate.runtime.checkpoint.manifest import Manifest
-    from tidegate.runtime.job import Program
-    from tidegate.runtime.launch import Launch
     from tidegate.runtime.preflight.outlook import Outlook
 
 __all__ = ["register", "run"]
@@ -51,42 +45,23 @@ def run(arguments: argparse.Namespace) -> int:
         ConfigError: there is no such snapshot, or the program by itself could not start.
         StateCorruptError: a file of the snapshot is missing or damaged.
     """
-    from tidegate.runtime.launch import program_of
-    from tidegate.runtime.preflight.outlook import outlook
+    from tidegate.backends.storage import open_storage
+    from tidegate.runtime.launch import checkpoint_root, program_of
+    from tidegate.runtime.preflight.outlook import chosen, outlook
 
     launch = explain.launch_of(arguments)
     program = program_of(launch)
-    with _snapshot(launch, program, arguments.against or launch.options.savepoint) as (manifest, files):
+    against = arguments.against or launch.options.savepoint
+    with (
+        checkpoint_root(launch) as root,
+        chosen(open_storage(root), program.pipeline, against) as (manifest, files),
+    ):
         found = outlook(program, manifest, files)
     if arguments.json:
         show_json(asdict(found) | {"checkpoint": manifest.checkpoint}, sys.stdout)
     else:
         _show(found, manifest)
     return _UNDECIDED if found.obstacles else 0
-
-
-@contextlib.contextmanager
-def _snapshot(
-    launch: Launch, program: Program, chosen: str | None
-) -> Iterator[tuple[Manifest, SnapshotFiles]]:
-    from tidegate.backends.storage import StorageFiles, open_storage
-    from tidegate.runtime.checkpoint.savepoint import open_snapshot
-    from tidegate.runtime.checkpoint.timeline import Timeline
-    from tidegate.runtime.launch import checkpoint_root
-
-    if chosen is not None and not chosen.isdigit():
-        found = open_snapshot(chosen)
-        yield found.manifest, StorageFiles(found.storage.blobs, "")
-        return
-    with (
-        checkpoint_root(launch) as root,
-        Timeline(open_storage(root), program.pipeline) as timeline,
-    ):
-        if not timeline.record.retained:
-            raise ConfigError(
-                f"pipeline {program.pipeline!r} has no checkpoint in {root}; name a savepoint by --against"
-            )
-        yield timeline.manifest(int(chosen) if chosen else None), timeline.files
 
 
 def _show(found: Outlook, manifest: Manifest) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
 from tidegate import registry
-from tidegate.backends.spi import SnapshotFiles
+from tidegate.backends.spi import CheckpointStorage, SnapshotFiles
+from tidegate.backends.storage import StorageFiles
 from tidegate.errors import ConfigError, TidegateError, UserCodeError
-from tidegate.ids import OperatorUid
+from tidegate.ids import OperatorUid, PipelineId
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
 from tidegate.runtime.checkpoint.restore import holds_state
+from tidegate.runtime.checkpoint.savepoint import open_snapshot
+from tidegate.runtime.checkpoint.timeline import Timeline
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.job import Program
 from tidegate.runtime.preflight.trial import Tried, stored_lists, stored_states, tried
 
-__all__ = ["OperatorOutlook", "Outlook", "StateOutlook", "Verdict", "outlook"]
+__all__ = ["OperatorOutlook", "Outlook", "StateOutlook", "Verdict", "chosen", "outlook"]
 
 Verdict = Literal["restored", "new", "unused", "lost", "incompatible", "unknown"]
 """`unused` state is carried on by an operator that does not ask for it; `lost` state has no operator any more."""
@@ -74,6 +78,29 @@ def outlook(program: Program, manifest: Manifest, files: SnapshotFiles) -> Outlo
     rows += [_lost(operator, files) for operator in gone]
     obstacles += [f"operator {row.uid!r}: {row.why}" for row in rows if row.verdict == "incompatible"]
     return Outlook(tuple(rows), tuple(obstacles))
+
+
+@contextmanager
+def chosen(
+    storage: CheckpointStorage, pipeline: PipelineId, name: str | None
+) -> Iterator[tuple[Manifest, SnapshotFiles]]:
+    """A snapshot and its files, by path or by the number of a retained checkpoint; the newest one without a name.
+
+    Raises:
+        ConfigError: there is no such snapshot.
+        StateCorruptError: its metadata is damaged.
+        StateFormatError: a newer version wrote it.
+    """
+    if name is not None and not name.isdigit():
+        found = open_snapshot(name)
+        yield found.manifest, StorageFiles(found.storage.blobs, "")
+        return
+    with Timeline(storage, pipeline) as timeline:
+        if not timeline.record.retained:
+            raise ConfigError(
+                f"pipeline {pipeline!r} has no checkpoint in {storage.url}; name a savepoint by its path"
+            )
+        yield timeline.manifest(int(name) if name else None), timeline.files
 
 
 def _graph(program: Program, manifest: Manifest) -> tuple[JobGraph, list[str]]:

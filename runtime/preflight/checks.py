@@ -1,0 +1,197 @@
+"""What can be proved of a start before it, on the real storage, with nothing left behind there."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from tidegate.backends.spi import CheckpointStorage, Decisions
+from tidegate.backends.storage import decisions_of
+from tidegate.clock import new_id
+from tidegate.connectors.spi import Finding, JobFacts, Sink, Source, SupportsPreflight
+from tidegate.errors import TidegateError
+from tidegate.runtime.checkpoint.pipeline import read_record
+from tidegate.runtime.graph.job_graph import JobGraph
+from tidegate.runtime.graph.stream_graph import StreamNode
+from tidegate.runtime.job import Program
+from tidegate.runtime.options import JobOptions
+from tidegate.runtime.preflight.outlook import chosen, outlook
+from tidegate.runtime.shipping import pack_vertices
+from tidegate.twophase.process import alive
+
+__all__ = ["preflight"]
+
+_ENDLESS: Final = 1_000
+"""After so many restarts in a row a strategy is taken for one that never gives up."""
+
+
+def preflight(program: Program, storage: CheckpointStorage) -> Iterator[Finding]:
+    """Look at a program, its storage, its state and its connectors; what a start would fail with is a problem."""
+    try:
+        graph = program.graph(None)
+    except TidegateError as error:
+        yield Finding("program", "problem", str(error))
+        return
+    yield _program(graph)
+    yield from _guarded("functions", lambda: _functions(graph, program.options))
+    yield from _guarded("storage", lambda: _storage(storage, program))
+    yield from _guarded("working directories", lambda: _directories(program.options))
+    yield from _guarded("state", lambda: _state(program, storage))
+    facts = _facts(program, graph)
+    for node in graph.nodes.values():
+        yield from _guarded(f"{node.kind} {node.uid!r}", lambda node=node: _connector(node, facts))  # type: ignore[misc] # bound
+
+
+def _guarded(subject: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    try:
+        yield from look()
+    except TidegateError as error:
+        yield Finding(subject, "problem", str(error))
+
+
+def _program(graph: JobGraph) -> Finding:
+    sizes = {
+        node.uid: (vertex.parallelism, vertex.max_parallelism)
+        for vertex in graph.vertices.values()
+        for node in vertex.nodes.values()
+    }
+    largest = max(sizes, key=lambda uid: sizes[uid][0] / sizes[uid][1])
+    parallelism, most = sizes[largest]
+    return Finding(
+        "program", "ok", f"{len(sizes)} steps; {largest!r} has {parallelism} subtasks of at most {most}"
+    )
+
+
+def _functions(graph: JobGraph, options: JobOptions) -> Iterator[Finding]:
+    pack_vertices(graph)
+    where = "are not sent anywhere" if options.target == "inline" else "can be sent to other processes"
+    yield Finding("functions", "ok", where)
+
+
+def _storage(storage: CheckpointStorage, program: Program) -> Iterator[Finding]:
+    place = f"preflight-{new_id(8)}"
+    content = new_id().encode()
+    try:
+        storage.blobs.put(f"{place}/blob", content)
+        with storage.blobs.open(f"{place}/blob") as file:
+            same = file.read() == content
+        yield (
+            Finding("storage", "ok", f"{storage.url} can be written and read")
+            if same
+            else Finding("storage", "problem", f"{storage.url} gave other bytes back than were written")
+        )
+        yield _decisions(storage, place, program.options.target)
+    finally:
+        with contextlib.suppress(TidegateError):
+            storage.blobs.delete(storage.blobs.list(f"{place}/"))
+
+
+def _decisions(storage: CheckpointStorage, place: str, target: str) -> Finding:
+    if storage.decisions is None:
+        spark = target not in ("embedded", "inline")
+        return Finding(
+            "decisions",
+            "problem" if spark else "warning",
+            f"{storage.url} cannot decide atomically, so nothing keeps two starts at the same moment apart",
+            "use a local directory or S3 as checkpoint storage, or see to it that there is one start only",
+        )
+    if wrong := _undecided(storage.decisions, f"{place}/decision"):
+        return Finding("decisions", "problem", f"{storage.url} decides wrongly: {wrong}")
+    return Finding("decisions", "ok", "one of two writers wins, and one that is late loses")
+
+
+def _undecided(decisions: Decisions, name: str) -> str | None:
+    """What a storage does wrong; None if it decides as it should."""
+    if not decisions.create(name, b"first") or decisions.create(name, b"second"):
+        return "what exists was created twice"
+    first = decisions.read(name)
+    if first is None or first.data != b"first":
+        return "what was created cannot be read"
+    if not decisions.swap(name, first.tag, b"third") or decisions.swap(name, first.tag, b"late"):
+        return "a swap with an old tag won"
+    last = decisions.read(name)
+    return None if last is not None and last.data == b"third" else "what was swapped cannot be read"
+
+
+def _directories(options: JobOptions) -> Iterator[Finding]:
+    for root in options.local_dirs or (tempfile.gettempdir(),):
+        try:
+            with tempfile.NamedTemporaryFile(dir=Path(root), prefix="tidegate-preflight-"):
+                yield Finding("working directories", "ok", f"{root} can be written")
+        except OSError as error:
+            yield Finding(
+                "working directories",
+                "problem",
+                f"{root} cannot be written: {error}",
+                "make it, or name another by taskmanager.state.local.root-dirs",
+            )
+
+
+def _state(program: Program, storage: CheckpointStorage) -> Iterator[Finding]:
+    record, _ = read_record(decisions_of(storage), program.pipeline)
+    if record is not None and record.status == "running" and alive(record.lease) is not False:
+        lease = record.lease
+        yield Finding(
+            "owner",
+            "warning",
+            f"run {lease.run} of pid {lease.pid} on {lease.host} owns pipeline {program.pipeline!r}",
+            "stop it first; a start is refused while it lives",
+        )
+    ended = record is not None and record.status in ("finished", "canceled")
+    anew = program.options.fresh or ended or record is None or not record.retained
+    if anew and program.options.savepoint is None:
+        yield Finding("state", "ok", f"a new history of pipeline {program.pipeline!r} begins")
+    else:
+        yield _restored(program, storage)
+
+
+def _restored(program: Program, storage: CheckpointStorage) -> Finding:
+    with chosen(storage, program.pipeline, program.options.savepoint) as (manifest, files):
+        found = outlook(program, manifest, files)
+    if found.obstacles:
+        return Finding("state", "problem", "; ".join(found.obstacles), "tidegate plan shows it step by step")
+    return Finding("state", "ok", f"checkpoint {manifest.checkpoint} can be gone on from")
+
+
+def _facts(program: Program, graph: JobGraph) -> JobFacts:
+    interval_ms = program.interval_ms(graph)
+    return JobFacts(program.pipeline, interval_ms, program.options.timeout_ms, _pauses(program.options))
+
+
+def _pauses(options: JobOptions) -> int | None:
+    """How long the pauses of all restarts in a row are; None if there is no last one."""
+    strategy, total = options.strategy(), 0
+    for _ in range(_ENDLESS):
+        pause = strategy.failed(total)
+        if pause is None:
+            return total
+        total += pause
+    return None
+
+
+def _connector(node: StreamNode, facts: JobFacts) -> Iterator[Finding]:
+    subject, payload = f"{node.kind} {node.uid!r}", node.payload
+    if isinstance(payload, Source):
+        yield (
+            Finding(subject, "ok", "what was read can be read again")
+            if payload.replayable
+            else Finding(subject, "warning", "what is read since a checkpoint is lost with a failure")
+        )
+    elif isinstance(payload, Sink):
+        yield _DELIVERY[payload.delivery](subject)
+    if isinstance(payload, SupportsPreflight):
+        yield from payload.preflight(facts)
+
+
+_DELIVERY: Final[dict[str, Callable[[str], Finding]]] = {
+    "exactly-once": lambda subject: Finding(subject, "ok", "output appears exactly once"),
+    "at-least-once": lambda subject: Finding(
+        subject, "warning", "records since a checkpoint are written again after a failure"
+    ),
+    "none": lambda subject: Finding(
+        subject, "warning", "records may be lost or written again after a failure"
+    ),
+}
