@@ -21,7 +21,18 @@ from tidegate.errors import CommitFailedError, CommitUnknownError, InternalError
 from tidegate.ids import CheckpointId
 from tidegate.twophase.spi import CommitAnswer, Committable
 
-__all__ = ["Action", "Answered", "Commit", "Decided", "Event", "Fail", "Ledger", "Replay", "Settle"]
+__all__ = [
+    "Action",
+    "Answered",
+    "Commit",
+    "Decided",
+    "Event",
+    "Fail",
+    "Ledger",
+    "Replay",
+    "Settle",
+    "described",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +121,14 @@ class Ledger:
         """The newest settled checkpoint, 0 if there is none."""
         return self._settled
 
+    def left(self, checkpoint: CheckpointId) -> list[Committable]:
+        """What has to become visible before a checkpoint is settled, of it and of those before."""
+        visible = {work for each in self._open.values() for work in each.having(*_VISIBLE)}
+        decided = [
+            work for number, each in self._open.items() if number <= checkpoint for work in each.committables
+        ]
+        return [work for work in decided if work not in visible]
+
     def on(self, event: Event) -> list[Action]:
         """What to do now that `event` happened; nothing any more after `Replay` or `Fail`."""
         if self._stopped:
@@ -176,6 +195,14 @@ class Ledger:
         return []
 
 
+def described(committables: Iterable[Committable]) -> str:
+    """Work in the words of messages, by sink."""
+    by_sink: defaultdict[str, list[str]] = defaultdict(list)
+    for committable in committables:
+        by_sink[committable.uid].append(f"{committable.describe} ({committable.records} records)")
+    return ", ".join(f"sink {uid!r} {' and '.join(parts)}" for uid, parts in by_sink.items())
+
+
 def _note(work: _Open, committable: Committable, answer: CommitAnswer) -> bool:
     """Remember an answer; False if it contradicts an earlier one. Knowing beats not knowing, in any order."""
     before = work.outcome.get(committable)
@@ -202,7 +229,7 @@ def _contradiction(committable: Committable) -> list[Action]:
 def _partly(checkpoint: CheckpointId, work: _Open, settled: CheckpointId) -> CommitFailedError:
     return CommitFailedError(
         f"checkpoint {checkpoint} is decided but only a part of its output is visible; "
-        f"committed: {_list(work.having(*_VISIBLE))}; aborted and lost: {_list(work.having(CommitAnswer.ABORTED))}; "
+        f"committed: {described(work.having(*_VISIBLE))}; aborted and lost: {described(work.having(CommitAnswer.ABORTED))}; "
         f"go on without the aborted records by --accept-loss {checkpoint}, or write everything since again, "
         f"the committed records a second time, by --replay-from {settled or _OLDER}"
     )
@@ -210,7 +237,7 @@ def _partly(checkpoint: CheckpointId, work: _Open, settled: CheckpointId) -> Com
 
 def _unknown(checkpoint: CheckpointId, work: _Open, settled: CheckpointId) -> CommitUnknownError:
     rest = [
-        f"{word}: {_list(found)}"
+        f"{word}: {described(found)}"
         for word, found in (
             ("committed", work.having(*_VISIBLE)),
             ("aborted", work.having(CommitAnswer.ABORTED)),
@@ -221,20 +248,13 @@ def _unknown(checkpoint: CheckpointId, work: _Open, settled: CheckpointId) -> Co
         "; ".join(
             [
                 f"checkpoint {checkpoint} is decided but it cannot be told whether all of its output is visible",
-                f"unknown: {_list(work.having(CommitAnswer.UNKNOWN))}",
+                f"unknown: {described(work.having(CommitAnswer.UNKNOWN))}",
                 *rest,
                 f"look there; if it is visible or may be missing go on by --accept-loss {checkpoint}, "
                 f"otherwise write everything since again by --replay-from {settled or _OLDER}",
             ]
         )
     )
-
-
-def _list(committables: Iterable[Committable]) -> str:
-    by_sink: defaultdict[str, list[str]] = defaultdict(list)
-    for committable in committables:
-        by_sink[committable.uid].append(f"{committable.describe} ({committable.records} records)")
-    return ", ".join(f"sink {uid!r} {' and '.join(parts)}" for uid, parts in by_sink.items())
 
 
 def _name(committable: Committable) -> str:

@@ -320,6 +320,8 @@ class CheckpointCoordinator:
         self._last_id: CheckpointId | None = None
         self._wanted: tuple[str, ...] = ()
         self._savepoints: dict[str, CheckpointId] = {}
+        self._decided_ms: dict[CheckpointId, int] = {}
+        """When checkpoints were decided that are to become savepoints and are not settled."""
         self._due_ms: int | None = None
         self._now_ms = 0
         self._given_up = 0
@@ -364,6 +366,10 @@ class CheckpointCoordinator:
 
     def _tick(self, now_ms: int) -> list[Action]:
         self._now_ms = now_ms
+        return self._give_up_savepoints() + self._due()
+
+    def _due(self) -> list[Action]:
+        now_ms = self._now_ms
         if self._due_ms is None:
             self._due_ms = now_ms + self._plan.interval_ms
         pending = self._pending
@@ -432,6 +438,7 @@ class CheckpointCoordinator:
         self._registry.decided(checkpoint, pending.files)
         if pending.savepoints:
             self._registry.pin(checkpoint)
+            self._decided_ms[checkpoint] = self._now_ms
             self._savepoints.update(dict.fromkeys(pending.savepoints, checkpoint))
         actions = self._settling(self._ledger.on(ledger.Decided(checkpoint, _work(pending.reports))))
         if self._last is not None and pending.last is None:
@@ -455,7 +462,25 @@ class CheckpointCoordinator:
                     actions.append(FailJob(answer.error))
         return actions
 
+    def _give_up_savepoints(self) -> list[Action]:
+        """Those whose checkpoints do not settle in time; the job goes on trying to settle these."""
+        actions: list[Action] = []
+        for checkpoint, decided_ms in list(self._decided_ms.items()):
+            if self._now_ms - decided_ms >= self._plan.timeout_ms:
+                del self._decided_ms[checkpoint]
+                self._registry.unpin(checkpoint)
+                left = ledger.described(self._ledger.left(checkpoint)) or "the mark that it is"
+                reason = (
+                    f"checkpoint {checkpoint}: output before it is not visible after {self._plan.timeout_ms} ms; "
+                    f"open is {left}"
+                )
+                for place in [place for place, at in self._savepoints.items() if at == checkpoint]:
+                    del self._savepoints[place]
+                    actions.append(SavepointFailed(place, reason))
+        return actions
+
     def _settled(self, checkpoint: CheckpointId) -> list[Action]:
+        self._decided_ms.pop(checkpoint, None)
         actions: list[Action] = [Settled(checkpoint, self._registry.settled(checkpoint))]
         actions += [WriteSavepoint(at, place) for place, at in self._savepoints.items() if at == checkpoint]
         return actions + self._end(checkpoint)

@@ -28,10 +28,14 @@ from tidegate.backends.spi import (
     StoredChunk,
 )
 from tidegate.backends.storage import StorageFiles, decisions_of, open_storage
+from tidegate.clock import SYSTEM_CLOCK, Clock
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Table, decode, encode, settled_name
+from tidegate.runtime.checkpoint.pipeline import read_record
 from tidegate.runtime.checkpoint.unkeyed import put_back, taken_out
 from tidegate.runtime.operators.operator_list import OperatorList, read
+from tidegate.twophase.ledger import described
+from tidegate.twophase.process import alive
 
 __all__ = [
     "SavepointFormat",
@@ -49,6 +53,8 @@ SavepointFormat: TypeAlias = Literal["canonical", "native"]
 
 _SAVEPOINT: Final = "_savepoint"
 _CHECKPOINT: Final = "_metadata"
+_PATIENCE_S: Final = 30.0
+_LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +103,32 @@ def open_snapshot(source: str | Path) -> Snapshot:
     return Snapshot(manifest, storage, (name, mark), settled)
 
 
-def open_settled(source: str | Path) -> Snapshot:
+def open_settled(source: str | Path, clock: Clock = SYSTEM_CLOCK) -> Snapshot:
     """A snapshot as `open_snapshot` finds it, whose output is visible, so it can be gone on from anywhere.
+
+    Where the run that wrote it is still at making it visible, that is waited for.
 
     Raises:
         ConfigError: it decided output that is not known to be visible; only its own pipeline can see to that.
     """
-    found = open_snapshot(source)
-    if not found.settled:
-        raise ConfigError(
-            f"{str(source)!r}: its output is not known to be visible; start its pipeline once to settle it"
-        )
+    until = clock.monotonic() + _PATIENCE_S
+    while not (found := open_snapshot(source)).settled:
+        if clock.monotonic() >= until or not _is_at_it(found):
+            work = [work for each in found.manifest.unsettled for work in each.committables]
+            raise ConfigError(
+                f"{str(source)!r}: its output is not known to be visible; start its pipeline once to settle it; "
+                f"open is {described(work) or 'nothing but the mark that it is'}"
+            )
+        clock.sleep(_LOOK_S)
     return replace(found, manifest=msgspec.structs.replace(found.manifest, unsettled=()))
+
+
+def _is_at_it(snapshot: Snapshot) -> bool:
+    """Whether the run that wrote a checkpoint goes on, as far as that is known."""
+    record, _ = read_record(decisions_of(snapshot.storage), snapshot.manifest.pipeline)
+    if record is None or record.status != "running" or record.lease.run != snapshot.manifest.run:
+        return False
+    return alive(record.lease) is not False
 
 
 def _located(place: str) -> tuple[CheckpointStorage, str]:

@@ -317,6 +317,50 @@ def test_a_checkpoint_that_fails_takes_its_savepoints_along_unless_it_is_the_las
     assert settle(made, THREE)[1:] == [cp.WriteSavepoint(THREE, "b")]
 
 
+def test_a_savepoint_waits_for_output_to_become_visible_and_names_what_does_not() -> None:
+    made = coordinator()
+    made.on(cp.SavepointWanted("a"))
+    made.on(cp.Tick(1))
+    decide(made, ONE, WORK, OTHER)
+    made.on(Answered(ONE, ((WORK, CommitAnswer.COMMITTED), (OTHER, CommitAnswer.RETRY))))
+    made.on(cp.SavepointWanted("b"))
+    assert made.on(cp.Tick(500)) == [cp.TriggerSources(TWO, ONE)]
+    decide(made, TWO)
+
+    assert made.on(cp.Finish("stop")) == [cp.TriggerSources(THREE, TWO)]
+    left = "open is sink 'sink' part-2 (6 records)"
+    assert made.on(cp.Tick(1_001)) == [
+        cp.SavepointFailed("a", f"checkpoint 1: output before it is not visible after 1000 ms; {left}")
+    ]
+    decide(made, THREE)
+    assert made.on(Answered(ONE, ((OTHER, CommitAnswer.COMMITTED),))) == [
+        cp.WriteSettled(ONE),
+        cp.WriteSettled(TWO),
+        cp.WriteSettled(THREE),
+    ]
+    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE)]
+    assert made.on(cp.SettledDurable(TWO))[1:] == [cp.WriteSavepoint(TWO, "b")]
+    assert made.on(cp.SettledDurable(THREE))[1:] == [cp.Ended("stop", THREE)]
+
+
+def test_a_savepoint_of_the_last_checkpoint_that_is_given_up_does_not_end_the_job_before_it_is_settled() -> (
+    None
+):
+    made = coordinator()
+    made.on(cp.SavepointWanted("a"))
+    made.on(cp.Finish("stop"))
+    decide(made, ONE, WORK)
+    made.on(Answered(ONE, ((WORK, CommitAnswer.COMMITTED),)))
+
+    assert made.on(cp.Tick(5_000)) == [
+        cp.SavepointFailed(
+            "a",
+            "checkpoint 1: output before it is not visible after 1000 ms; open is the mark that it is",
+        )
+    ]
+    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE), cp.Ended("stop", ONE)]
+
+
 def test_who_lost_the_pipeline_is_fenced() -> None:
     made = coordinator()
     made.on(cp.Tick(100))

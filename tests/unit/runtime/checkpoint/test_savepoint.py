@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,15 +14,24 @@ from hypothesis import given, strategies as st
 
 from tidegate.backends.savepoint import read_items
 from tidegate.backends.spi import BaseHandle, KeyedHandle
-from tidegate.backends.storage import MemoryStorage, StorageFiles
-from tidegate.clock import new_id
+from tidegate.backends.storage import LocalStorage, MemoryStorage, StorageFiles
+from tidegate.clock import SYSTEM_CLOCK, ManualClock, new_id
 from tidegate.connectors.base import RangeSplit
-from tidegate.errors import StateCorruptError, StateFormatError
+from tidegate.errors import ConfigError, StateCorruptError, StateFormatError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId, SplitId
 from tidegate.keys import KeyGroupRange
-from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, files_of, stored
-from tidegate.runtime.checkpoint.savepoint import SavepointFormat, copied, open_snapshot, write_savepoint
+from tidegate.runtime.checkpoint.archive import Retained
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Unsettled, files_of, stored
+from tidegate.runtime.checkpoint.pipeline import Pipeline, Status
+from tidegate.runtime.checkpoint.savepoint import (
+    SavepointFormat,
+    copied,
+    open_settled,
+    open_snapshot,
+    write_savepoint,
+)
 from tidegate.runtime.operators.operator_list import Dealt, OperatorList, read, written
+from tidegate.twophase.spi import Committable
 
 DEALT: tuple[Dealt, ...] = ("split", "union", "broadcast")
 QUEUE = OperatorList("queue", tuple(b"item %d" % number for number in range(10_000)))
@@ -159,3 +169,54 @@ def test_damaged_missing_and_newer_files_are_refused(place: Place) -> None:
         StateFormatError, match=r"splits: version 9 of canonical savepoints is newer than supported"
     ):
         read_items(bytes(sink.getvalue()), "splits")
+
+
+@pytest.fixture
+def decided(tmp_path: Path) -> Pipeline:
+    """A run that has decided checkpoint 1 and is still at making its output visible."""
+    pipeline = Pipeline(LocalStorage(tmp_path), PipelineId("p"), RunId("run"), SYSTEM_CLOCK)
+    pipeline.acquire(lambda: LineageId("l"), fresh=False, say=print)
+    one = CheckpointId(1)
+    work = Committable(OperatorUid("sink"), 0, one, b"", "part-1", 5)
+    pipeline.archive.write(msgspec.structs.replace(manifest(), unsettled=(Unsettled(one, (work,)),)))
+    pipeline.decide(one)
+    return pipeline
+
+
+class Meanwhile(ManualClock):
+    """Has something happen while others wait."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        super().__init__()
+        self.act = act
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.act()
+
+
+def test_what_makes_a_savepoint_of_a_running_job_waits_until_its_output_is_visible(
+    tmp_path: Path, decided: Pipeline
+) -> None:
+    clock = Meanwhile(lambda: decided.archive.mark_settled(Retained(RunId("run"), CheckpointId(1))))
+
+    found = open_settled(tmp_path / "run" / "chk-1", clock)
+
+    assert (found.settled, found.manifest.unsettled) == (True, ())
+
+
+@pytest.mark.parametrize(("status", "waits"), [("running", True), ("failed", False)])
+def test_output_that_does_not_become_visible_is_named(
+    tmp_path: Path, decided: Pipeline, status: Status, waits: bool
+) -> None:
+    clock = ManualClock()
+    if status != "running":
+        decided.leave(status)
+
+    with pytest.raises(
+        ConfigError,
+        match=r"chk-1': its output is not known to be visible; start its pipeline once to settle it; "
+        r"open is sink 'sink' part-1 \(5 records\)",
+    ):
+        open_settled(tmp_path / "run" / "chk-1", clock)
+    assert (clock.monotonic() >= 30) == waits
