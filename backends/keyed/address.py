@@ -25,6 +25,7 @@ from tidegate.keys import KeyGroupRange
 __all__ = [
     "COLLECTIONS",
     "EVENT_TIMERS",
+    "GROUP_BYTES",
     "PROCESSING_TIMERS",
     "ROWS",
     "Parts",
@@ -47,6 +48,9 @@ EVENT_TIMERS: Final = 1
 PROCESSING_TIMERS: Final = 2
 COLLECTIONS: Final = 16
 """The entries of the list or map in slot n of the rows have state `COLLECTIONS + n`."""
+
+GROUP_BYTES: Final = 2
+"""As many bytes at the start of an address are its key group."""
 
 _PREFIX: Final = struct.Struct(">HH")
 _END: Final = b"\0\0"
@@ -99,7 +103,7 @@ def split(at: Address) -> Parts:
 
 def group_of(at: Address) -> int:
     """The key group of an address."""
-    return int.from_bytes(at[:2], "big")
+    return int.from_bytes(at[:GROUP_BYTES], "big")
 
 
 def state_of(at: Address) -> int:

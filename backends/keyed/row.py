@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
@@ -154,8 +154,13 @@ class RowCodec:
         ]
         if not columns:
             return [None] * len(rows)
-        pack = pack_slots if None in columns[-1] else _ENCODER.encode
-        return list(map(pack, zip(*columns, strict=True)))
+        last = columns[-1]
+        if None in last:
+            return list(map(pack_slots, zip(*columns, strict=True)))
+        if width == 1:
+            # What an encoder gives has room to grow, up to half of its size, and all state would carry that along.
+            return [_HEADS[len(part)] + part for part in cast("Sequence[bytes]", last)]
+        return list(map(_ENCODER.encode, zip(*columns, strict=True)))
 
     def _settle_column(
         self, slot: int, column: Sequence[Any], rows: Sequence[Row], entries: list[Entry]
@@ -310,7 +315,20 @@ def unpack_slots(data: bytes) -> list[bytes | None]:
     return _DECODER.decode(data)
 
 
+class _Heads(dict[int, bytes]):
+    """What stands before the only slot of a row, by the length of the slot."""
+
+    def __missing__(self, length: int) -> bytes:
+        packed = _ENCODER.encode((bytes(length),))
+        head = packed[: len(packed) - length]
+        if length < _OFTEN:
+            self[length] = head
+        return head
+
+
+_OFTEN: Final = 1_024
 _UNENCODED: Final = frozenset({NoneType, Raw, Live})
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(list[bytes | None])
+_HEADS: Final = _Heads()
 UNBOUND: Final[Row] = _Unbound()

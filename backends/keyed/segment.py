@@ -14,7 +14,7 @@ Example:
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -53,20 +53,25 @@ def encode_segment(segment: Segment) -> bytes:
     return _sealed(len(segment.entries), (_ENCODER.encode(segment),))
 
 
-def encode_parts(parts: Iterable[Sequence[Entry]]) -> bytes:
-    """The bytes of a segment file without a state table, whose entries come in parts.
+def encode_parts(parts: Iterable[Sequence[Entry]], limit: int) -> Iterator[bytes]:
+    """Segment files without a state table for entries that come in parts, at least one; each ends with the part that
+    makes it as large as `limit` bytes.
 
     Example:
-        >>> encode_parts([[(b"a", b"1")], [(b"b", None)]]) == encode_segment(
-        ...     Segment((), [(b"a", b"1"), (b"b", None)])
-        ... )
+        >>> first, second = encode_parts([[(b"a", b"1")], [(b"b", None), (b"c", b"2")], [(b"d", b"3")]], 12)
+        >>> first == encode_segment(Segment((), [(b"a", b"1"), (b"b", None), (b"c", b"2")]))
         True
     """
-    count, encoded = 0, []
+    count, size, encoded, some = 0, 0, list[bytes](), False
     for part in parts:
-        count += len(part)
         encoded.append(_ENCODER.encode(part)[len(_array(len(part))) :])
-    return _sealed(count, (_array(2), _array(0), _array(count), *encoded))
+        count += len(part)
+        size += len(encoded[-1])
+        if size >= limit:
+            yield _sealed(count, (_array(2), _array(0), _array(count), *encoded))
+            count, size, encoded, some = 0, 0, [], True
+    if encoded or not some:
+        yield _sealed(count, (_array(2), _array(0), _array(count), *encoded))
 
 
 def decode_segment(data: bytes, name: str) -> Segment:
@@ -108,8 +113,11 @@ def chunk_size(chunk: Chunk) -> int:
 
 
 def _sealed(count: int, body: Sequence[bytes]) -> bytes:
-    data = b"".join((_HEAD.pack(_MAGIC, FORMAT_VERSION, count), *body))
-    return data + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(data))
+    parts = (_HEAD.pack(_MAGIC, FORMAT_VERSION, count), *body)
+    digest = xxhash.xxh3_64()
+    for part in parts:
+        digest.update(part)
+    return b"".join((*parts, digest.digest()))
 
 
 def _array(length: int) -> bytes:

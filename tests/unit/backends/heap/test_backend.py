@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tidegate.backends.filesystem import FilesystemBackend
-from tidegate.backends.heap import HeapBackend
-from tidegate.backends.spi import BackendContext, BaseHandle, Cut, Excess, InlineChunk, StoredChunk
+from tidegate.backends.heap import HeapBackend, materialisation
+from tidegate.backends.keyed.segment import Segment, encode_segment
+from tidegate.backends.spi import BackendContext, BaseHandle, Cut, Entry, Excess, InlineChunk, StoredChunk
 from tidegate.backends.storage import MemoryStorage, StorageFiles
+from tidegate.clock import SystemClock
 from tidegate.errors import ConfigError, StateCorruptError
 from tidegate.ids import CheckpointId
 from tidegate.keys import KeyGroupRange
@@ -82,6 +84,105 @@ def test_a_damaged_inline_base_is_corrupt(tmp_path: Path) -> None:
     torn = BaseHandle("heap", 1, ((name, InlineChunk(chunk.data[:-1])),))
     with pytest.raises(StateCorruptError, match="state segment in the metadata is damaged"):
         HeapBackend().open(torn, ALL, where)
+
+
+@pytest.fixture
+def several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[BaseHandle, list[Entry]]:
+    """A base that is written in files of one part, of two entries, or two; and what it holds."""
+    monkeypatch.setattr(materialisation, "_FILE_BYTES", 40)
+    monkeypatch.setattr(materialisation, "_PART", 2)
+    entries: list[Entry] = [(b"\0%c%04d" % (n % 8, n), b"value %03d" % n) for n in range(50)]
+    opened = HeapBackend().open(None, ALL, context(tmp_path))
+    opened.apply(entries)
+    return opened.cut(CheckpointId(1)).publish(context(tmp_path).files, None), sorted(entries)
+
+
+def test_a_large_base_is_several_files_in_order(
+    tmp_path: Path, several_files: tuple[BaseHandle, list[Entry]]
+) -> None:
+    base, entries = several_files
+    assert [name for name, _ in base.files] == [f"{number} of 24" for number in range(1, 25)]
+    assert list(HeapBackend().read(base, context(tmp_path))) == entries
+    part = HeapBackend().open(base, KeyGroupRange(2, 5), context(tmp_path))
+    expected = [(at, value) for at, value in entries if b"\0\2" <= at < b"\0\5"]
+    assert list(part.scan(b"", b"\xff")) == expected
+
+
+def test_a_base_without_one_of_its_files_is_corrupt(
+    tmp_path: Path, several_files: tuple[BaseHandle, list[Entry]]
+) -> None:
+    base, _ = several_files
+    torn = BaseHandle(base.backend, base.version, base.files[:-1])
+    with pytest.raises(
+        StateCorruptError, match=r"base of backend 'heap' is incomplete; got files \['1 of 24'"
+    ):
+        HeapBackend().open(torn, ALL, context(tmp_path))
+
+
+def test_what_changed_while_a_cut_was_open_is_in_the_next_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(materialisation, "_PART", 2)
+    where = context(tmp_path)
+    opened = HeapBackend().open(None, ALL, where)
+    opened.apply([(b"\0\1%d" % number, b"old") for number in range(5)])
+    first = opened.cut(CheckpointId(1))
+    opened.apply([(b"\0\1\x31", b"new"), (b"\0\1\x32", None), (b"\0\1\x39", b"more")])
+    base = opened.cut(CheckpointId(2)).publish(where.files, None)
+    assert dict(HeapBackend().read(first.publish(where.files, None), where)) == {
+        b"\0\1%d" % number: b"old" for number in range(5)
+    }
+    assert dict(HeapBackend().read(base, where)) == {
+        b"\0\x010": b"old",
+        b"\0\x011": b"new",
+        b"\0\x013": b"old",
+        b"\0\x014": b"old",
+        b"\0\x019": b"more",
+    }
+
+
+def test_a_base_of_the_first_version_is_read(tmp_path: Path) -> None:
+    data = encode_segment(Segment((), [(b"\0\1a", b"x"), (b"\0\2b", b"y")]))
+    base = BaseHandle("heap", 1, (("entries", InlineChunk(data)),))
+    opened = HeapBackend().open(base, KeyGroupRange(2, 3), context(tmp_path))
+    assert list(opened.scan(b"", b"\xff")) == [(b"\0\2b", b"y")]
+
+
+class WorkingClock(SystemClock):
+    """Looking at it takes two milliseconds, and a rest takes a while longer than it should."""
+
+    def __init__(self, late_s: float) -> None:
+        self.rests: list[float] = []
+        self._now, self._late_s = 0.0, late_s
+
+    def monotonic(self) -> float:
+        self._now += 0.002
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        self.rests.append(seconds)
+        self._now += seconds + self._late_s - 0.002
+
+
+@pytest.mark.parametrize(
+    ("late_s", "later"),
+    [
+        pytest.param(0.0, 0.000_05, id="idle"),
+        pytest.param(0.003, 0.006, id="busy"),
+        pytest.param(0.5, 0.01, id="overloaded"),
+    ],
+)
+def test_an_upload_rests_the_longer_the_longer_it_waits_for_the_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late_s: float, later: float
+) -> None:
+    clock = WorkingClock(late_s)
+    monkeypatch.setattr(materialisation, "SYSTEM_CLOCK", clock)
+    monkeypatch.setattr(materialisation, "_PART", 10)
+    opened = HeapBackend().open(None, ALL, context(tmp_path))
+    opened.apply([(b"\0\1%d" % number, b"x") for number in range(100)])
+    opened.cut(CheckpointId(1)).publish(context(tmp_path).files, None)
+    assert clock.rests[0] == 0.000_05
+    assert clock.rests[1:] == pytest.approx([later] * 29)
 
 
 def test_memory_is_given_back_once_cuts_are_released(tmp_path: Path) -> None:

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 import xxhash
 
-from tidegate.backends.keyed.segment import FORMAT_VERSION, Segment, decode_segment, encode_segment
+from tidegate.backends.keyed.segment import (
+    FORMAT_VERSION,
+    Segment,
+    decode_segment,
+    encode_parts,
+    encode_segment,
+)
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.errors import StateCorruptError, StateFormatError
 
@@ -30,6 +36,18 @@ def test_every_past_version_still_loads(version: int) -> None:
 
 def test_this_version_writes_the_golden_bytes() -> None:
     assert (GOLDEN / f"segment-v{FORMAT_VERSION}.bin").read_bytes() == encode_segment(SEGMENT)
+
+
+def test_there_is_a_file_even_for_nothing() -> None:
+    assert list(encode_parts([], 100)) == [encode_segment(Segment((), []))]
+
+
+@pytest.mark.parametrize("limit", [1, 60, 10_000])
+def test_parts_come_back_from_their_files_in_order(limit: int) -> None:
+    parts = [[(b"%d %d" % (part, n), b"value") for n in range(part % 3)] for part in range(20)]
+    files = [decode_segment(data, "file") for data in encode_parts(parts, limit)]
+    assert [entry for file in files for entry in file.entries] == [entry for part in parts for entry in part]
+    assert all(file.table == () for file in files)
 
 
 def test_every_changed_byte_is_noticed() -> None:
