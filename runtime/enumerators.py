@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -38,10 +38,18 @@ class Enumerators:
     """Opens one enumerator per source, restored, with the readers' splits given back."""
 
     def __init__(self, graph: JobGraph, manifest: Manifest | None, assign: Assign) -> None:
+        self._assign = assign
         self._enumerators: dict[OperatorUid, SplitEnumerator[Any]] = {}
         for vertex in graph.vertices.values():
             if vertex.is_source:
                 self._enumerators[vertex.head.uid] = open_enumerator(vertex, manifest, assign)
+
+    def reopen(self, vertices: Iterable[JobVertex], manifest: Manifest | None) -> None:
+        """Start those of these vertices again where a checkpoint ends."""
+        for vertex in vertices:
+            if vertex.is_source:
+                self._enumerators[vertex.head.uid].close()
+                self._enumerators[vertex.head.uid] = open_enumerator(vertex, manifest, self._assign)
 
     def request(self, uid: OperatorUid, reader: int) -> None:
         """A reader has run dry."""

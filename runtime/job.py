@@ -7,7 +7,7 @@ what was not, redistribution of state. Executors differ only in what they do aft
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -172,6 +172,14 @@ class Startup:
         with contextlib.closing(self.committers(graph)) as committers:
             for uid, removed in committers.abort().items():
                 self.say(f"sink {uid!r}: removed {removed} pieces of work that were never decided")
+        return StartPoint(graph, manifest, self._redistributed(graph, manifest))
+
+    def part_point(self, graph: JobGraph, uids: Container[OperatorUid]) -> StartPoint:
+        """Where a part of a job, these operators of it, goes on while the rest runs; all that is decided is visible."""
+        retained = self.pipeline.record.retained
+        manifest = self.pipeline.archive.load(retained[-1]) if retained else None
+        with contextlib.closing(self.committers(graph)) as committers:
+            committers.abort(uids)
         return StartPoint(graph, manifest, self._redistributed(graph, manifest))
 
     def _redistributed(self, graph: JobGraph, manifest: Manifest | None) -> Restored:

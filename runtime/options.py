@@ -168,6 +168,11 @@ class JobOptions(RestartOptions):
         "leave state behind whose operator the program no longer has",
     )
     fresh: bool = option("execution.fresh", False, "begin a new history instead of going on")
+    failover: Literal["region", "full"] = option(
+        "jobmanager.execution.failover-strategy",
+        "region",
+        "region: what a failure concerns restarts, the rest runs on; full: everything restarts",
+    )
     epoch_records: int = option(
         "execution.spark.epoch-records", 100_000, "records read per source subtask and epoch on Spark"
     )

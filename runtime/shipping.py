@@ -7,13 +7,14 @@ only if the other process's `__main__` has the classes too, so they are sent ahe
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from typing import Any
 
 import cloudpickle
 
 from tidegate.connectors.base.pickling import dumps
 from tidegate.errors import ConfigError
-from tidegate.runtime.graph.job_graph import JobGraph
+from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.graph.transformations import Hash
 
 __all__ = ["adopt_main_classes", "pack", "pack_main_classes", "pack_vertices", "unpack"]
@@ -39,19 +40,19 @@ def unpack(data: bytes) -> Any:
     return cloudpickle.loads(data)
 
 
-def pack_vertices(graph: JobGraph) -> dict[str, bytes]:
-    """Every vertex as bytes, from which each subtask gets objects of its own.
+def pack_vertices(vertices: Collection[JobVertex]) -> dict[str, bytes]:
+    """Each vertex as bytes, from which each subtask gets objects of its own.
 
     Raises:
         ConfigError: something the user wrote cannot be sent; names the operator.
     """
-    for uid, node in graph.nodes.items():
-        pack(f"operator {node.name!r} (uid {uid!r})", node.payload)
-    for vertex in graph.vertices.values():
+    for vertex in vertices:
+        for uid, node in vertex.nodes.items():
+            pack(f"operator {node.name!r} (uid {uid!r})", node.payload)
         for edge in vertex.outputs:
             if isinstance(edge.partition, Hash):
                 pack(f"the key selector behind operator {edge.node!r}", edge.partition.selector)
-    return {vertex.id: pack(f"vertex {vertex.id!r}", vertex) for vertex in graph.vertices.values()}
+    return {vertex.id: pack(f"vertex {vertex.id!r}", vertex) for vertex in vertices}
 
 
 def pack_main_classes() -> bytes:

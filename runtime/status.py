@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
@@ -120,6 +120,12 @@ class RunStatus:
         """What functions measured in an earlier attempt is not part of what they measure now."""
         self._measured.clear()
         self._flow.clear()
+
+    def part_over(self, workers: Iterable[int]) -> None:
+        """Some workers end while others go on; what is counted for them starts again."""
+        for worker in workers:
+            self._earlier += self._records.pop(worker, 0)
+            self._measured.pop(worker, None)
 
     def accumulators(self) -> dict[str, Any]:
         """What the accumulators of the functions come to."""

@@ -14,7 +14,7 @@ from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import RestartStrategy, worth_restarting
 from tidegate.runtime.status import RunStatus
 
-__all__ = ["AttemptOnce", "Supervisor"]
+__all__ = ["AttemptOnce", "Supervisor", "used_up"]
 
 
 class AttemptOnce(Protocol):
@@ -79,8 +79,7 @@ class Supervisor:
             self._give_up()
             if not worth_restarting(error):
                 raise error
-            name = self._startup.program.name
-            raise JobFailedError(f"job {name!r} failed and its restarts are used up: {error}") from error
+            raise used_up(self._startup.program.name, error) from error
         self._status.become("restarting")
         self._status.note("restart", str(error))
         self._observe(self._status)
@@ -96,3 +95,8 @@ class Supervisor:
         # A storage that fails or another owner must not hide why the run ends.
         with contextlib.suppress(TidegateError):
             self._startup.pipeline.leave("failed")
+
+
+def used_up(job: str, error: TidegateError) -> JobFailedError:
+    """What a job fails with that is not restarted any more."""
+    return JobFailedError(f"job {job!r} failed and its restarts are used up: {error}")

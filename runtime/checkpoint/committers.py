@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from tidegate import faults
 from tidegate.clock import Clock
 from tidegate.connectors.spi import SupportsCommit
@@ -41,13 +43,15 @@ class Committers:
         faults.point("commit.after")
         return tuple(answers)
 
-    def abort(self) -> dict[OperatorUid, int]:
-        """Remove all work that is not visible; only called while nothing decided waits for its commit.
+    def abort(self, uids: Container[OperatorUid] | None = None) -> dict[OperatorUid, int]:
+        """Remove all work of these sinks, or of all, that is not visible; nothing decided may wait for its commit.
 
         Returns:
             How many pieces were removed, for each sink that had any.
         """
-        removed = {uid: self._committer(uid).abort_except(()) for uid in self._sinks}
+        removed = {
+            uid: self._committer(uid).abort_except(()) for uid in self._sinks if uids is None or uid in uids
+        }
         return {uid: pieces for uid, pieces in removed.items() if pieces}
 
     def close(self) -> None:

@@ -23,12 +23,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from tidegate.errors import FencedError, StateFormatError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.checkpoint.manifest import Unsettled, stored
-from tidegate.runtime.checkpoint.retention import FileRegistry, Release
+from tidegate.runtime.checkpoint.protocol import (
+    Abort,
+    Ack,
+    Action,
+    CommitWork,
+    Decline,
+    Ended,
+    Event,
+    FailJob,
+    Finish,
+    How,
+    MetadataDurable,
+    MetadataFailed,
+    Pause,
+    Plan,
+    Resume,
+    SavepointFailed,
+    SavepointOver,
+    SavepointWanted,
+    Settled,
+    SettledDurable,
+    SwapLatest,
+    SwapLost,
+    Swapped,
+    Tick,
+    TriggerSources,
+    WriteMetadata,
+    WriteSavepoint,
+    WriteSettled,
+)
+from tidegate.runtime.checkpoint.retention import FileRegistry
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.twophase import ledger
 from tidegate.twophase.ledger import Ledger
@@ -48,7 +78,9 @@ __all__ = [
     "How",
     "MetadataDurable",
     "MetadataFailed",
+    "Pause",
     "Plan",
+    "Resume",
     "SavepointFailed",
     "SavepointOver",
     "SavepointWanted",
@@ -64,226 +96,8 @@ __all__ = [
     "WriteSettled",
 ]
 
-How = Literal["finish", "stop"]
-
 _LAST_TOLERATED: Final = 2
 _LAST_AGAIN_MS: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Who takes part and when: all subtasks, those with a source, interval and time limit.
-
-    At most `tolerated` checkpoints in a row may come to nothing; if None, any number of them, but two at the end.
-    """
-
-    subtasks: tuple[Subtask, ...]
-    sources: tuple[Subtask, ...]
-    interval_ms: int
-    timeout_ms: int = 600_000
-    retained: int = 10
-    tolerated: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """Time goes on."""
-
-    now_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """Take a last checkpoint: the input is at its end (`finish`) or somebody asked to stop (`stop`)."""
-
-    how: How
-
-
-@dataclass(frozen=True, slots=True)
-class SavepointWanted:
-    """Somebody asked for a savepoint in a place of its own; one that comes right before `Finish` is of the last checkpoint."""
-
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ack:
-    """A subtask's part is durable."""
-
-    subtask: Subtask
-    checkpoint: CheckpointId
-    reports: tuple[OperatorReport, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Decline:
-    """A subtask's part could not be made durable."""
-
-    subtask: Subtask
-    checkpoint: CheckpointId
-    error: TidegateError
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataDurable:
-    """The metadata is written; these files are it and what it refers to."""
-
-    checkpoint: CheckpointId
-    files: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataFailed:
-    """The metadata could not be written, or nobody could be told."""
-
-    checkpoint: CheckpointId
-    error: TidegateError
-
-
-@dataclass(frozen=True, slots=True)
-class Swapped:
-    """The checkpoint is decided."""
-
-    checkpoint: CheckpointId
-
-
-@dataclass(frozen=True, slots=True)
-class SwapLost:
-    """Somebody else owns the pipeline."""
-
-    checkpoint: CheckpointId
-    owner: str
-
-
-@dataclass(frozen=True, slots=True)
-class SettledDurable:
-    """The mark that all output is visible is written."""
-
-    checkpoint: CheckpointId
-
-
-@dataclass(frozen=True, slots=True)
-class SavepointOver:
-    """The savepoint is written, or cannot be."""
-
-    place: str
-
-
-Event = (
-    Tick
-    | Finish
-    | SavepointWanted
-    | Ack
-    | Decline
-    | MetadataDurable
-    | MetadataFailed
-    | Swapped
-    | SwapLost
-    | ledger.Answered
-    | SettledDurable
-    | SavepointOver
-)
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerSources:
-    """Send the barrier from every source; what `confirmed` refers to is pinned meanwhile."""
-
-    checkpoint: CheckpointId
-    confirmed: CheckpointId | None
-
-
-@dataclass(frozen=True, slots=True)
-class WriteMetadata:
-    """Make the metadata durable."""
-
-    checkpoint: CheckpointId
-    reports: tuple[OperatorReport, ...]
-    unsettled: tuple[Unsettled, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SwapLatest:
-    """Decide: make this checkpoint the pipeline's newest."""
-
-    checkpoint: CheckpointId
-
-
-@dataclass(frozen=True, slots=True)
-class CommitWork:
-    """Make work visible; only ever asked for after the decision."""
-
-    checkpoint: CheckpointId
-    committables: tuple[Committable, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WriteSettled:
-    """Mark that all output of the checkpoint is visible."""
-
-    checkpoint: CheckpointId
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """Tell sources, drop what nobody needs."""
-
-    checkpoint: CheckpointId
-    release: Release
-
-
-@dataclass(frozen=True, slots=True)
-class WriteSavepoint:
-    """Write what a settled checkpoint holds to another place; its files stay until that is over."""
-
-    checkpoint: CheckpointId
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class SavepointFailed:
-    """No savepoint comes to this place."""
-
-    place: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Abort:
-    """The checkpoint will not be decided; the job goes on."""
-
-    checkpoint: CheckpointId
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The last checkpoint is settled: nothing is left to do."""
-
-    how: How
-    checkpoint: CheckpointId
-
-
-@dataclass(frozen=True, slots=True)
-class FailJob:
-    """The job cannot go on as it is."""
-
-    error: TidegateError
-
-
-Action = (
-    TriggerSources
-    | WriteMetadata
-    | SwapLatest
-    | CommitWork
-    | WriteSettled
-    | Settled
-    | WriteSavepoint
-    | SavepointFailed
-    | Abort
-    | Ended
-    | FailJob
-)
 
 
 @dataclass(slots=True)
@@ -326,6 +140,17 @@ class CheckpointCoordinator:
         self._now_ms = 0
         self._given_up = 0
         """Checkpoints in a row."""
+        self._paused = False
+
+    @property
+    def unsettled(self) -> dict[CheckpointId, tuple[Committable, ...]]:
+        """Decided work that is not known to be visible, the oldest first, which is being committed."""
+        return self._ledger.unsettled
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no checkpoint is on its way and all that is decided is visible."""
+        return self._pending is None and not self._ledger.unsettled
 
     @property
     def confirmed(self) -> CheckpointId | None:
@@ -339,6 +164,11 @@ class CheckpointCoordinator:
                 return self._tick(event.now_ms)
             case Finish():
                 return self._finish(event.how)
+            case Pause():
+                return self._pause(event.reason)
+            case Resume():
+                self._paused = False
+                return []
             case SavepointWanted():
                 return self._savepoint(event.place)
             case Ack():
@@ -350,13 +180,8 @@ class CheckpointCoordinator:
             case Swapped():
                 return self._decided(event.checkpoint)
             case SwapLost():
-                return [
-                    FailJob(
-                        FencedError(
-                            f"checkpoint {event.checkpoint} cannot be decided: {event.owner}; this run stops"
-                        )
-                    )
-                ]
+                lost = f"checkpoint {event.checkpoint} cannot be decided: {event.owner}; this run stops"
+                return [FailJob(FencedError(lost))]
             case ledger.Answered():
                 return self._settling(self._ledger.on(event))
             case SettledDurable():
@@ -380,6 +205,8 @@ class CheckpointCoordinator:
             waiting = ", ".join(sorted(map(str, pending.missing)))
             late_by = f"not acknowledged within {self._plan.timeout_ms} ms by {waiting}"
             return self._give_up(pending.checkpoint, UnavailableError(late_by))
+        if self._paused:
+            return []
         hurry = self._wanted and self._last is None
         if (now_ms < self._due_ms and not hurry) or self._last_id is not None:
             return []
@@ -401,6 +228,17 @@ class CheckpointCoordinator:
         self._last = how
         self._given_up = 0
         return self._trigger(how) if self._pending is None else []
+
+    def _pause(self, reason: str) -> list[Action]:
+        """Forget the pending checkpoint unless every part of it is durable; its savepoints come with the next one."""
+        self._paused = True
+        pending = self._pending
+        if pending is None or pending.deciding:
+            return []
+        self._pending = None
+        self._registry.abandoned(pending.checkpoint, _files(pending.reports))
+        self._wanted = pending.savepoints + self._wanted
+        return [Abort(pending.checkpoint, reason)]
 
     def _savepoint(self, place: str) -> list[Action]:
         """Have the next checkpoint taken at once, and written to `place` as soon as it is settled."""

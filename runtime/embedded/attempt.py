@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import queue
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from tidegate.clock import Clock
 from tidegate.errors import InternalError, JobCancelledError, TidegateError, UnavailableError
@@ -18,49 +17,30 @@ from tidegate.runtime.checkpoint import coordinator as cp
 from tidegate.runtime.checkpoint.coordinator import How
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
-from tidegate.runtime.embedded.cluster import Cluster, Farewell, WorkerLost
-from tidegate.runtime.embedded.deploy import Deployment
+from tidegate.runtime.embedded.cluster import Farewell, WorkerLost
+from tidegate.runtime.embedded.crew import Crew, Heard, Said
 from tidegate.runtime.embedded.handshake import Ended
-from tidegate.runtime.embedded.inbox import Post
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
+from tidegate.runtime.embedded.requests import CancelRequested, SavepointRequested, StopRequested
 from tidegate.runtime.enumerators import Enumerators
-from tidegate.runtime.graph.execution_graph import Execution
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
-from tidegate.runtime.schedule.restart import RestartStrategy
-from tidegate.runtime.schedule.slots import called, memory_shares
-from tidegate.runtime.shipping import pack_main_classes, pack_vertices
+from tidegate.runtime.schedule import failover as fo
+from tidegate.runtime.schedule.restart import RestartStrategy, worth_restarting
+from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.status import RunStatus
+from tidegate.runtime.supervise import used_up
 from tidegate.runtime.task import messages
 from tidegate.runtime.task.drift import Drift
 from tidegate.twophase import ledger
+from tidegate.twophase.spi import CommitAnswer, Committable
 
-__all__ = ["Attempt", "CancelRequested", "How", "SavepointRequested", "StopRequested"]
+__all__ = ["Attempt", "How"]
 
 _TICK_S = 0.05
 _RENEW_S = 3.0
 _RETRY_S = 0.5
 _HEARSAY_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class StopRequested:
-    """Somebody wants the job to take a last checkpoint and end, perhaps with a savepoint and event time at its end."""
-
-    order: SavepointOrder | None = None
-    drain: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SavepointRequested:
-    """Somebody wants a savepoint of the job, which goes on."""
-
-    order: SavepointOrder
-
-
-@dataclass(frozen=True, slots=True)
-class CancelRequested:
-    """Somebody wants the job to end at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +65,8 @@ class Attempt:
         self,
         startup: Startup,
         start: StartPoint,
-        cluster: Cluster,
-        executions: Sequence[Execution],
+        crews: Sequence[Crew],
+        heard: Heard,
         clock: Clock,
         status: RunStatus,
         restart: RestartStrategy,
@@ -95,15 +75,15 @@ class Attempt:
         self._startup = startup
         self._start = start
         self._graph = start.graph
-        self._cluster = cluster
+        self._crews = crews
+        self._crew_of = {subtask: crew for crew in crews for subtask in crew.slots}
+        self._heard = heard
+        self._aside: deque[object] = deque()
         self._clock = clock
         self._status = status
         self._restart = restart
         self._observe = observe
-        self._executions = executions
-        self._places = {each.id.subtask: each.slot.task_manager for each in executions}
-        self._memory = memory_shares(start.graph, {each.id.subtask: each.slot for each in executions})
-        self._label = executions[0].id.label
+        self._failover = fo.Failover(restart)
         self._copies = LocalRecovery(startup.program.options, startup.run)
         self._vertex_of = {uid: v.id for v in start.graph.vertices.values() for uid in v.nodes}
         self._coordinator = startup.coordinator(start.graph, start)
@@ -137,17 +117,18 @@ class Attempt:
         """
         farewell: Farewell = "at once"
         try:
-            self._deploy()
+            self._status.attempt_begins()
+            for crew in self._crews:
+                crew.deploy(self._startup, self._start)
             while self._ended is None:
                 self._tick()
                 try:
-                    self._hear(self._cluster.heard.get(timeout=_TICK_S))
+                    self._hear(self._next(_TICK_S))
                     while self._ended is None:
-                        self._hear(self._cluster.heard.get_nowait())
+                        self._hear(self._next(0))
                 except queue.Empty:
                     pass
             farewell = "gracefully"
-            self._end("finished")
             return self._ended
         except (KeyboardInterrupt, JobCancelledError):
             farewell = "impatiently"
@@ -158,54 +139,23 @@ class Attempt:
             raise
         finally:
             self._enumerators.close()
-            self._cluster.close(farewell)
-            self._end("canceled")
+            for crew in self._crews:
+                crew.close(farewell, "finished" if farewell == "gracefully" else "canceled")
             self._count_last_records()
             # A savepoint reads files that the next attempt may delete.
             self._savepoints.shutdown(wait=True)
             self._storage.shutdown(wait=True)
             self._status.attempt_over()
 
-    def _deploy(self) -> None:
-        self._status.attempt_begins()
-        startup, program = self._startup, self._startup.program
-        vertices, main_classes = pack_vertices(self._graph), pack_main_classes()
-        self._cluster.deploy(
-            [
-                Deployment(
-                    worker=worker,
-                    places=self._places,
-                    vertices=vertices,
-                    main_classes=main_classes,
-                    restored={s: r for s, r in self._start.restored.items() if self._places[s] == worker},
-                    checkpoint=self._start.checkpoint,
-                    pipeline=startup.pipeline.id,
-                    lineage=startup.pipeline.record.lineage,
-                    branch=startup.pipeline.record.branch,
-                    run=startup.run,
-                    attempt=self._label,
-                    storage=startup.storage,
-                    backend=startup.backend,
-                    options=program.options,
-                    memory=self._memory,
-                )
-                for worker in sorted(set(self._places.values()))
-            ]
-        )
+    def _next(self, timeout_s: float) -> object:
+        """What was heard next.
 
-        for execution in self._executions:
-            execution.become("deploying")
-
-    def _opened(self, worker: int) -> None:
-        for execution in self._executions:
-            if execution.slot.task_manager == worker:
-                execution.become("running")
-        if self._status.state == "created" and all(each.state == "running" for each in self._executions):
-            self._status.become("running")
-
-    def _end(self, state: Literal["finished", "canceled"]) -> None:
-        for execution in self._executions:
-            execution.end(state)
+        Raises:
+            queue.Empty: nothing was.
+        """
+        if self._aside:
+            return self._aside.popleft()
+        return self._heard.get(timeout_s > 0, timeout_s)
 
     def _tick(self) -> None:
         now = self._clock.monotonic()
@@ -216,6 +166,9 @@ class Attempt:
         self._later = [(at, work) for at, work in self._later if at > now]
         for work in due:
             work()
+        quiet = self._coordinator.quiet
+        for action in self._failover.on(fo.Tick(int(now * 1000), quiet)) if self._failover.down else ():
+            self._perform_failover(action)
         if now >= self._renew_at:
             self._renew_at = now + _RENEW_S
             self._in_background(_if_it_answers(self._startup.pipeline.renew))
@@ -246,10 +199,15 @@ class Attempt:
                 | cp.SavepointOver()
             ):
                 self._tell(message)
+            case ledger.Answered():
+                self._tell(message)
+            case Said():
+                if message.crew.heeds(message):
+                    self._hear_worker(message.crew, message.message)
             case _:
-                self._hear_worker(message)
+                raise InternalError(f"the coordinator was told {type(message).__name__}")
 
-    def _hear_worker(self, message: object) -> None:
+    def _hear_worker(self, crew: Crew, message: object) -> None:
         match message:
             case messages.Acked():
                 self._tell(cp.Ack(message.subtask, message.checkpoint, message.reports))
@@ -258,7 +216,7 @@ class Attempt:
             case messages.Answered():
                 self._tell(ledger.Answered(message.checkpoint, message.answers))
             case messages.Opened():
-                self._opened(message.worker)
+                self._opened(crew, message.worker)
             case messages.SplitsWanted():
                 self._enumerators.request(message.uid, message.reader)
             case messages.TimeReached():
@@ -271,16 +229,65 @@ class Attempt:
             case messages.Progress():
                 self._status.progress(message.worker, message.read, message.measured, message.flow)
             case messages.Failed():
-                self._failed(message.subtask)
-                raise self._cause(message.error)
+                crew.failed([message.subtask])
+                self._fail(crew, self._cause(crew, message.error))
             case WorkerLost():
-                raise self._lost(message)
+                self._fail(crew, self._lost(crew, message))
             case Ended():
-                raise InternalError(f"{called(message.worker)} ended before the job did")
+                self._fail(crew, InternalError(f"{called(message.worker)} ended before the job did"))
             case _:
                 raise InternalError(f"the coordinator was sent {type(message).__name__}")
 
+    def _opened(self, crew: Crew, worker: int) -> None:
+        crew.opened(worker)
+        if all(each.runs for each in self._crews) and self._status.state in ("created", "restarting"):
+            self._status.become("running")
+
+    def _fail(self, crew: Crew, error: TidegateError) -> None:
+        """A part cannot go on: it restarts alone if others run that know nothing of it, else everything does."""
+        ending = not self._undrained or self._status.state == "stopping"
+        if len(self._crews) == 1 or ending or not worth_restarting(error):
+            raise error
+        for action in self._failover.on(fo.PartFailed(crew.number, int(self._clock.monotonic() * 1000))):
+            if isinstance(action, fo.GiveUp):
+                raise used_up(self._startup.program.name, error) from error
+            self._status.become("restarting")
+            self._status.note("restart", str(error))
+            self._perform_failover(action)
+
+    def _perform_failover(self, action: fo.Stop | fo.Start | fo.GiveUp) -> None:
+        match action:
+            case fo.Stop():
+                self._take_down(self._crews[action.part])
+            case fo.Start():
+                self._bring_back(self._crews[action.part])
+
+    def _take_down(self, crew: Crew) -> None:
+        crew.close("at once")
+        self._status.part_over(crew.workers)
+        self._undrained |= crew.slots.keys() & set(self._sources)
+        self._tell(cp.Pause(f"part of the job restarts: {', '.join(map(str, crew.slots))}"))
+        for checkpoint, work in list(self._coordinator.unsettled.items())[:1]:
+            # What its workers were told to commit and did not answer is asked of the systems themselves.
+            mine = tuple(committable for committable in work if self._owner(committable) in crew.slots)
+            self._commit(cp.CommitWork(checkpoint, mine))
+
+    def _bring_back(self, crew: Crew) -> None:
+        try:
+            start = self._startup.part_point(self._graph, crew.uids)
+            crew.deploy(self._startup, start)
+            self._drift.forget(crew.slots)
+            self._enumerators.reopen(crew.vertices, start.manifest)
+        except TidegateError as error:
+            self._fail(crew, error)
+            return
+        if not self._failover.down:
+            self._tell(cp.Resume())
+
     def _stop(self, request: StopRequested) -> None:
+        if self._failover.down:
+            self._soon(partial(self._stop, request))
+            return
         reason = self._takes_no_checkpoint()
         if request.order is not None and not self._take_on(request.order, reason):
             return
@@ -352,9 +359,9 @@ class Attempt:
     def _count_last_records(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
-                message = self._cluster.heard.get_nowait()
-                if isinstance(message, messages.Progress):
-                    self._status.progress(message.worker, message.read, message.measured, message.flow)
+                match self._next(0):
+                    case Said(message=messages.Progress() as last):
+                        self._status.progress(last.worker, last.read, last.measured, last.flow)
 
     def _trigger(self, action: cp.TriggerSources) -> None:
         self._status.note("triggered", f"checkpoint {action.checkpoint}")
@@ -362,19 +369,19 @@ class Attempt:
         self._post_sources(messages.Trigger(action.checkpoint, action.confirmed))
 
     def _number(self, action: cp.TriggerSources) -> None:
-        self._cluster.heard.put(self._writer.number(action))
+        self._heard.put(self._writer.number(action))
 
     def _write(self, action: cp.WriteMetadata) -> None:
-        self._cluster.heard.put(self._writer.write(action, self._enumerated[action.checkpoint]))
+        self._heard.put(self._writer.write(action, self._enumerated[action.checkpoint]))
 
     def _decide(self, checkpoint: CheckpointId) -> None:
-        self._cluster.heard.put(self._writer.decide(checkpoint))
+        self._heard.put(self._writer.decide(checkpoint))
 
     def _mark(self, checkpoint: CheckpointId) -> None:
         try:
-            self._cluster.heard.put(self._writer.mark(checkpoint))
+            self._heard.put(self._writer.mark(checkpoint))
         except UnavailableError as error:
-            self._cluster.heard.put(_Unmarked(checkpoint, error))
+            self._heard.put(_Unmarked(checkpoint, error))
 
     def _mark_again(self, unmarked: _Unmarked) -> None:
         """While there is input a full storage holds nobody up; at the end it must not be waited for for ever."""
@@ -393,7 +400,7 @@ class Attempt:
 
     def _write_savepoint(self, action: cp.WriteSavepoint) -> None:
         self._orders[action.place].write(self._startup, action.checkpoint)
-        self._cluster.heard.put(cp.SavepointOver(action.place))
+        self._heard.put(cp.SavepointOver(action.place))
 
     def _commit_soon(self, action: cp.CommitWork) -> None:
         self._commits[action.checkpoint] += 1
@@ -403,12 +410,26 @@ class Attempt:
             self._commit(action)
 
     def _commit(self, action: cp.CommitWork) -> None:
-        owners = {Subtask(self._vertex_of[c.uid], c.subtask) for c in action.committables}
-        for owner in sorted(owners):
-            mine = tuple(
-                c for c in action.committables if Subtask(self._vertex_of[c.uid], c.subtask) == owner
-            )
-            self._post(owner, messages.Commit(action.checkpoint, mine))
+        orphaned: list[Committable] = []
+        for owner in sorted({self._owner(c) for c in action.committables}):
+            mine = tuple(c for c in action.committables if self._owner(c) == owner)
+            if self._crew_of[owner].number in self._failover.down:
+                orphaned += mine
+            else:
+                self._post(owner, messages.Commit(action.checkpoint, mine))
+        if orphaned:
+            self._in_background(partial(self._commit_here, action.checkpoint, tuple(orphaned)))
+
+    def _commit_here(self, checkpoint: CheckpointId, orphaned: tuple[Committable, ...]) -> None:
+        try:
+            with contextlib.closing(self._startup.committers(self._graph)) as committers:
+                answers = committers.commit(orphaned)
+        except UnavailableError:
+            answers = tuple((committable, CommitAnswer.RETRY) for committable in orphaned)
+        self._heard.put(ledger.Answered(checkpoint, answers))
+
+    def _owner(self, committable: Committable) -> Subtask:
+        return Subtask(self._vertex_of[committable.uid], committable.subtask)
 
     def _assign(self, vertex: JobVertex, reader: int, splits: tuple[bytes, ...] | None) -> None:
         message = messages.NoMoreSplits() if splits is None else messages.AssignSplits(splits)
@@ -419,40 +440,40 @@ class Attempt:
             self._post(subtask, message)
 
     def _post(self, subtask: Subtask, message: messages.ToSubtask) -> None:
-        self._cluster.post(self._places[subtask], Post(subtask, message))
+        self._crew_of[subtask].post(subtask, message)
 
-    def _cause(self, error: TidegateError) -> TidegateError:
+    def _cause(self, crew: Crew, error: TidegateError) -> TidegateError:
         """A worker that cannot reach another one often says so before the loss of the other is heard of."""
         if not isinstance(error, UnavailableError):
             return error
-        until = self._clock.monotonic() + _HEARSAY_S
-        with contextlib.suppress(queue.Empty):
+        until, others = self._clock.monotonic() + _HEARSAY_S, list[object]()
+        try:
             while (patience := until - self._clock.monotonic()) > 0:
-                message = self._cluster.heard.get(timeout=patience)
-                if isinstance(message, WorkerLost):
-                    return self._lost(message)
+                heard = self._next(patience)
+                if isinstance(heard, Said) and crew.heeds(heard) and isinstance(heard.message, WorkerLost):
+                    return self._lost(crew, heard.message)
+                others.append(heard)
+        except queue.Empty:
+            pass
+        finally:
+            self._aside.extendleft(reversed(others))
         return error
 
-    def _lost(self, message: WorkerLost) -> UnavailableError:
-        ran = [subtask for subtask, place in self._places.items() if place == message.worker]
-        self._failed(*ran)
+    def _lost(self, crew: Crew, message: WorkerLost) -> UnavailableError:
+        ran = crew.ran_by(message.worker)
+        crew.failed(ran)
         return UnavailableError(
             f"{called(message.worker)} is gone ({message.how}); it ran {', '.join(map(str, ran))}"
         )
-
-    def _failed(self, *subtasks: Subtask) -> None:
-        for execution in self._executions:
-            if execution.id.subtask in subtasks:
-                execution.end("failed")
 
     def _in_background(self, work: Callable[[], None]) -> None:
         def guarded() -> None:
             try:
                 work()
             except TidegateError as error:
-                self._cluster.heard.put(_Broken(error))
+                self._heard.put(_Broken(error))
             except Exception as error:
-                self._cluster.heard.put(_Broken(InternalError(f"{type(error).__name__}: {error}")))
+                self._heard.put(_Broken(InternalError(f"{type(error).__name__}: {error}")))
 
         self._storage.submit(guarded)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import shutil
 import signal
 import subprocess
@@ -34,11 +33,14 @@ from tidegate.runtime.shipping import pack
 from tidegate.runtime.task.messages import Failed
 from tidegate.runtime.tracebacks import arrive
 
-__all__ = ["Cluster", "Farewell", "InlineCluster", "ProcessCluster", "WorkerLost"]
+__all__ = ["Cluster", "Farewell", "Hear", "InlineCluster", "ProcessCluster", "WorkerLost"]
 
 _GRACE_S = 10.0
 _LAST_WORDS_S = 1.0
 _IMPATIENCE_S = 1.0
+
+Hear: TypeAlias = Callable[[object], None]
+"""Takes what workers say; called by any thread."""
 
 Farewell: TypeAlias = Literal["gracefully", "at once", "impatiently"]
 """How workers end: after they have closed their operators; by force where that is possible, else when their step is
@@ -54,11 +56,10 @@ class WorkerLost:
 
 
 class Cluster(ABC):
-    """The workers of one attempt."""
+    """The workers of one part of a job; what they say goes to `hear`, from threads of the cluster."""
 
-    def __init__(self) -> None:
-        self.heard: queue.SimpleQueue[object] = queue.SimpleQueue()
-        """What workers say, and whatever else the coordinator's thread shall hear in turn."""
+    def __init__(self, hear: Hear) -> None:
+        self._hear = hear
 
     @abstractmethod
     def deploy(self, deployments: Sequence[Deployment]) -> None:
@@ -76,8 +77,8 @@ class Cluster(ABC):
 class InlineCluster(Cluster):
     """All subtasks in one worker, in a thread of this process."""
 
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
+    def __init__(self, hear: Hear, clock: Clock) -> None:
+        super().__init__(hear)
         self._clock = clock
         self._inbox = Inbox()
         self._thread: threading.Thread | None = None
@@ -85,7 +86,7 @@ class InlineCluster(Cluster):
     def deploy(self, deployments: Sequence[Deployment]) -> None:
         """Start the thread."""
         (deployment,) = deployments
-        worker = Worker(deployment, self._inbox, Peers(0, (), b"", self._inbox), self.heard.put, self._clock)
+        worker = Worker(deployment, self._inbox, Peers(0, (), b"", self._inbox), self._hear, self._clock)
         self._thread = threading.Thread(target=worker.run, daemon=True, name="tidegate-worker")
         self._thread.start()
 
@@ -103,14 +104,14 @@ class InlineCluster(Cluster):
 class ProcessCluster(Cluster):
     """One process per worker. Control goes over inherited socket pairs, data over sockets in a private directory."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, hear: Hear) -> None:
+        super().__init__(hear)
         self._directory = tempfile.mkdtemp(prefix="tidegate-", dir=_short_directory())
         self._token = new_token().encode()
         self._leash, self._collar = Pipe()
-        self._gone: list[Future[Gone]] = []
+        self._gone: dict[int, Future[Gone]] = {}
         self._pids: dict[int, int] = {}
-        self._controls: list[Connection] = []
+        self._controls: dict[int, Connection] = {}
         self._forwarders: list[threading.Thread] = []
         self._listeners: list[threading.Thread] = []
 
@@ -120,9 +121,10 @@ class ProcessCluster(Cluster):
         Raises:
             UnavailableError: a process ended before it was ready.
         """
-        addresses = [str(Path(self._directory) / f"worker-{worker}") for worker in range(len(deployments))]
-        self._start(addresses)
-        for worker, control in enumerate(self._controls):
+        parts = {deployment.worker: deployment for deployment in deployments}
+        addresses = [str(Path(self._directory) / f"worker-{worker}") for worker in range(max(parts) + 1)]
+        self._start(list(parts), addresses)
+        for worker, control in self._controls.items():
             try:
                 self._pids[worker] = control.recv().pid
             except (EOFError, OSError) as error:
@@ -131,8 +133,8 @@ class ProcessCluster(Cluster):
                 ) from error
             if self._gone[worker].done():
                 raise UnavailableError(f"{called(worker)} lost its parent process: {self._fate(worker)}")
-        for worker, control in enumerate(self._controls):
-            control.send_bytes(pack(f"the part of {called(worker)}", (deployments[worker], addresses)))
+        for worker, control in self._controls.items():
+            control.send_bytes(pack(f"the part of {called(worker)}", (parts[worker], addresses)))
             self._listeners.append(_thread(self._listen, worker, control))
 
     def post(self, worker: int, message: Post | Shutdown) -> None:
@@ -143,9 +145,9 @@ class ProcessCluster(Cluster):
     def close(self, how: Farewell) -> None:
         """End every process, after a grace period at the latest; then remove the sockets."""
         if how == "gracefully":
-            for worker in range(len(self._controls)):
+            for worker in self._controls:
                 self.post(worker, Shutdown())
-            wait(self._gone, _GRACE_S)
+            wait(self._gone.values(), _GRACE_S)
         with contextlib.suppress(OSError):
             self._leash.send("let go")
         for forwarder in self._forwarders:
@@ -154,32 +156,34 @@ class ProcessCluster(Cluster):
         # What workers said before they ended is still on its way.
         for listener in self._listeners:
             listener.join()
-        for end in (*self._controls, self._leash, self._collar):
+        for end in (*self._controls.values(), self._leash, self._collar):
             end.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _start(self, addresses: Sequence[str]) -> None:
+    def _start(self, workers: Sequence[int], addresses: Sequence[str]) -> None:
         forwarded = not _is_terminal_or_file(sys.stdout)
         with contextlib.ExitStack() as given:
             given.callback(self._collar.close)
             inherited = [self._collar.fileno()]
-            for _ in addresses:
+            arguments = list(inherited)
+            for worker in workers:
                 control, theirs = Pipe()
                 given.callback(theirs.close)
                 output = self._output(given) if forwarded else given.enter_context(os.fdopen(os.dup(1), "wb"))
                 inherited += [theirs.fileno(), output.fileno()]
-                self._controls.append(control)
-                self._gone.append(Future())
+                arguments += [worker, *inherited[-2:]]
+                self._controls[worker] = control
+                self._gone[worker] = Future()
             parent = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tidegate.runtime.embedded.taskmanager", *map(str, inherited)],
+                [sys.executable, "-P", "-m", "tidegate.runtime.embedded.taskmanager", *map(str, arguments)],
                 stdin=subprocess.DEVNULL,
                 pass_fds=inherited,
             )
         self._listeners.append(_thread(self._await_ends, parent))
         path = [entry or str(Path.cwd()) for entry in sys.path]
-        for worker, (control, address) in enumerate(zip(self._controls, addresses, strict=True)):
+        for worker, control in self._controls.items():
             with contextlib.suppress(OSError):  # who is gone already is missed when it should be ready
-                control.send(Invitation(worker, address, self._token, path))
+                control.send(Invitation(worker, addresses[worker], self._token, path))
 
     def _output(self, given: contextlib.ExitStack) -> IO[bytes]:
         """A standard output for a worker, from where what it prints is carried on."""
@@ -194,7 +198,7 @@ class ProcessCluster(Cluster):
                 gone: Gone = self._leash.recv()
                 self._gone[gone.worker].set_result(gone)
         code = parent.wait()
-        for worker, future in enumerate(self._gone):
+        for worker, future in self._gone.items():
             if not future.done():
                 future.set_result(Gone(worker, parent.pid, code))
                 with contextlib.suppress(KeyError, ProcessLookupError):
@@ -206,11 +210,11 @@ class ProcessCluster(Cluster):
                 message = control.recv()
                 if isinstance(message, Failed):
                     message.error.__cause__ = arrive(message.cause)
-                self.heard.put(message)
+                self._hear(message)
                 if isinstance(message, Ended):
                     return
         except (EOFError, OSError):
-            self.heard.put(WorkerLost(worker, self._fate(worker)))
+            self._hear(WorkerLost(worker, self._fate(worker)))
 
     def _fate(self, worker: int) -> str:
         gone = self._gone[worker].result()

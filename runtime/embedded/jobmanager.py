@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Callable
-from typing import TypeAlias
 
 from tidegate.clock import Clock
 from tidegate.runtime.checkpoint.orders import SavepointOrder
-from tidegate.runtime.embedded.attempt import (
-    Attempt,
-    CancelRequested,
-    How,
-    SavepointRequested,
-    StopRequested,
-)
-from tidegate.runtime.embedded.cluster import Cluster, InlineCluster, ProcessCluster
+from tidegate.runtime.embedded.attempt import Attempt, How
+from tidegate.runtime.embedded.cluster import Cluster, Hear, InlineCluster, ProcessCluster
+from tidegate.runtime.embedded.crew import Heard, crews
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
+from tidegate.runtime.embedded.requests import CancelRequested, Request, SavepointRequested, StopRequested
 from tidegate.runtime.graph.execution_graph import ExecutionGraph
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import Startup
@@ -26,8 +22,6 @@ from tidegate.runtime.status import RunStatus
 from tidegate.runtime.supervise import Supervisor
 
 __all__ = ["JobManager"]
-
-_Request: TypeAlias = StopRequested | CancelRequested | SavepointRequested
 
 
 class JobManager:
@@ -42,9 +36,9 @@ class JobManager:
         self._status = status
         self._observe = observe
         self._inline = options.target == "inline"
-        self._cluster: Cluster | None = None
+        self._heard: Heard | None = None
         self._executions: ExecutionGraph | None = None
-        self._asked: list[_Request] = []
+        self._asked: list[Request] = []
         options.arm_faults("jobmanager")
 
     def run(self) -> JobResult:
@@ -73,10 +67,10 @@ class JobManager:
         """End without another checkpoint; may be called from any thread."""
         self._ask(CancelRequested())
 
-    def _ask(self, request: _Request) -> None:
+    def _ask(self, request: Request) -> None:
         self._asked.append(request)
-        if self._cluster is not None:
-            self._cluster.heard.put(request)
+        if self._heard is not None:
+            self._heard.put(request)
 
     def _attempt(self, restart: RestartStrategy) -> How:
         start = self._startup.start_point()
@@ -84,26 +78,21 @@ class JobManager:
         if copies.wanted:
             copies.keep_only(self._startup.retained_files())
         self._executions = self._executions or ExecutionGraph(start.graph)
-        managed = self._startup.program.options.managed_bytes
-        executions = self._executions.attempt(allocate(start.graph, *self._size(start.graph), managed))
-        self._cluster = InlineCluster(self._clock) if self._inline else ProcessCluster()
+        options = self._startup.program.options
+        slots = allocate(start.graph, *self._size(start.graph), options.managed_bytes)
+        heard = self._heard = queue.SimpleQueue()
         for request in filter(None, map(_unfulfilled, self._asked)):
-            self._cluster.heard.put(request)
-        try:
-            attempt = Attempt(
-                self._startup,
-                start,
-                self._cluster,
-                executions,
-                self._clock,
-                self._status,
-                restart,
-                self._observe,
-            )
-        except BaseException:
-            self._cluster.close("at once")
-            raise
+            heard.put(request)
+        parts = crews(
+            start.graph, self._executions, slots, self._cluster, heard, apart=options.failover == "region"
+        )
+        attempt = Attempt(
+            self._startup, start, parts, heard, self._clock, self._status, restart, self._observe
+        )
         return attempt.run()
+
+    def _cluster(self, hear: Hear) -> Cluster:
+        return InlineCluster(hear, self._clock) if self._inline else ProcessCluster(hear)
 
     def _size(self, graph: JobGraph) -> tuple[int, int]:
         """Task managers, and the slots of each; inline is one task manager, however many slots it takes."""
@@ -111,7 +100,7 @@ class JobManager:
         return (1, graph.slots) if self._inline else cluster_size(graph, options)
 
 
-def _unfulfilled(request: _Request) -> _Request | None:
+def _unfulfilled(request: Request) -> Request | None:
     """What a new attempt still has to do of what was asked: a savepoint is written once, a stop stays one."""
     match request:
         case SavepointRequested(order) if order.taken.done():

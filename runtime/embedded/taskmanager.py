@@ -1,8 +1,9 @@
-"""The processes of an attempt's workers: `python -P -m tidegate.runtime.embedded.taskmanager <leash> <control> <output>...`.
+"""The processes of an attempt's workers: `python -P -m tidegate.runtime.embedded.taskmanager <leash> <worker> <control> <output>...`.
 
 The process that is started loads what every worker needs, forks one worker for each pair of a control connection and a
-standard output, and from then on only says how workers end. The numbers are those of inherited file descriptors whose
-other ends the JobManager holds. If that dies, or lets go of the leash, all workers are killed.
+standard output, and from then on only says how workers end. Beside a worker's own number, the numbers are those of
+inherited file descriptors whose other ends the JobManager holds. If that dies, or lets go of the leash, all workers are
+killed.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ def main() -> None:
     gc.freeze()  # what is loaded by now stays in memory that all share
     workers: dict[int, int] = {}
     while inherited:
-        control, output, *inherited = inherited
+        worker, control, output, *inherited = inherited
         pid = os.fork()
         if pid == 0:
             # Whoever holds an end keeps the other side from seeing that its owner is gone.
-            for other in (leash, *inherited):
+            for other in (leash, *inherited[1::3], *inherited[2::3]):
                 os.close(other)
             os.dup2(output, 1)
             os.close(output)
@@ -50,7 +51,7 @@ def main() -> None:
             return
         os.close(control)
         os.close(output)
-        workers[pid] = len(workers)
+        workers[pid] = worker
     _outlive(workers, Connection(leash))
 
 

@@ -66,7 +66,7 @@ def _program(graph: JobGraph) -> Finding:
 
 
 def _functions(graph: JobGraph, options: JobOptions) -> Iterator[Finding]:
-    pack_vertices(graph)
+    pack_vertices(graph.vertices.values())
     where = "are not sent anywhere" if options.target == "inline" else "can be sent to other processes"
     yield Finding("functions", "ok", where)
 

@@ -42,7 +42,7 @@ TaskState: TypeAlias = Literal[
 ]
 
 _JOB: Final[dict[JobState, tuple[JobState, ...]]] = {
-    "created": ("running", "stopping", "finished", "failing", "cancelling", "suspended"),
+    "created": ("running", "restarting", "stopping", "finished", "failing", "cancelling", "suspended"),
     "running": ("finished", "stopping", "failing", "restarting", "cancelling", "suspended"),
     "stopping": ("stopped", "finished", "failing", "cancelling", "suspended"),
     "failing": ("failed", "restarting", "cancelling", "suspended"),

@@ -66,7 +66,7 @@ class SparkAttempt:
         self._ordered = ordered
         self._orders: dict[str, SavepointOrder] = {}
         self._shape = shape_of(start.graph)
-        self._vertices, self._main_classes = pack_vertices(start.graph), pack_main_classes()
+        self._vertices, self._main_classes = pack_vertices(start.graph.vertices.values()), pack_main_classes()
         self._attempt = new_id(8)
         self._coordinator: CheckpointCoordinator = startup.coordinator(
             start.graph, start, interval_ms=0, tolerated=_TOLERATED

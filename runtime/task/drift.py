@@ -14,7 +14,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
@@ -40,6 +40,13 @@ class Drift:
         self._members = members
         self._times: dict[Subtask, int | None] = dict.fromkeys(members, MIN_WATERMARK)
         self._allowed: dict[Subtask, int] = {}
+
+    def forget(self, subtasks: Iterable[Subtask]) -> None:
+        """These start again: they hold others back until they report, and know of no limit."""
+        for subtask in subtasks:
+            if subtask in self._members:
+                self._times[subtask] = MIN_WATERMARK
+                self._allowed.pop(subtask, None)
 
     def on(self, event: TimeReached) -> list[Allow]:
         """Take a report, say for whom the limit moved."""

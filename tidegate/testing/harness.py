@@ -191,7 +191,7 @@ class Harness:
         self.close()
 
     def _connect(self, program: _Program, restored: Restored) -> None:
-        packed = pack_vertices(self._graph)
+        packed = pack_vertices(self._graph.vertices.values())
         for vertex in self._graph.vertices.values():
             if vertex.head.kind == "sink":
                 self._taken[vertex.head.name] = []

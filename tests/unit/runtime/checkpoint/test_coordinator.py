@@ -361,6 +361,48 @@ def test_a_savepoint_of_the_last_checkpoint_that_is_given_up_does_not_end_the_jo
     assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE), cp.Ended("stop", ONE)]
 
 
+def test_while_a_part_is_down_what_is_not_acknowledged_is_forgotten_and_nothing_begins() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+    made.on(cp.Ack(A, ONE, ()))
+    assert not made.quiet
+
+    assert made.on(cp.Pause("b is gone")) == [cp.Abort(ONE, "b is gone")]
+    assert made.quiet
+    assert made.on(cp.Tick(5_000)) == []
+    assert made.on(cp.Resume()) == []
+    assert made.on(cp.Tick(5_001)) == [cp.TriggerSources(TWO, None)]
+
+
+def test_what_all_have_acknowledged_is_decided_and_settled_while_a_part_is_down() -> None:
+    made = coordinator()
+    made.on(cp.Tick(100))
+    made.on(cp.Ack(A, ONE, ()))
+    made.on(cp.Ack(B, ONE, (OperatorReport(OperatorUid("sink"), 0, committables=(WORK,)),)))
+
+    assert made.on(cp.Pause("b is gone")) == []
+    assert not made.quiet
+    assert made.on(cp.MetadataDurable(ONE, frozenset())) == [cp.SwapLatest(ONE)]
+    assert made.on(cp.Swapped(ONE)) == [cp.CommitWork(ONE, (WORK,))]
+    assert made.unsettled == {ONE: (WORK,)}
+    assert not made.quiet
+    assert made.on(Answered(ONE, ((WORK, CommitAnswer.COMMITTED),))) == [cp.WriteSettled(ONE)]
+    assert made.quiet
+
+
+def test_a_savepoint_outlives_the_checkpoint_that_a_lost_part_ends() -> None:
+    made = coordinator(tolerated=0)
+    made.on(cp.SavepointWanted("here"))
+    assert made.on(cp.Tick(1)) == [cp.TriggerSources(ONE, None)]
+
+    assert made.on(cp.Pause("b is gone")) == [cp.Abort(ONE, "b is gone")]
+    made.on(cp.Resume())
+    assert made.on(cp.Tick(2)) == [cp.TriggerSources(TWO, None)]
+
+    settled = [*decide(made, TWO), *made.on(cp.SettledDurable(TWO))]
+    assert cp.WriteSavepoint(TWO, "here") in settled
+
+
 def test_who_lost_the_pipeline_is_fenced() -> None:
     made = coordinator()
     made.on(cp.Tick(100))

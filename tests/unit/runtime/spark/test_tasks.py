@@ -45,7 +45,7 @@ def epoch(monkeypatch: pytest.MonkeyPatch, options: JobOptions) -> Outcome:
         (read,) = readers.orders(100)
     order = Order(
         shape=shape_of(graph),
-        vertices=pack_vertices(graph),
+        vertices=pack_vertices(graph.vertices.values()),
         main_classes=pack_main_classes(),
         checkpoint=CheckpointId(1),
         confirmed=None,

@@ -1,0 +1,277 @@
+"""What a checkpoint coordinator is told and what it answers; whoever drives it performs the answers and reports back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tidegate.errors import TidegateError
+from tidegate.ids import CheckpointId, Subtask
+from tidegate.runtime.checkpoint.manifest import Unsettled
+from tidegate.runtime.checkpoint.retention import Release
+from tidegate.runtime.operators.environment import OperatorReport
+from tidegate.twophase import ledger
+from tidegate.twophase.spi import Committable
+
+__all__ = [
+    "Abort",
+    "Ack",
+    "Action",
+    "CommitWork",
+    "Decline",
+    "Ended",
+    "Event",
+    "FailJob",
+    "Finish",
+    "How",
+    "MetadataDurable",
+    "MetadataFailed",
+    "Pause",
+    "Plan",
+    "Resume",
+    "SavepointFailed",
+    "SavepointOver",
+    "SavepointWanted",
+    "Settled",
+    "SettledDurable",
+    "SwapLatest",
+    "SwapLost",
+    "Swapped",
+    "Tick",
+    "TriggerSources",
+    "WriteMetadata",
+    "WriteSavepoint",
+    "WriteSettled",
+]
+
+How = Literal["finish", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who takes part and when: all subtasks, those with a source, interval and time limit.
+
+    At most `tolerated` checkpoints in a row may come to nothing; if None, any number of them, but two at the end.
+    """
+
+    subtasks: tuple[Subtask, ...]
+    sources: tuple[Subtask, ...]
+    interval_ms: int
+    timeout_ms: int = 600_000
+    retained: int = 10
+    tolerated: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time goes on."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Take a last checkpoint: the input is at its end (`finish`) or somebody asked to stop (`stop`)."""
+
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointWanted:
+    """Somebody asked for a savepoint in a place of its own; one that comes right before `Finish` is of the last checkpoint."""
+
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """A subtask's part is durable."""
+
+    subtask: Subtask
+    checkpoint: CheckpointId
+    reports: tuple[OperatorReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """A subtask's part could not be made durable."""
+
+    subtask: Subtask
+    checkpoint: CheckpointId
+    error: TidegateError
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataDurable:
+    """The metadata is written; these files are it and what it refers to."""
+
+    checkpoint: CheckpointId
+    files: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFailed:
+    """The metadata could not be written, or nobody could be told."""
+
+    checkpoint: CheckpointId
+    error: TidegateError
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """The checkpoint is decided."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class SwapLost:
+    """Somebody else owns the pipeline."""
+
+    checkpoint: CheckpointId
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettledDurable:
+    """The mark that all output is visible is written."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A part of the job is down: nobody can complete what is not acknowledged yet, nor what begins now."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """All parts of the job run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointOver:
+    """The savepoint is written, or cannot be."""
+
+    place: str
+
+
+Event = (
+    Tick
+    | Finish
+    | Pause
+    | Resume
+    | SavepointWanted
+    | Ack
+    | Decline
+    | MetadataDurable
+    | MetadataFailed
+    | Swapped
+    | SwapLost
+    | ledger.Answered
+    | SettledDurable
+    | SavepointOver
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerSources:
+    """Send the barrier from every source; what `confirmed` refers to is pinned meanwhile."""
+
+    checkpoint: CheckpointId
+    confirmed: CheckpointId | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMetadata:
+    """Make the metadata durable."""
+
+    checkpoint: CheckpointId
+    reports: tuple[OperatorReport, ...]
+    unsettled: tuple[Unsettled, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SwapLatest:
+    """Decide: make this checkpoint the pipeline's newest."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class CommitWork:
+    """Make work visible; only ever asked for after the decision."""
+
+    checkpoint: CheckpointId
+    committables: tuple[Committable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSettled:
+    """Mark that all output of the checkpoint is visible."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Tell sources, drop what nobody needs."""
+
+    checkpoint: CheckpointId
+    release: Release
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSavepoint:
+    """Write what a settled checkpoint holds to another place; its files stay until that is over."""
+
+    checkpoint: CheckpointId
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointFailed:
+    """No savepoint comes to this place."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """The checkpoint will not be decided; the job goes on."""
+
+    checkpoint: CheckpointId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last checkpoint is settled: nothing is left to do."""
+
+    how: How
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class FailJob:
+    """The job cannot go on as it is."""
+
+    error: TidegateError
+
+
+Action = (
+    TriggerSources
+    | WriteMetadata
+    | SwapLatest
+    | CommitWork
+    | WriteSettled
+    | Settled
+    | WriteSavepoint
+    | SavepointFailed
+    | Abort
+    | Ended
+    | FailJob
+)

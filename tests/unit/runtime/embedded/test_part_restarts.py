@@ -1,0 +1,149 @@
+"""A part of a job that fails restarts alone; the others run on, and every sink writes everything once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from tidegate.connectors.files import FileSink
+from tidegate.connectors.generator import GeneratorSource
+from tidegate.datastream import MapFunction, StreamExecutionEnvironment
+from tidegate.errors import JobFailedError
+
+COUNT, RATE = 1_500, 1_500
+
+
+@pytest.fixture(autouse=True)
+def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
+
+
+class Noting(MapFunction):
+    """Passes records on; notes the process and the first record of each attempt, and does `harm` once, at a record."""
+
+    def __init__(self, file: Path, at: int | None = None, harm: Any = None) -> None:
+        self.file = file
+        self.at = at
+        self.harm = harm
+
+    def open(self, runtime_context: Any) -> None:
+        self.begun = False
+
+    def map(self, value: int) -> int:
+        if not self.begun:
+            self.begun = True
+            with self.file.open("a", encoding="utf-8") as file:
+                file.write(f"{os.getpid()} {value}\n")
+        done = self.file.with_suffix(".done")
+        if value == self.at and not done.exists():
+            done.touch()
+            self.harm()
+        return value
+
+
+def killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def raises() -> None:
+    raise ValueError("no such customer")
+
+
+def two_pipelines(
+    place: Path, harm: Any = None, settings: Mapping[str, Any] | None = None
+) -> StreamExecutionEnvironment:
+    """Numbers to files, twice, without anything in common; `harm` is done to the left one."""
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {
+            "execution.target": "embedded",
+            "pipeline.progress": "off",
+            "parallelism.default": 1,
+            "state.checkpoints.dir": str(place / "state"),
+            "execution.checkpointing.interval": "100 ms",
+            "restart-strategy.fixed-delay.attempts": 1,
+            "restart-strategy.fixed-delay.delay": 0,
+            **(settings or {}),
+        }
+    )
+    for side in ("left", "right"):
+        note = Noting(place / side, 700, harm) if side == "left" and harm else Noting(place / side)
+        numbers = env.from_source(GeneratorSource(int, count=COUNT, rate_per_second=RATE)).uid(
+            f"{side}-numbers"
+        )
+        numbers.slot_sharing_group(side).map(note).uid(f"{side}-notes").sink_to(
+            FileSink(place / f"{side}-out")
+        ).uid(f"{side}-files")
+    return env
+
+
+def attempts(place: Path, side: str) -> list[tuple[int, int]]:
+    """Process and first record of each."""
+    lines = (place / side).read_text(encoding="utf-8").splitlines()
+    return [(int(process), int(first)) for process, first in map(str.split, lines)]
+
+
+def written(place: Path, side: str) -> list[int]:
+    files = (place / f"{side}-out").glob("part-*")
+    return sorted(int(line) for file in files for line in file.read_text(encoding="utf-8").splitlines())
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("harm", [killed, raises], ids=["killed", "raises"])
+def test_only_the_part_that_failed_restarts(tmp_path: Path, harm: Any) -> None:
+    result = two_pipelines(tmp_path, harm).execute("two")
+
+    assert (result.state, result.restarts) == ("finished", 1)
+    (first, _), (second, resumed_at) = attempts(tmp_path, "left")
+    assert first != second
+    assert 0 < resumed_at <= 700, "the newest checkpoint lies between the start and the failure"
+    assert [from_record for _, from_record in attempts(tmp_path, "right")] == [0]
+    assert written(tmp_path, "left") == written(tmp_path, "right") == list(range(COUNT))
+
+
+@pytest.mark.processes
+def test_everything_restarts_if_that_is_wanted(tmp_path: Path) -> None:
+    env = two_pipelines(tmp_path, killed, {"jobmanager.execution.failover-strategy": "full"})
+
+    assert env.execute("two").restarts == 1
+
+    assert [len(attempts(tmp_path, side)) for side in ("left", "right")] == [2, 2]
+    assert written(tmp_path, "left") == written(tmp_path, "right") == list(range(COUNT))
+
+
+@pytest.mark.processes
+def test_a_part_that_fails_too_often_fails_the_job(tmp_path: Path) -> None:
+    env = two_pipelines(tmp_path, raises, {"restart-strategy.type": "none"})
+
+    with pytest.raises(
+        JobFailedError, match=r"job 'two' failed and its restarts are used up: .*no such customer"
+    ):
+        env.execute("two")
+
+    assert [len(attempts(tmp_path, side)) for side in ("left", "right")] == [1, 1]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "point",
+    [
+        "task.before-ack@3",
+        "commit.before@3",
+        *(pytest.param(p, marks=pytest.mark.crash) for p in ("sink.after-prepare@3", "commit.after@3")),
+    ],
+)
+def test_a_part_that_dies_within_a_checkpoint_writes_everything_once(tmp_path: Path, point: str) -> None:
+    armed = {"testing.faults": f"taskmanager-0/{point}", "testing.faults-dir": str(tmp_path / "witnesses")}
+
+    assert two_pipelines(tmp_path, settings=armed).execute("two").restarts == 1
+
+    assert list((tmp_path / "witnesses").iterdir())
+    assert [len(attempts(tmp_path, side)) for side in ("left", "right")] == [2, 1]
+    assert written(tmp_path, "left") == written(tmp_path, "right") == list(range(COUNT))
