@@ -22,6 +22,7 @@ from tidegate.keys import KeyGroupRange
 
 __all__ = [
     "Address",
+    "Allowance",
     "Backend",
     "BackendContext",
     "BaseHandle",
@@ -36,6 +37,7 @@ __all__ = [
     "Decisions",
     "Entry",
     "Excess",
+    "Frugal",
     "InlineChunk",
     "KeyedHandle",
     "Materialisation",
@@ -207,6 +209,24 @@ class Bounded(Protocol):
 
         Asked by the subtask's thread at each barrier, after `apply` of everything dirty. Must be quick.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How many bytes of memory others may take beside a materialisation: for rows as objects, and for the log."""
+
+    rows: int
+    log: int
+
+
+@runtime_checkable
+class Frugal(Protocol):
+    """An ability of a materialisation: it is larger than memory, so what stands beside it in memory is limited too."""
+
+    @property
+    def allowance(self) -> Allowance:
+        """Asked once, when it was opened. What is more than that is written to the local disk or given up."""
         ...
 
 

@@ -1,65 +1,130 @@
 """The change log of one subtask: what was written in each epoch, kept until a checkpoint that holds it is decided.
 
 Files of a declined checkpoint are deleted, so a checkpoint may only build on the newest *decided* one. The log
-therefore answers "everything since checkpoint n", however many undecided checkpoints lie in between.
+therefore answers "everything since checkpoint n", however many undecided checkpoints lie in between. What is more than
+may be held in memory goes to segment files on the local disk, the oldest first, so whatever is held is newer than they.
 
 Example:
-    >>> log = ChangeLog()
+    >>> log = ChangeLog(Path("/nonexistent"))
     >>> log.append({b"a": b"1", b"b": b"1"}, limit=1_000)
     >>> log.close_epoch(CheckpointId(1))
     >>> log.append({b"a": None}, limit=1_000)
-    >>> log.since(CheckpointId(1))
+    >>> log.since(CheckpointId(1)).held
     {b'a': None}
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Final, NamedTuple
 
+from tidegate.backends.keyed.segment import write_segment
 from tidegate.backends.spi import Address
+from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId
 
-__all__ = ["ChangeLog", "size_of"]
+__all__ = ["NOTHING", "ChangeLog", "Changes", "Spilled", "size_of"]
+
+_OBJECTS: Final = 170
+"""What an entry takes in memory beside the bytes of its address and value."""
+
+
+class Spilled:
+    """A part of the log in a segment file without a table; the file is there as long as somebody refers to this."""
+
+    def __init__(self, path: Path, entries: Mapping[Address, bytes | None]) -> None:
+        self.path = path
+        self.size = size_of(entries)
+        weakref.finalize(self, path.unlink, missing_ok=True)
+        try:
+            write_segment(path, entries)
+        except OSError as error:
+            raise UnavailableError(
+                f"the local disk did not take {path}: {error.strerror}; free space there"
+            ) from error
+
+
+class Changes(NamedTuple):
+    """What was written since a checkpoint: files in order, and what is newer than they."""
+
+    spilled: tuple[Spilled, ...]
+    held: Mapping[Address, bytes | None]
+
+    @property
+    def any(self) -> bool:
+        """Whether something was written."""
+        return bool(self.spilled or self.held)
+
+    @property
+    def size(self) -> int:
+        """The bytes of addresses and values; what stands in two files counts twice."""
+        return sum(part.size for part in self.spilled) + size_of(self.held)
+
+
+NOTHING: Final = Changes((), {})
 
 
 @dataclass(slots=True)
 class _Epoch:
-    entries: dict[Address, bytes | None] | None = field(default_factory=dict)
-    """None: there was too much; only a base can tell what changed."""
+    held: dict[Address, bytes | None] = field(default_factory=dict)
+    spilled: list[Spilled] = field(default_factory=list)
     size: int = 0
+    weight: int = 0
+    """What `held` takes in memory, at most."""
+    dropped: bool = False
+    """There was too much; only a base can tell what changed."""
 
 
 class ChangeLog:
-    """Entries by epoch; the last entry of an address wins."""
+    """Entries by epoch; the last entry of an address wins.
 
-    def __init__(self) -> None:
+    It holds about `memory_bytes` of them in memory, everything without such a limit, and the rest in `directory`.
+    """
+
+    def __init__(self, directory: Path, memory_bytes: int | None = None) -> None:
+        self._directory = directory
+        self._memory_bytes = memory_bytes
+        self._numbers = count()
         self._closed: dict[CheckpointId, _Epoch] = {}
         self._open = _Epoch()
 
     def append(self, added: Mapping[Address, bytes | None], limit: int) -> None:
-        """Add entries to the open epoch, or give them up beyond `limit` bytes: a base is due then anyway."""
+        """Add entries to the open epoch, or give them up beyond `limit` bytes: a base is due then anyway.
+
+        Raises:
+            UnavailableError: the local disk did not take what is too much for memory.
+        """
         epoch = self._open
-        if epoch.entries is None:
+        if epoch.dropped:
             return
-        epoch.entries.update(added)
-        epoch.size += size_of(added)
+        size = size_of(added)
+        epoch.held.update(added)
+        epoch.size += size
+        epoch.weight += size + _OBJECTS * len(added)
         if epoch.size > limit:
-            epoch.entries = None
+            self._open = _Epoch(size=epoch.size, dropped=True)
+        elif self._memory_bytes is not None:
+            self._spill(self._memory_bytes)
 
     def close_epoch(self, checkpoint: CheckpointId) -> None:
         """What was appended so far belongs to `checkpoint`."""
         self._closed[checkpoint] = self._open
         self._open = _Epoch()
 
-    def since(self, checkpoint: CheckpointId | None) -> dict[Address, bytes | None] | None:
+    def since(self, checkpoint: CheckpointId | None) -> Changes | None:
         """Everything after `checkpoint` (None: from the start), or None if some of it was given up."""
+        spilled: list[Spilled] = []
         merged: dict[Address, bytes | None] = {}
         for epoch in self._after(checkpoint):
-            if epoch.entries is None:
+            if epoch.dropped:
                 return None
-            merged.update(epoch.entries)
-        return merged
+            spilled.extend(epoch.spilled)
+            merged.update(epoch.held)
+        return Changes(tuple(spilled), merged)
 
     def most_since(self, checkpoint: CheckpointId | None) -> int:
         """How many bytes `since` gives at most; counting what was written twice costs nothing."""
@@ -74,6 +139,16 @@ class ChangeLog:
         closed = self._closed.items()
         later = [epoch for number, epoch in closed if checkpoint is None or number > checkpoint]
         return [*later, self._open]
+
+    def _spill(self, most: int) -> None:
+        epochs = self._after(None)
+        weight = sum(epoch.weight for epoch in epochs)
+        for epoch in epochs if weight > most else ():
+            if weight > most and epoch.held:
+                path = self._directory / f"log-{next(self._numbers)}"
+                epoch.spilled.append(Spilled(path, epoch.held))
+                weight -= epoch.weight
+                epoch.held, epoch.weight = {}, 0
 
 
 def size_of(entries: Mapping[Address, bytes | None]) -> int:

@@ -15,7 +15,7 @@ from typing import Final
 
 from tidegate.backends.keyed.address import COLLECTIONS, ROWS, group_of, split, with_state
 from tidegate.backends.keyed.row import pack_slots, unpack_slots
-from tidegate.backends.keyed.segment import Segment, read_segment
+from tidegate.backends.keyed.segment import read_segment
 from tidegate.backends.keyed.table import StateTable
 from tidegate.backends.spi import (
     Address,
@@ -26,6 +26,7 @@ from tidegate.backends.spi import (
     Entry,
     KeyedHandle,
     Materialisation,
+    SnapshotFiles,
 )
 from tidegate.errors import StateCorruptError
 from tidegate.keys import KeyGroupRange
@@ -84,24 +85,23 @@ def _take_over(
     number: int | None,
 ) -> None:
     """Apply one handle; `number` names the directory to read its base in, None if the base is open already."""
-    segments = [read_segment(context.files, chunk) for chunk in handle.segments]
-    slots = _moved_slots(table, handle, segments)
+    slots = _moved_slots(table, handle, context.files)
     common = handle.key_groups.intersect(key_groups)
     if handle.base is not None and number is not None:
         entries: Iterable[Entry] = read_base(handle.base, context, number)
         _apply(opened, moved(_restricted(entries, common), slots))
-    for segment in segments:
-        _apply(opened, moved(_restricted(segment.entries, common), slots))
+    for chunk in handle.segments:
+        _apply(opened, moved(_restricted(read_segment(context.files, chunk).entries, common), slots))
 
 
-def _moved_slots(table: StateTable, handle: KeyedHandle, segments: Sequence[Segment]) -> Mapping[int, int]:
-    if not segments:
+def _moved_slots(table: StateTable, handle: KeyedHandle, files: SnapshotFiles) -> Mapping[int, int]:
+    if not handle.segments:
         raise StateCorruptError(
             f"state of key groups {handle.key_groups.first} to {handle.key_groups.last} has a base but no segment "
             "that says which states it holds; restore an older checkpoint"
         )
     # Tables only grow, so the newest one describes the base and every earlier segment too.
-    slots = table.merge(segments[-1].table)
+    slots = table.merge(read_segment(files, handle.segments[-1]).table)
     return {} if all(old == new for old, new in slots.items()) else slots
 
 

@@ -14,14 +14,16 @@ Example:
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
 from typing import Final
 
 import msgspec
 import xxhash
 
 from tidegate.backends.keyed.table import StateEntry
-from tidegate.backends.spi import Chunk, Entry, SnapshotFiles, StoredChunk
+from tidegate.backends.spi import Address, Chunk, Entry, SnapshotFiles, StoredChunk
 from tidegate.errors import StateCorruptError, StateFormatError
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "encode_parts",
     "encode_segment",
     "read_segment",
+    "write_segment",
 ]
 
 FORMAT_VERSION: Final = 1
@@ -39,6 +42,7 @@ FORMAT_VERSION: Final = 1
 _MAGIC: Final = b"TGSG"
 _HEAD: Final = struct.Struct(">4sHQ")
 _CHECKSUM: Final = struct.Struct(">Q")
+_PART: Final = 1_000
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
@@ -64,14 +68,26 @@ def encode_parts(parts: Iterable[Sequence[Entry]], limit: int) -> Iterator[bytes
     """
     count, size, encoded, some = 0, 0, list[bytes](), False
     for part in parts:
-        encoded.append(_ENCODER.encode(part)[len(_array(len(part))) :])
+        encoded.append(_bare(part))
         count += len(part)
         size += len(encoded[-1])
         if size >= limit:
-            yield _sealed(count, (_array(2), _array(0), _array(count), *encoded))
+            yield _sealed(count, (_without_table(count), *encoded))
             count, size, encoded, some = 0, 0, [], True
     if encoded or not some:
-        yield _sealed(count, (_array(2), _array(0), _array(count), *encoded))
+        yield _sealed(count, (_without_table(count), *encoded))
+
+
+def write_segment(path: Path, entries: Mapping[Address, bytes | None]) -> None:
+    """Write a segment file without a state table, a part at a time: never are all entries there once more, encoded."""
+    addresses = iter(sorted(entries))
+    parts = iter(lambda: [(at, entries[at]) for at in islice(addresses, _PART)], [])
+    digest = xxhash.xxh3_64()
+    with path.open("wb") as file:
+        for piece in chain((_head(len(entries)), _without_table(len(entries))), map(_bare, parts)):
+            digest.update(piece)
+            file.write(piece)
+        file.write(digest.digest())
 
 
 def decode_segment(data: bytes, name: str) -> Segment:
@@ -113,11 +129,25 @@ def chunk_size(chunk: Chunk) -> int:
 
 
 def _sealed(count: int, body: Sequence[bytes]) -> bytes:
-    parts = (_HEAD.pack(_MAGIC, FORMAT_VERSION, count), *body)
+    parts = (_head(count), *body)
     digest = xxhash.xxh3_64()
     for part in parts:
         digest.update(part)
     return b"".join((*parts, digest.digest()))
+
+
+def _head(count: int) -> bytes:
+    return _HEAD.pack(_MAGIC, FORMAT_VERSION, count)
+
+
+def _without_table(count: int) -> bytes:
+    """What the body of so many entries starts with."""
+    return _array(2) + _array(0) + _array(count)
+
+
+def _bare(part: Sequence[Entry]) -> bytes:
+    """Entries as a part of a longer array."""
+    return _ENCODER.encode(part)[len(_array(len(part))) :]
 
 
 def _array(length: int) -> bytes:

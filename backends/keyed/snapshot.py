@@ -18,7 +18,7 @@ from concurrent.futures import Executor
 from typing import Final
 
 from tidegate.backends.keyed.base import NewBase
-from tidegate.backends.keyed.log import ChangeLog, size_of
+from tidegate.backends.keyed.log import NOTHING, ChangeLog, Changes
 from tidegate.backends.keyed.segment import Segment, chunk_size, encode_segment, read_segment
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.spi import (
@@ -55,7 +55,7 @@ class PendingSnapshot:
         files: SnapshotFiles,
         previous: KeyedHandle,
         table: tuple[StateEntry, ...],
-        changes: Mapping[Address, bytes | None],
+        changes: Changes,
         base: NewBase | None,
         lost: deque[str],
         refusal: TidegateError | None = None,
@@ -90,8 +90,9 @@ class PendingSnapshot:
         if self._base is not None:
             base, first = self._base.result()
             segments = (first, *self._base.not_in_it(segments))
-        if self._changes:
+        if self._changes.any:
             segments = self._with_changes(segments, 1 if base is not None else 0)
+            self._changes = NOTHING
         journal = (
             self._files.store(encode_segment(Segment(self._table, self.journal))) if self.journal else None
         )
@@ -100,15 +101,16 @@ class PendingSnapshot:
         return self.handle
 
     def _with_changes(self, segments: tuple[Chunk, ...], fixed: int) -> tuple[Chunk, ...]:
-        """The segments and one more; if both that and the last one are small, they become one.
+        """The segments, what was spilled and one more; if both that and the one before are small, they become one.
 
         Otherwise as many small ones as there may be segments would stand in the metadata of every checkpoint.
         """
-        entries = sorted(self._changes.items())
+        segments = (*segments, *(self._files.store(part.path) for part in self._changes.spilled))
+        entries = sorted(self._changes.held.items())
         chunk = self._files.store(encode_segment(Segment(self._table, entries)))
         if len(segments) > fixed and isinstance(chunk, InlineChunk) and isinstance(segments[-1], InlineChunk):
             last = dict(read_segment(self._files, segments[-1]).entries)
-            entries = sorted({**last, **self._changes}.items())
+            entries = sorted({**last, **self._changes.held}.items())
             return (*segments[:-1], self._files.store(encode_segment(Segment(self._table, entries))))
         return (*segments, chunk)
 
@@ -132,6 +134,7 @@ class History:
         restored: KeyedHandle | None,
         files: SnapshotFiles,
         uploads: Executor | None,
+        log: ChangeLog,
         *,
         fresh: bool,
         incremental: bool,
@@ -142,7 +145,7 @@ class History:
         self._files = files
         self._uploads = uploads
         self._fresh = fresh
-        self._log = ChangeLog()
+        self._log = log
         self._taken: dict[CheckpointId, PendingSnapshot] = {}
         self._base_size = _base_size(restored)
         self._base: NewBase | None = None
@@ -150,7 +153,7 @@ class History:
         self._lost: deque[str] = deque()
 
     def append(self, added: Mapping[Address, bytes | None]) -> None:
-        """Log entries of the epoch at hand."""
+        """Log entries of the epoch at hand; raises as `ChangeLog.append` does."""
         self._log.append(added, self._log_limit)
 
     def take(
@@ -181,13 +184,13 @@ class History:
         try:
             if previous is None or changes is None:
                 self.abandon_base()
-                base, changes = new_base(), {}
+                base, changes = new_base(), NOTHING
             else:
                 base, changes = self._renewed(new_base, previous, changes, since)
                 if base is None and not previous.chunks:
-                    changes.update(leftovers())
+                    changes = changes._replace(held={**changes.held, **leftovers()})
         except UnavailableError as error:
-            changes, refusal = {}, error
+            changes, refusal = NOTHING, error
         alone = previous or KeyedHandle(self._key_groups, None, ())
         pending = PendingSnapshot(self._files, alone, table, changes, base, self._lost, refusal)
         self._taken[checkpoint] = pending
@@ -207,9 +210,9 @@ class History:
         self,
         new_base: Callable[[], NewBase],
         previous: KeyedHandle,
-        changes: dict[Address, bytes | None],
+        changes: Changes,
         since: CheckpointId | None,
-    ) -> tuple[NewBase | None, dict[Address, bytes | None]]:
+    ) -> tuple[NewBase | None, Changes]:
         """The base that replaces the one of `previous`, if there is one by now, and what is to be written after it."""
         fill = self._fill(previous, changes, since)
         if self._base is not None and self._base.failed:
@@ -217,7 +220,7 @@ class History:
         if self._base is not None:
             return (self._base if self._base.ready or fill >= 1 else None), changes
         if fill >= 1:
-            return new_base(), {}
+            return new_base(), NOTHING
         if self._uploads is not None and fill >= EARLY:
             # A disk that is full now may have room at the next barrier; until the limit nothing depends on it.
             with contextlib.suppress(UnavailableError):
@@ -249,17 +252,16 @@ class History:
     def _is_ours(self, checkpoint: CheckpointId) -> bool:
         return bool(self._taken) and checkpoint >= min(self._taken)
 
-    def _fill(
-        self, previous: KeyedHandle, changes: dict[Address, bytes | None], since: CheckpointId | None
-    ) -> float:
+    def _fill(self, previous: KeyedHandle, changes: Changes, since: CheckpointId | None) -> float:
         """How much of what may follow a base is used; from 1 on there must be a new one."""
         # The first segment after a base came with it: another base would be followed by the same.
         own = previous.segments[1:] if previous.base is not None else previous.segments
         stored = sum(map(chunk_size, own))
         logged = stored + self._log.most_since(since)
         if logged >= EARLY * self._log_limit:
-            logged = stored + size_of(changes)
-        return max(len(previous.segments) / MAX_SEGMENTS, logged / self._log_limit)
+            logged = stored + changes.size
+        segments = len(previous.segments) + len(changes.spilled)
+        return max(segments / MAX_SEGMENTS, logged / self._log_limit)
 
 
 def _base_size(handle: KeyedHandle | None) -> int:

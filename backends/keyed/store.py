@@ -28,6 +28,8 @@ from tidegate.backends.keyed.collection import Shelf
 from tidegate.backends.keyed.descriptors import StateDescriptor, ValueStateDescriptor
 from tidegate.backends.keyed.journal import Cause, Journal
 from tidegate.backends.keyed.kinds import open_expiring, open_state, unknown
+from tidegate.backends.keyed.limit import RowLimit
+from tidegate.backends.keyed.log import ChangeLog
 from tidegate.backends.keyed.migration import conversion, rewritten
 from tidegate.backends.keyed.restore import restore
 from tidegate.backends.keyed.row import UNBOUND, Binding, Cursor, Row, RowCodec, ValueState, unpack_slots
@@ -36,7 +38,7 @@ from tidegate.backends.keyed.sweep import NAMESPACED, AllRows, Sweeps
 from tidegate.backends.keyed.table import StateEntry, entry_of
 from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.backends.keyed.ttl import NS_PER_MS, Lifetime
-from tidegate.backends.spi import Address, Backend, BackendContext, Bounded, Entry, KeyedHandle
+from tidegate.backends.spi import Address, Backend, BackendContext, Bounded, Entry, Frugal, KeyedHandle
 from tidegate.checks import shorten
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import ConfigError, InternalError, StateFormatError
@@ -79,15 +81,17 @@ class KeyedStore:
     ) -> None:
         self._key_groups = key_groups
         self._max_parallelism = max_parallelism
-        self._cache_entries = cache_entries
         restored = restore(backend, key_groups, handles, context)
         self._materialisation = restored.materialisation
         self._table = restored.table
+        allowance = self._materialisation.allowance if isinstance(self._materialisation, Frugal) else None
+        self._limit = RowLimit(cache_entries, allowance.rows if allowance is not None else None)
         self._history = History(
             key_groups,
             restored.handle,
             context.files,
             uploads,
+            ChangeLog(context.directory, allowance.log if allowance is not None else None),
             fresh=restored.handle is not None and not restored.handle.chunks,
             incremental=incremental,
         )
@@ -228,10 +232,10 @@ class KeyedStore:
             crowded = list(self._cursor.crowded)
             self._cursor.crowded.clear()
             self._write_back(crowded)
-        surplus = len(self._rows) - self._cache_entries
+        surplus = len(self._rows) - self._limit.rows
         if surplus > 0:
             self.before_settling()
-            oldest = list(islice(self._rows, surplus + min(self._cache_entries // 4, _SPARE)))
+            oldest = list(islice(self._rows, surplus + min(self._limit.rows // 4, _SPARE)))
             leaving = [self._rows.pop(key) for key in oldest]
             self._write_back([row for row in leaving if row.changed])
             self._cursor.row = self._inner.row = UNBOUND
@@ -320,6 +324,7 @@ class KeyedStore:
                     self._group_of(key)  # refuses the one that is not here
             addresses = row_addresses(groups, data)
             found = self._materialisation.get_many(addresses)
+            self._limit.saw(found)
             values = map(self._codec.unpack, found)
             self._rows.update(zip(missing, map(Row, missing, addresses, found, values), strict=True))
 
@@ -374,6 +379,7 @@ class KeyedStore:
                 # Namespaces come and go: an empty row that stays would be one too many for each that ever was.
                 self._rows.pop((NAMESPACED, row.key, row.namespace), None)
                 self._inner.row = UNBOUND
+        self._limit.saw(settled, entries)
         self._log(written)
 
     def _undeclared(self, row: Row) -> dict[Address, bytes | None]:

@@ -24,7 +24,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from tidegate.backends.rocksdb.memory import default_memory
+from tidegate.backends.rocksdb.memory import default_memory, return_large_blocks, shares
 from tidegate.backends.rocksdb.options import RocksDBOptions
 from tidegate.errors import StateCorruptError, StateFormatError, TidegateError, UnavailableError
 
@@ -47,6 +47,7 @@ class RocksStore:
 
     def __init__(self, directory: Path, options: RocksDBOptions) -> None:
         self._directory = directory
+        return_large_blocks()
         try:
             self._db = Rdict(str(directory), options=_options(options))
         except Exception as error:
@@ -154,9 +155,10 @@ def _holder(lock: Path, reason: str) -> str | None:
 @lru_cache(maxsize=1)
 def _shared(memory_bytes: int) -> tuple[Cache, WriteBufferManager]:
     """What the databases of this process share: write buffers count as blocks, and may take half more than they should."""
-    cache = Cache(memory_bytes * 5 // 6)
+    memory = shares(memory_bytes)
+    cache = Cache(memory.blocks + memory.writes)
     buffers: WriteBufferManager = WriteBufferManager.new_write_buffer_manager_with_cache(
-        memory_bytes // 3, False, cache
+        memory.writes * 2 // 3, False, cache
     )
     return cache, buffers
 
@@ -167,7 +169,7 @@ def _options(options: RocksDBOptions) -> Options:
         memory = default_memory()
         cache, buffers = _shared(memory)
         found.set_write_buffer_manager(buffers)
-        found.set_write_buffer_size(min(options.write_buffer_bytes, memory // 6))
+        found.set_write_buffer_size(min(options.write_buffer_bytes, shares(memory).writes // 2))
     else:
         cache = Cache(options.block_cache_bytes)
         found.set_write_buffer_size(options.write_buffer_bytes)

@@ -15,9 +15,11 @@ from typing import ClassVar, Final
 
 from tidegate.backends.keyed.address import range_bounds
 from tidegate.backends.rocksdb._client import RocksStore
+from tidegate.backends.rocksdb.memory import default_memory, shares
 from tidegate.backends.rocksdb.options import RocksDBOptions
 from tidegate.backends.spi import (
     Address,
+    Allowance,
     Backend,
     BackendContext,
     BaseHandle,
@@ -59,7 +61,9 @@ class RocksDBBackend(Backend):
         """The base's files, with the other key groups deleted."""
         if base is not None:
             _download(base, context)
-        materialisation = RocksDBMaterialisation(_store(context), context.directory, base)
+        memory = shares(context.memory_bytes or default_memory())
+        allowance = Allowance(memory.rows, memory.log)
+        materialisation = RocksDBMaterialisation(_store(context), context.directory, base, allowance)
         materialisation.restrict(key_groups)
         return materialisation
 
@@ -76,7 +80,10 @@ class RocksDBBackend(Backend):
 class RocksDBMaterialisation(Materialisation):
     """One database; cuts stand beside it in the same directory, so that hard links work."""
 
-    def __init__(self, store: RocksStore, directory: Path, base: BaseHandle | None) -> None:
+    def __init__(
+        self, store: RocksStore, directory: Path, base: BaseHandle | None, allowance: Allowance
+    ) -> None:
+        self.allowance = allowance
         self._store = store
         self._directory = directory
         self._uploaded = set(base.files) if base is not None else set()

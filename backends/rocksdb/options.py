@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
+from tidegate.backends.rocksdb.memory import shares
 from tidegate.options import option
 
 __all__ = ["RocksDBOptions"]
@@ -35,18 +36,15 @@ class RocksDBOptions:
     )
 
     def within(self, memory_bytes: int) -> Self:
-        """The same with sizes that take so much memory together: half for blocks, half for writes.
-
-        An eighth is left for what neither counts: files being written or merged, the log of an epoch.
+        """The same with the sizes that belong to so much memory.
 
         Example:
             >>> RocksDBOptions().within(64 * 1024 * 1024).write_buffer_bytes // 1024**2
-            14
+            8
         """
-        counted = memory_bytes * 7 // 8
-        buffer = counted // 2 // self.write_buffers
+        memory = shares(memory_bytes)
         return replace(
             self,
-            block_cache_bytes=counted - buffer * self.write_buffers,
-            write_buffer_bytes=buffer,
+            block_cache_bytes=memory.blocks,
+            write_buffer_bytes=memory.writes // self.write_buffers,
         )

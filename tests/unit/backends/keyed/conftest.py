@@ -36,10 +36,12 @@ def open_store(tmp_path: Path, storage: MemoryStorage) -> Iterator[Open]:
         now_ns: Callable[[], int] = SYSTEM_CLOCK.now_ns,
         uploads: Executor | None = None,
         journaled: bool = False,
+        memory_bytes: int | None = None,
     ) -> KeyedStore:
         directory = tmp_path / str(len(opened))
         directory.mkdir()
-        context = BackendContext(directory, StorageFiles(storage.blobs, "run", inline_threshold=0), {})
+        files = StorageFiles(storage.blobs, "run", inline_threshold=0)
+        context = BackendContext(directory, files, {}, memory_bytes)
         chosen: Sequence[KeyedHandle] = handles
         opened.append(
             KeyedStore(

@@ -7,7 +7,9 @@ import pytest
 
 from tidegate.backends.filesystem import FilesystemBackend
 from tidegate.backends.keyed import KeyedStore, ValueStateDescriptor
+from tidegate.backends.keyed.segment import read_segment
 from tidegate.backends.keyed.snapshot import MAX_SEGMENTS, MIN_LOG_BYTES
+from tidegate.backends.rocksdb import RocksDBBackend
 from tidegate.backends.spi import BackendContext, Chunk, Cut, InlineChunk, KeyedHandle, StoredChunk
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.errors import UnavailableError
@@ -129,7 +131,7 @@ def test_a_log_too_large_to_keep_is_replaced_by_a_base(open_store: Open) -> None
     for number in range(6):
         write(store, f"k{number}", "x" * (MIN_LOG_BYTES // 4))
         store.end_batch()
-    assert store._history._log._open.entries is None
+    assert store._history._log._open.dropped
     based = saved(store, 1, None)
     assert based.base is not None
     write(store, "small", "x")
@@ -138,6 +140,49 @@ def test_a_log_too_large_to_keep_is_replaced_by_a_base(open_store: Open) -> None
     again = open_store(unconfirmed)
     again.bind("k3")
     assert again.value_state(TEXT).value() == "x" * (MIN_LOG_BYTES // 4)
+
+
+def test_what_is_too_much_for_memory_is_in_segments_of_its_own(
+    open_store: Open, storage: MemoryStorage
+) -> None:
+    files = StorageFiles(storage.blobs, "run", inline_threshold=0)
+    store = open_store(backend=RocksDBBackend(), memory_bytes=1_000_000)
+    for number in range(3_000):
+        write(store, f"k{number % 1_000}", f"{number:0100d}")
+        store.end_batch()
+    first = saved(store, 1, None)
+    assert first.base is None
+    assert len(first.segments) > 3
+    assert [bool(read_segment(files, chunk).table) for chunk in first.segments[-2:]] == [False, True]
+    for number in range(3_000, 3_500):
+        write(store, f"k{number % 1_000}", f"{number:0100d}")
+        store.end_batch()
+    declined = saved(store, 2, 1)
+    write(store, "k0", "newest")
+    third = saved(store, 3, 1)
+    storage.blobs.delete(
+        [
+            chunk.name
+            for chunk in set(declined.segments) - set(first.segments)
+            if isinstance(chunk, StoredChunk)
+        ]
+    )
+    again = open_store(third, backend=RocksDBBackend(), memory_bytes=1_000_000)
+    for key, text in {"k0": "newest", "k1": f"{3_001:0100d}", "k999": f"{2_999:0100d}"}.items():
+        again.bind(key)
+        assert again.value_state(TEXT).value() == text
+
+
+def test_as_many_segments_as_may_be_are_spilled_at_most(open_store: Open) -> None:
+    store = open_store(backend=RocksDBBackend(), memory_bytes=100_000)
+    write(store, "k", "x")
+    saved(store, 1, None)
+    for number in range(3_000):
+        write(store, f"k{number}", f"{number:0100d}")
+        store.end_batch()
+    based = saved(store, 2, 1)
+    assert based.base is not None
+    assert len(based.segments) == 1
 
 
 def test_a_restored_handle_is_built_on_only_when_it_is_confirmed(open_store: Open) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.backends.rocksdb import RocksDBBackend
-from tidegate.backends.rocksdb.memory import container_bytes, default_memory
+from tidegate.backends.rocksdb.memory import container_bytes, default_memory, shares
 from tidegate.backends.spi import BackendContext
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.keys import KeyGroupRange
@@ -39,6 +39,11 @@ def test_processes_on_all_cores_take_no_more_than_a_quarter_by_default() -> None
     assert 0 < default_memory() * len(os.sched_getaffinity(0)) <= container_bytes() // 4
 
 
+def test_shares_leave_an_eighth_for_what_nobody_counts() -> None:
+    memory = shares(64_000_000)
+    assert sum((memory.blocks, memory.writes, memory.rows, memory.log)) <= 64_000_000 * 7 // 8
+
+
 def test_databases_of_one_process_share_their_memory(tmp_path: Path) -> None:
     files = StorageFiles(MemoryStorage().blobs, "run", inline_threshold=0)
     shared = set()
@@ -47,6 +52,7 @@ def test_databases_of_one_process_share_their_memory(tmp_path: Path) -> None:
         RocksDBBackend().open(None, KeyGroupRange(0, 8), BackendContext(tmp_path / name, files, {})).close()
         log = (tmp_path / name / "db" / "LOG").read_text()
         shared.add(tuple(re.findall(r"(?:block_cache|write_buffer_manager): (0x[0-9a-f]+)", log)))
-        assert f"capacity : {default_memory() * 5 // 6}\n" in log
+        memory = shares(default_memory())
+        assert f"capacity : {memory.blocks + memory.writes}\n" in log
     assert len(shared) == 1
     assert len(shared.pop()) == 2
