@@ -112,10 +112,8 @@ class KeyedStore:
         """Where rows hold the values of the states that were asked for, by name."""
         self.before_settling: Callable[[], None] = _nothing
         """Called before rows are written back or leave the cache: who keeps what `bind_in` answered lets go of it."""
-        self.event_timers = StoredTimers(EVENT_TIMERS, self._group_of, self._stored(EVENT_TIMERS))
-        self.processing_timers = StoredTimers(
-            PROCESSING_TIMERS, self._group_of, self._stored(PROCESSING_TIMERS)
-        )
+        self.event_timers = self._timers(EVENT_TIMERS)
+        self.processing_timers = self._timers(PROCESSING_TIMERS)
 
     def state(self, descriptor: StateDescriptor, *, namespaced: bool = False) -> Any:
         """The handle of a state, of the class that belongs to the descriptor's; the same one each time.
@@ -421,8 +419,8 @@ class KeyedStore:
             )
         return group
 
-    def _stored(self, state: int) -> Iterator[Address]:
-        return (at for at, _ in self._scanned(state))
+    def _timers(self, state: int) -> StoredTimers:
+        return StoredTimers(state, self._group_of, (at for at, _ in self._scanned(state)))
 
     def _scanned(self, state: int) -> Iterator[tuple[Address, bytes]]:
         for group in range(self._key_groups.first, self._key_groups.last):

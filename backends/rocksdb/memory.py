@@ -45,7 +45,7 @@ def shares(memory_bytes: int) -> Shares:
         4
     """
     return Shares(
-        blocks=memory_bytes * 3 // 8, writes=memory_bytes // 4, rows=memory_bytes // 8, log=memory_bytes // 16
+        blocks=memory_bytes // 4, writes=memory_bytes // 4, rows=memory_bytes // 8, log=memory_bytes // 16
     )
 
 
