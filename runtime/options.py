@@ -173,6 +173,12 @@ class JobOptions(RestartOptions):
         "region",
         "region: what a failure concerns restarts, the rest runs on; full: everything restarts",
     )
+    heartbeat_ms: int = option(
+        "heartbeat.interval", 10_000, "how often processes are asked whether they live"
+    )
+    heartbeat_timeout_ms: int = option(
+        "heartbeat.timeout", 50_000, "a process that has not answered for so long is killed and replaced"
+    )
     epoch_records: int = option(
         "execution.spark.epoch-records", 100_000, "records read per source subtask and epoch on Spark"
     )
@@ -210,6 +216,11 @@ class JobOptions(RestartOptions):
             least = _LEAST.get(key, 0 if key.startswith(_FROM_ZERO) else 1)
             if type(value) is int and value < least:
                 raise ConfigError(f"option {key!r} is out of range; got {value}; expected at least {least}")
+        if self.heartbeat_timeout_ms <= self.heartbeat_ms:
+            raise ConfigError(
+                f"option 'heartbeat.timeout' is out of range; got {self.heartbeat_timeout_ms}; expected more than "
+                f"heartbeat.interval, which is {self.heartbeat_ms}"
+            )
         if self.faults and not self.faults_dir:
             raise ConfigError(
                 "option 'testing.faults' needs 'testing.faults-dir', where a crash leaves its witness"

@@ -19,13 +19,14 @@ from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.embedded.cluster import Farewell, WorkerLost
 from tidegate.runtime.embedded.crew import Crew, Heard, Said
-from tidegate.runtime.embedded.handshake import Ended
+from tidegate.runtime.embedded.handshake import Ended, Pong
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.requests import CancelRequested, SavepointRequested, StopRequested
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.schedule import failover as fo
+from tidegate.runtime.schedule.heartbeats import Ask, Heartbeats, Silent
 from tidegate.runtime.schedule.restart import RestartStrategy, worth_restarting
 from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.status import RunStatus
@@ -84,6 +85,9 @@ class Attempt:
         self._restart = restart
         self._observe = observe
         self._failover = fo.Failover(restart)
+        self._heartbeats = Heartbeats(
+            startup.program.options.heartbeat_ms, startup.program.options.heartbeat_timeout_ms
+        )
         self._copies = LocalRecovery(startup.program.options, startup.run)
         self._vertex_of = {uid: v.id for v in start.graph.vertices.values() for uid in v.nodes}
         self._coordinator = startup.coordinator(start.graph, start)
@@ -119,7 +123,7 @@ class Attempt:
         try:
             self._status.attempt_begins()
             for crew in self._crews:
-                crew.deploy(self._startup, self._start)
+                self._deploy(crew, self._start)
             while self._ended is None:
                 self._tick()
                 try:
@@ -147,6 +151,10 @@ class Attempt:
             self._storage.shutdown(wait=True)
             self._status.attempt_over()
 
+    def _deploy(self, crew: Crew, start: StartPoint) -> None:
+        crew.deploy(self._startup, start)
+        self._heartbeats.watch(*crew.workers)
+
     def _next(self, timeout_s: float) -> object:
         """What was heard next.
 
@@ -166,6 +174,8 @@ class Attempt:
         self._later = [(at, work) for at, work in self._later if at > now]
         for work in due:
             work()
+        for beat in self._heartbeats.tick(int(now * 1000)):
+            self._beat(beat)
         quiet = self._coordinator.quiet
         for action in self._failover.on(fo.Tick(int(now * 1000), quiet)) if self._failover.down else ():
             self._perform_failover(action)
@@ -233,6 +243,8 @@ class Attempt:
                 self._fail(crew, self._cause(crew, message.error))
             case WorkerLost():
                 self._fail(crew, self._lost(crew, message))
+            case Pong():
+                self._heartbeats.answered(message.worker)
             case Ended():
                 self._fail(crew, InternalError(f"{called(message.worker)} ended before the job did"))
             case _:
@@ -255,6 +267,22 @@ class Attempt:
             self._status.note("restart", str(error))
             self._perform_failover(action)
 
+    def _beat(self, beat: Ask | Silent) -> None:
+        crew = next(crew for crew in self._crews if beat.worker in crew.workers)
+        if isinstance(beat, Ask):
+            crew.ping(beat.worker)
+            return
+        ran = crew.ran_by(beat.worker)
+        crew.failed(ran)
+        self._fail(
+            crew,
+            UnavailableError(
+                f"{called(beat.worker)} hangs: it has not answered for {beat.for_ms} ms and was killed; it ran "
+                f"{', '.join(map(str, ran))}; raise heartbeat.timeout if its functions call native code that keeps all "
+                "threads from running for so long"
+            ),
+        )
+
     def _perform_failover(self, action: fo.Stop | fo.Start | fo.GiveUp) -> None:
         match action:
             case fo.Stop():
@@ -264,6 +292,7 @@ class Attempt:
 
     def _take_down(self, crew: Crew) -> None:
         crew.close("at once")
+        self._heartbeats.forget(crew.workers)
         self._status.part_over(crew.workers)
         self._undrained |= crew.slots.keys() & set(self._sources)
         self._tell(cp.Pause(f"part of the job restarts: {', '.join(map(str, crew.slots))}"))
@@ -275,7 +304,7 @@ class Attempt:
     def _bring_back(self, crew: Crew) -> None:
         try:
             start = self._startup.part_point(self._graph, crew.uids)
-            crew.deploy(self._startup, start)
+            self._deploy(crew, start)
             self._drift.forget(crew.slots)
             self._enumerators.reopen(crew.vertices, start.manifest)
         except TidegateError as error:

@@ -24,7 +24,7 @@ from typing import IO, Any, Literal, TextIO, TypeAlias
 from tidegate.clock import Clock, new_token
 from tidegate.errors import UnavailableError
 from tidegate.runtime.embedded.deploy import Deployment
-from tidegate.runtime.embedded.handshake import Ended, Gone, Invitation
+from tidegate.runtime.embedded.handshake import Ended, Gone, Invitation, Ping, Pong
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
@@ -70,6 +70,10 @@ class Cluster(ABC):
         """Send a message to a worker; lost if the worker is."""
 
     @abstractmethod
+    def ping(self, worker: int) -> None:
+        """Have a worker say that it lives."""
+
+    @abstractmethod
     def close(self, how: Farewell) -> None:
         """End all workers. Nothing is left running, except a thread that is stuck and given up."""
 
@@ -93,6 +97,10 @@ class InlineCluster(Cluster):
     def post(self, worker: int, message: Post | Shutdown) -> None:
         """Put a message into the worker's inbox."""
         self._inbox.put(message)
+
+    def ping(self, worker: int) -> None:
+        """This process lives if it can ask."""
+        self._hear(Pong(worker))
 
     def close(self, how: Farewell) -> None:
         """Ask the thread to end and wait for it; a thread cannot be ended otherwise."""
@@ -141,6 +149,11 @@ class ProcessCluster(Cluster):
         """Send a message; a worker that is gone is heard of through its connection."""
         with contextlib.suppress(OSError):
             self._controls[worker].send(message)
+
+    def ping(self, worker: int) -> None:
+        """Ask a worker's process, whose reading thread answers."""
+        with contextlib.suppress(OSError):
+            self._controls[worker].send(Ping())
 
     def close(self, how: Farewell) -> None:
         """End every process, after a grace period at the latest; then remove the sockets."""

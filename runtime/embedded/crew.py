@@ -119,6 +119,11 @@ class Crew:
         if self._cluster is not None:
             self._cluster.post(self.slots[subtask].task_manager, Post(subtask, message))
 
+    def ping(self, worker: int) -> None:
+        """Have one of its workers say that it lives."""
+        if self._cluster is not None:
+            self._cluster.ping(worker)
+
     def close(self, how: Farewell, outcome: Literal["finished", "canceled"] = "canceled") -> None:
         """End all of its workers; those that have not failed come to this end."""
         if self._cluster is not None:

@@ -1,10 +1,10 @@
-"""What a JobManager and the process of a worker say to each other before and after the work."""
+"""What a JobManager and the process of a worker say to each other before, during and after the work."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Ended", "Gone", "Invitation", "Ready"]
+__all__ = ["Ended", "Gone", "Invitation", "Ping", "Pong", "Ready"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,18 @@ class Ready:
 
     worker: int
     pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Say that you live; asked at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """The worker's process lives, whatever its functions do."""
+
+    worker: int
 
 
 @dataclass(frozen=True, slots=True)

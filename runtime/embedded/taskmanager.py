@@ -14,12 +14,13 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection, Listener
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.runtime.embedded.deploy import Deployment
-from tidegate.runtime.embedded.handshake import Ended, Gone, Invitation, Ready
+from tidegate.runtime.embedded.handshake import Ended, Gone, Invitation, Ping, Pong, Ready
 from tidegate.runtime.embedded.inbox import Inbox
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
@@ -106,22 +107,31 @@ def _serve(
     peers.listen(listener)
     lock = threading.Lock()
 
-    def report(message: FromSubtask) -> None:
+    def report(message: FromSubtask | Pong) -> None:
         if isinstance(message, Failed):
             hide_engine(message.error)
             message = replace(message, cause=carry(message.error.__cause__))
         with lock:
             control.send(message)
 
-    threading.Thread(target=_listen, args=(control, inbox), daemon=True, name="tidegate-control").start()
+    def pong() -> None:
+        report(Pong(deployment.worker))
+
+    threading.Thread(
+        target=_listen, args=(control, inbox, pong), daemon=True, name="tidegate-control"
+    ).start()
     Worker(deployment, inbox, peers, report, SYSTEM_CLOCK).run()
     peers.close()
 
 
-def _listen(control: Connection, inbox: Inbox) -> None:
+def _listen(control: Connection, inbox: Inbox, pong: Callable[[], None]) -> None:
     try:
         while True:
-            inbox.put(control.recv())
+            message = control.recv()
+            if isinstance(message, Ping):
+                pong()
+            else:
+                inbox.put(message)
     except (EOFError, OSError):
         os._exit(1)
 

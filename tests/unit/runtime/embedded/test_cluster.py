@@ -8,7 +8,7 @@ import select
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert list(temporary.iterdir()) == []
 
 
-def environment(place: Path, target: str, attempts: int = 1) -> StreamExecutionEnvironment:
+def environment(
+    place: Path, target: str, settings: Mapping[str, Any] | None = None, *, attempts: int = 1
+) -> StreamExecutionEnvironment:
     return StreamExecutionEnvironment.get_execution_environment(
         {
             "execution.target": target,
@@ -78,6 +80,7 @@ def environment(place: Path, target: str, attempts: int = 1) -> StreamExecutionE
             "state.checkpoints.dir": str(place / "state"),
             "restart-strategy.fixed-delay.attempts": attempts,
             "restart-strategy.fixed-delay.delay": 0,
+            **(settings or {}),
         }
     )
 
@@ -130,6 +133,53 @@ def test_a_task_manager_that_is_killed_is_noticed_at_once_and_named(place: Path)
     assert SYSTEM_CLOCK.monotonic() - float(at) < 2
     assert f"is gone (pid {pid}, killed by SIGKILL); it ran " in str(caught.value)
     assert "fragile[1]" in str(caught.value)
+
+
+def stopped_at(record: int) -> Any:
+    """A function whose worker process is stopped at a record, as if it hung."""
+
+    def stop(value: int) -> int:
+        if value == record:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return value
+
+    return stop
+
+
+@pytest.mark.processes
+def test_a_task_manager_that_hangs_is_noticed_after_a_while_killed_and_named(place: Path) -> None:
+    env = environment(
+        place, "embedded", {"heartbeat.interval": "100 ms", "heartbeat.timeout": "2 s"}, attempts=0
+    )
+    numbers = (
+        env.from_source(GeneratorSource(int, None, rate_per_second=1_000)).set_parallelism(1).rebalance()
+    )
+    numbers.map(stopped_at(99)).uid("fragile").sink_to(FileSink(place / "out"))
+
+    hangs = r"task manager \d hangs: it has not answered for 2\d{3} ms and was killed; it ran .*fragile\[\d\]"
+    with pytest.raises(JobFailedError, match=hangs):
+        env.execute("hanging")
+
+
+def waits(seconds: float) -> Any:
+    """A function that blocks once, with the interpreter lock free."""
+
+    def wait(value: int) -> int:
+        if value == 0:
+            SYSTEM_CLOCK.sleep(seconds)
+        return value
+
+    return wait
+
+
+@pytest.mark.processes
+def test_a_function_that_blocks_longer_than_the_heartbeats_timeout_is_left_alone(place: Path) -> None:
+    env = environment(
+        place, "embedded", {"heartbeat.interval": "50 ms", "heartbeat.timeout": "1 s"}, attempts=0
+    )
+    env.from_collection([0, 1]).map(waits(1.5)).sink_to(FileSink(place / "out"))
+
+    assert env.execute("patient").state == "finished"
 
 
 def kills_its_parent(witness: Path) -> Any:

@@ -53,6 +53,10 @@ def killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def stopped() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def raises() -> None:
     raise ValueError("no such customer")
 
@@ -96,9 +100,11 @@ def written(place: Path, side: str) -> list[int]:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("harm", [killed, raises], ids=["killed", "raises"])
+@pytest.mark.parametrize("harm", [killed, stopped, raises], ids=["killed", "stopped", "raises"])
 def test_only_the_part_that_failed_restarts(tmp_path: Path, harm: Any) -> None:
-    result = two_pipelines(tmp_path, harm).execute("two")
+    heartbeats = {"heartbeat.interval": "100 ms", "heartbeat.timeout": "2 s"} if harm is stopped else {}
+
+    result = two_pipelines(tmp_path, harm, heartbeats).execute("two")
 
     assert (result.state, result.restarts) == ("finished", 1)
     (first, _), (second, resumed_at) = attempts(tmp_path, "left")
@@ -134,9 +140,9 @@ def test_a_part_that_fails_too_often_fails_the_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "point",
     [
-        "task.before-ack@3",
-        "commit.before@3",
-        *(pytest.param(p, marks=pytest.mark.crash) for p in ("sink.after-prepare@3", "commit.after@3")),
+        "task.before-ack@2",
+        "commit.before@2",
+        *(pytest.param(p, marks=pytest.mark.crash) for p in ("sink.after-prepare@2", "commit.after@2")),
     ],
 )
 def test_a_part_that_dies_within_a_checkpoint_writes_everything_once(tmp_path: Path, point: str) -> None:
