@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
+from tidegate.backends.keyed.asynchronous import AsyncFolded
 from tidegate.backends.keyed.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
 from tidegate.backends.keyed.row import ValueState
 
@@ -14,7 +15,7 @@ IN = TypeVar("IN")
 OUT = TypeVar("OUT")
 
 
-class ReducingState(Generic[T]):
+class ReducingState(AsyncFolded[T, T]):
     """What all values added to the key at hand come to; made by `KeyedStore.state`."""
 
     __slots__ = ("_take_in", "_value")
@@ -37,7 +38,7 @@ class ReducingState(Generic[T]):
         self._value.clear()
 
 
-class AggregatingState(Generic[IN, OUT]):
+class AggregatingState(AsyncFolded[IN, OUT]):
     """An accumulator of all values added to the key at hand; made by `KeyedStore.state`."""
 
     __slots__ = ("_function", "_value")

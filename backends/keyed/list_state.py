@@ -7,10 +7,11 @@ change only if an element in them was changed in place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from tidegate.backends.keyed.asynchronous import AsyncList
 from tidegate.backends.keyed.collection import Collection, Raw, Shelf, Values
 from tidegate.backends.keyed.row import Cursor, Row
 from tidegate.backends.keyed.table import StateEntry
@@ -38,7 +39,7 @@ CHUNK_BYTES: Final = 4_096
 """A chunk is full with this many elements, or with this many bytes."""
 
 
-class ListState(Generic[T]):
+class ListState(AsyncList[T]):
     """A list for the key at hand; made by `KeyedStore.state`, used by user functions.
 
     Elements that `get` gives may be changed in place until the next barrier, and that counts.

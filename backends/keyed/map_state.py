@@ -7,8 +7,9 @@ merges what is cached with what is stored, in an order that means nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
+from tidegate.backends.keyed.asynchronous import AsyncMap
 from tidegate.backends.keyed.collection import ATOMS, Collection, Raw, Shelf, Values
 from tidegate.backends.keyed.descriptors import MapStateDescriptor
 from tidegate.backends.keyed.row import Cursor, Row
@@ -29,7 +30,7 @@ _LARGEST: Final = 1_000
 """As many entries of one map stay in memory over a batch."""
 
 
-class MapState(Generic[K, V]):
+class MapState(AsyncMap[K, V]):
     """A map for the key at hand; made by `KeyedStore.state`, used by user functions.
 
     What `get`, `values` and `items` give may be changed in place until the next barrier, and that counts.

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from tidegate.backends.keyed.asynchronous import AsyncValue
 from tidegate.backends.keyed.collection import ATOMS, Collection, Live, Raw, Values
 from tidegate.backends.spi import Address, Entry
 from tidegate.errors import ConfigError
@@ -202,7 +203,7 @@ class RowCodec:
         return parts
 
 
-class ValueState(Generic[T]):
+class ValueState(AsyncValue[T]):
     """One value for the key at hand; made by `KeyedStore.state`, used by user functions."""
 
     __slots__ = ("_cursor", "_default", "_shown", "_slot", "_usual", "_values")

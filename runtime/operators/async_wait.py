@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from tidegate.elements import Batch, Element, Idle, Watermark
-from tidegate.errors import TidegateError, UserCodeError
+from tidegate.errors import UserCodeError
 from tidegate.runtime.operators.async_queue import Mark, OrderedQueue, Request, RequestQueue, UnorderedQueue
 from tidegate.runtime.operators.context import OperatorContext
-from tidegate.runtime.operators.failure import show
+from tidegate.runtime.operators.failure import of_request
 from tidegate.runtime.operators.operator import Call, Deferring
 from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.runtime.stream.async_data_stream import AsyncStep
@@ -89,7 +89,7 @@ class AsyncWait(Deferring):
             request, answer = self._answers.popleft()
             self._running -= 1
             if isinstance(answer, Exception):
-                raise self._failure(request, answer) from answer
+                raise of_request(self._context, request.value, answer) from answer
             self._queue.complete(request, answer)
         self._start()
         for entry in self._queue.take():
@@ -160,14 +160,6 @@ class AsyncWait(Deferring):
                     raise
             await asyncio.sleep(retry.get_backoff_time_millis(attempt) / 1000)
             attempt += 1
-
-    def _failure(self, request: Request, error: Exception) -> TidegateError:
-        message = (
-            f"operator {self._context.get_task_name()!r} (subtask {self._context.env.subtask}) failed "
-            f"on record {show(request.value)}: {type(error).__name__}: {error}"
-        )
-        kind = type(error) if isinstance(error, TidegateError) else UserCodeError
-        return kind(message)
 
 
 def _checked(results: Iterable[Any]) -> list[Any]:

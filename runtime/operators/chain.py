@@ -21,6 +21,7 @@ from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
+from tidegate.runtime.operators.async_process import is_async
 from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport, RestoredOperator
@@ -101,6 +102,7 @@ class OperatorChain:
             self._env,
             partial(self._open_store, node.uid) if keyed else None,
             self._restored(node.uid),
+            asynchronous=node.kind in ("process", "co_process") and is_async(node.payload),
         )
         self._contexts[node.uid] = context
         if context.restored.keyed:
@@ -170,6 +172,10 @@ class OperatorChain:
     def empty(self) -> bool:
         """Whether everything that went in has come out."""
         return all(operator.empty() for operator in self._deferring.values())
+
+    def settled(self) -> bool:
+        """Whether a snapshot can be taken."""
+        return all(operator.settled() for operator in self._deferring.values())
 
     def send_arrivals(self) -> bool:
         """Pass on what has come out by now of what went in earlier; whether there was any."""
@@ -249,8 +255,9 @@ class OperatorChain:
             if operator.store is not None
         }
         lists = {
-            uid: operator.snapshot_lists() + self._contexts[uid].snapshot_lists()
+            uid: operator.snapshot_lists() + context.states.snapshot() + context.raw.snapshot()
             for uid, operator in self._operators.items()
+            for context in (self._contexts[uid],)
         }
 
         def finish() -> list[OperatorReport]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
+from tidegate.backends.keyed.asynchronous import OnlyAsync
 from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -23,7 +24,6 @@ from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError
 from tidegate.ids import OperatorUid
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
-from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.runtime.operators.operator_state import OperatorStates
 from tidegate.runtime.operators.raw_state import RawState
 from tidegate.runtime.operators.surroundings import Surroundings
@@ -42,6 +42,8 @@ class OperatorContext(Surroundings):
         env: ChainEnvironment,
         open_store: Callable[[], KeyedStore] | None,
         restored: RestoredOperator,
+        *,
+        asynchronous: bool = False,
     ) -> None:
         super().__init__(uid, env)
         self.restored = restored
@@ -52,6 +54,8 @@ class OperatorContext(Surroundings):
         """What functions keep as bytes of their own."""
         self.store: KeyedStore | None = None
         """The operator's keyed state, once somebody asked for it."""
+        self.asynchronous = asynchronous
+        """Whether the function's methods are `async def`, so that it has to ask for its state."""
         self._name = name
         self._open_store = open_store
 
@@ -69,9 +73,10 @@ class OperatorContext(Surroundings):
             self.store = self._open_store()
         return self.store
 
-    def snapshot_lists(self) -> tuple[OperatorList, ...]:
-        """What functions keep that is not managed by key, at a barrier."""
-        return self.states.snapshot() + self.raw.snapshot()
+    def state(self, why: str, descriptor: StateDescriptor) -> Any:
+        """The handle of a state as the function is to have it; raises as `keyed_store` and `KeyedStore.state` do."""
+        handle = self.keyed_store(why).state(descriptor)
+        return OnlyAsync(descriptor.name, handle) if self.asynchronous else handle
 
     def get_index_of_this_subtask(self) -> int:
         """Which of the parallel instances this is, from 0."""
@@ -127,7 +132,7 @@ class OperatorContext(Surroundings):
     def _state(self, method: str, descriptor: StateDescriptor, expected: type[StateDescriptor]) -> Any:
         if not isinstance(descriptor, expected):
             raise ConfigError(f"{method} takes a {expected.__name__}; got {type(descriptor).__name__}")
-        return self.keyed_store(f"asks for state {descriptor.name!r}").state(descriptor)
+        return self.state(f"asks for state {descriptor.name!r}", descriptor)
 
 
 class RecordContext:

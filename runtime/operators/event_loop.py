@@ -27,6 +27,11 @@ class EventLoop:
             self._thread.start()
         self._loop.call_soon_threadsafe(self._create, list(coroutines))
 
+    def call(self, callback: Callable[[], None]) -> None:
+        """Let the loop call something, which must not raise; called by the owner once coroutines were started."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(callback)
+
     def close(self) -> None:
         """Cancel what is under way and end the thread; called by the owner, any number of times."""
         if self._loop is None or self._thread is None:

@@ -12,8 +12,9 @@ from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.codegen import Compiled
+from tidegate.runtime.operators.context import OperatorContext
 
-__all__ = ["blame", "explain", "show"]
+__all__ = ["blame", "explain", "of_request", "show"]
 
 
 def explain(
@@ -45,6 +46,16 @@ def blame(node: StreamNode, subtask: Subtask, doing: str) -> Iterator[None]:
         raise UserCodeError(
             f"{_where(node, subtask)} failed in {doing}: {type(error).__name__}: {error}"
         ) from error
+
+
+def of_request(context: OperatorContext, value: object, error: Exception) -> TidegateError:
+    """What failed beside the loop, while a record was waited for."""
+    message = (
+        f"operator {context.get_task_name()!r} (subtask {context.env.subtask}) failed "
+        f"on record {show(value)}: {type(error).__name__}: {error}"
+    )
+    kind = type(error) if isinstance(error, TidegateError) else UserCodeError
+    return kind(message)
 
 
 def show(value: object) -> str:

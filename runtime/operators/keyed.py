@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidegate.backends.keyed.store import KeyedStore
+from tidegate.errors import ConfigError
+from tidegate.runtime.operators.async_process import AsyncProcess
 from tidegate.runtime.operators.context import KeyedContext, OperatorContext, RecordContext
 from tidegate.runtime.operators.operator import Call, Emitted, Operator
 from tidegate.runtime.stream.time_characteristic import TimeDomain
@@ -19,9 +21,20 @@ Handler = Callable[[Any, Any], Iterable[Any] | None]
 def open_process(
     handlers: tuple[Handler, ...], on_timer: Any, context: OperatorContext, *, keyed: bool
 ) -> Operator:
-    """The operator of a process function: one handler per input, and what a timer calls."""
+    """The operator of a process function: one handler per input, and what a timer calls.
+
+    Raises:
+        ConfigError: it is `async def`, and has no key or runs where that does not go.
+    """
+    if context.asynchronous and not keyed:
+        raise ConfigError(
+            f"operator {context.get_task_name()!r} is `async def`; got an input without keys; expected one behind "
+            "key_by(...); use AsyncDataStream for requests that need no state"
+        )
     if keyed:
         store = context.keyed_store("needs a key")
+        if context.asynchronous:
+            return AsyncProcess(handlers, on_timer, store, context)
         return KeyedProcess(handlers, on_timer, store, KeyedContext(store, context.env.clock.now_ms))
     return Process(handlers, context.env.clock.now_ms)
 

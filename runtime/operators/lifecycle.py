@@ -21,7 +21,7 @@ __all__ = ["open_function", "save_function"]
 def open_function(function: Function, context: OperatorContext) -> None:
     """Give the function its state and open it."""
     inner = _innermost(function)
-    bind_declared(inner, context.keyed_store)
+    bind_declared(inner, context.state)
     if isinstance(inner, CheckpointedFunction):
         inner.initialize_state(_Initialization(context))
     function.open(context)

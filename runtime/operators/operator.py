@@ -118,6 +118,10 @@ class Deferring(Operator, ABC):
     def empty(self) -> bool:
         """Whether nothing of what it took is still to come out."""
 
+    def settled(self) -> bool:
+        """Whether a snapshot would hold all that it has begun; a barrier waits for it, and no input is taken meanwhile."""
+        return True
+
     @abstractmethod
     def idle(self, idle: bool) -> None:
         """Whether its input is idle has changed; to be passed on behind what came before."""

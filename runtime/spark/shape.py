@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tidegate.errors import ConfigError
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph
+from tidegate.runtime.operators.async_process import is_async
 
 __all__ = ["Shape", "shape_of"]
 
@@ -50,7 +51,7 @@ def shape_of(graph: JobGraph) -> Shape:
                 f"records go round in iteration {node.uid!r}, and an epoch on Spark goes one way; "
                 "set execution.target to embedded"
             )
-        if node.kind == "async_wait":
+        if node.kind == "async_wait" or (node.kind in ("process", "co_process") and is_async(node.payload)):
             raise ConfigError(
                 f"operator {node.name!r} (uid {node.uid!r}) waits for requests, which an epoch on Spark does not yet; "
                 "set execution.target to embedded"

@@ -21,7 +21,7 @@ from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import ValueState
 from tidegate.runtime.stream.aggregations import Aggregation
-from tidegate.runtime.stream.generics import ACC, IN, IN1, IN2, KEY, OUT, T
+from tidegate.runtime.stream.generics import ACC, IN, IN1, IN2, KEY, OUT, Handled, T
 from tidegate.runtime.stream.program_context import ProgramContext
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.time_characteristic import TimeDomain
@@ -197,6 +197,9 @@ class OnTimerContext(ProcessContext, Protocol):
 class KeyedProcessFunction(Function, ABC, Generic[KEY, IN, OUT]):
     """Any computation with state and timers per key.
 
+    Its methods may be `async def`: then records of different keys are worked on at once, and state is used by
+    `await state.async_value()` and the like.
+
     Example:
         >>> class Count(KeyedProcessFunction):
         ...     def open(self, runtime_context):
@@ -211,10 +214,10 @@ class KeyedProcessFunction(Function, ABC, Generic[KEY, IN, OUT]):
     OnTimerContext: TypeAlias = OnTimerContext
 
     @abstractmethod
-    def process_element(self, value: IN, ctx: ProcessContext) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
+    def process_element(self, value: IN, ctx: ProcessContext) -> Handled[OUT | tuple[OutputTag, Any]]:
         """Handle a record; return or yield what goes on, or None."""
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Handled[OUT | tuple[OutputTag, Any]]:
         """Handle a timer registered for the current key."""
 
 
@@ -316,18 +319,14 @@ class KeyedCoProcessFunction(Function, ABC, Generic[KEY, IN1, IN2, OUT]):
     OnTimerContext: TypeAlias = OnTimerContext
 
     @abstractmethod
-    def process_element1(
-        self, value: IN1, ctx: ProcessContext
-    ) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
+    def process_element1(self, value: IN1, ctx: ProcessContext) -> Handled[OUT | tuple[OutputTag, Any]]:
         """Handle a record of the first stream."""
 
     @abstractmethod
-    def process_element2(
-        self, value: IN2, ctx: ProcessContext
-    ) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
+    def process_element2(self, value: IN2, ctx: ProcessContext) -> Handled[OUT | tuple[OutputTag, Any]]:
         """Handle a record of the second stream."""
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Handled[OUT | tuple[OutputTag, Any]]:
         """Handle a timer registered for the current key."""
 
 

@@ -5,9 +5,10 @@ So `MapFunction` alone means what `MapFunction[Any, Any]` means, for every type 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterable, Awaitable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-__all__ = ["ACC", "IN", "IN1", "IN2", "KEY", "OUT", "R", "T", "W", "W_co"]
+__all__ = ["ACC", "IN", "IN1", "IN2", "KEY", "OUT", "Handled", "R", "T", "W", "W_co"]
 
 # The standard library has no defaults of type variables before 3.13, and only type checkers need them.
 if TYPE_CHECKING:
@@ -29,3 +30,6 @@ else:
     ACC, IN, IN1, IN2, KEY, OUT = map(TypeVar, ("ACC", "IN", "IN1", "IN2", "KEY", "OUT"))
     R, T, W = map(TypeVar, "RTW")
     W_co = TypeVar("W_co", covariant=True)
+
+Handled: TypeAlias = Iterable[T] | Awaitable[Iterable[T] | None] | AsyncIterable[T] | None
+"""What a process function with keys answers, which may be `async def`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from tidegate.runtime.stream.generics import IN, KEY, OUT, T
+from tidegate.runtime.stream.generics import IN, KEY, OUT, Handled, T
 
 __all__ = [
     "AsyncInvokes",
@@ -75,7 +75,7 @@ class Reduces(Protocol[S]):
 class Processes(Protocol[IN_contra, OUT_co]):
     """A `ProcessFunction` or `KeyedProcessFunction`."""
 
-    def process_element(self, value: IN_contra, ctx: Any, /) -> Iterable[OUT_co] | None:
+    def process_element(self, value: IN_contra, ctx: Any, /) -> Handled[OUT_co]:
         """Any number of records for one."""
         ...
 
@@ -107,11 +107,11 @@ class CoFlatMaps(Protocol[FIRST_contra, SECOND_contra, OUT_co]):
 class CoProcesses(Protocol[FIRST_contra, SECOND_contra, OUT_co]):
     """A `CoProcessFunction` or `KeyedCoProcessFunction`."""
 
-    def process_element1(self, value: FIRST_contra, ctx: Any, /) -> Iterable[OUT_co] | None:
+    def process_element1(self, value: FIRST_contra, ctx: Any, /) -> Handled[OUT_co]:
         """Any number of records for one of the first stream."""
         ...
 
-    def process_element2(self, value: SECOND_contra, ctx: Any, /) -> Iterable[OUT_co] | None:
+    def process_element2(self, value: SECOND_contra, ctx: Any, /) -> Handled[OUT_co]:
         """Any number of records for one of the second stream."""
         ...
 

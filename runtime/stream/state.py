@@ -37,7 +37,6 @@ from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import ValueState
-from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.keyed.ttl import Length, StateTtlConfig
 from tidegate.errors import ConfigError
 from tidegate.types import TypeInformation, Types
@@ -190,14 +189,13 @@ class Aggregating(Declared[AggregatingState[Any, Any]]):
         return AggregatingStateDescriptor(name, self._function, self._accumulator)
 
 
-def bind_declared(function: object, open_store: Callable[[str], KeyedStore]) -> None:
-    """Put the states that a function's class declares into the function; `open_store` is told why it is asked."""
+def bind_declared(function: object, open_state: Callable[[str, StateDescriptor], Any]) -> None:
+    """Put the states that a function's class declares into the function; `open_state` is told why it is asked."""
     for cls in reversed(type(function).__mro__):
         for name, declared in vars(cls).items():
             if isinstance(declared, Declared):
-                store = open_store(f"declares state {name!r}")
                 # What stands in the instance is found first, so reading it costs no more than any attribute.
-                vars(function)[name] = store.state(_described(declared, name))
+                vars(function)[name] = open_state(f"declares state {name!r}", _described(declared, name))
 
 
 def _described(declared: Declared[Any], name: str) -> StateDescriptor:

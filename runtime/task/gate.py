@@ -45,6 +45,8 @@ class GateRunner(SubtaskRunner):
         self._inputs = Inputs(channels)
         self._grant = grant
         self._ending = False
+        self._aligned: Barrier | None = None
+        """Behind it nothing is taken until the chain can be cut."""
         self._size = BatchSize()
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
@@ -56,6 +58,8 @@ class GateRunner(SubtaskRunner):
         return min(1.0, max(batches, default=0) / CREDIT)
 
     def _work(self) -> bool:
+        if self._aligned is not None:
+            return self._cut(self._aligned)
         if self._ending:
             if not self._chain.empty():
                 return False
@@ -110,7 +114,16 @@ class GateRunner(SubtaskRunner):
                 case Unblock():
                     self._blocked.clear()
                 case Snapshot():
-                    self._snapshot(barrier, [])
+                    self._cut(barrier)
+
+    def _cut(self, barrier: Barrier) -> bool:
+        """Take the snapshot of an aligned barrier, now or when the chain can be cut."""
+        if not self._chain.settled():
+            self._aligned = barrier
+            return False
+        self._aligned = None
+        self._snapshot(barrier, [])
+        return True
 
     def _handle_input(self, message: ToSubtask) -> None:
         if isinstance(message, Settled):

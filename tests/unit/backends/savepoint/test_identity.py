@@ -81,7 +81,9 @@ operations = st.one_of(
     st.tuples(st.just("event"), numbers),
     st.tuples(st.just("processing"), numbers),
 )
-histories = st.lists(st.tuples(keys, st.sampled_from([None, b"", b"\0w", b"x" * 9]), operations), max_size=25)
+histories = st.lists(
+    st.tuples(keys, st.sampled_from([None, b"w", b"\0w", b"x" * 9]), operations), max_size=25
+)
 
 
 def perform(store: KeyedStore, key: Any, namespace: bytes | None, operation: tuple[str, Any]) -> None:

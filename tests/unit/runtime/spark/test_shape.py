@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidegate.connectors.collection import CollectionSource, CollectSink
+from tidegate.datastream import KeyedProcessFunction
 from tidegate.errors import ConfigError
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
@@ -96,3 +99,16 @@ def test_a_batch_job_is_refused_with_the_ways_out() -> None:
         match=r"runtime mode BATCH is not available on Spark; .*execution.runtime-mode to STREAMING.*to embedded",
     ):
         shape_of(job)
+
+
+class Waits(KeyedProcessFunction):
+    async def process_element(self, value: int, ctx: Any) -> list[int]:
+        return [value]
+
+
+def test_a_function_that_is_awaited_does_not_fit_into_an_epoch() -> None:
+    waits = Transformation("process", "waits", Waits(), (Input(source(), Hash(abs)),), uid="waits")
+    with pytest.raises(
+        ConfigError, match=r"'waits' \(uid 'waits'\) waits for requests, which an epoch on Spark"
+    ):
+        shape_of(graph(waits))

@@ -1,0 +1,324 @@
+"""Keyed process functions that are `async def`: many records at once, those of one key one after the other.
+
+The function runs in the worker's event loop; its state and timers stay with the worker's thread, which carries out what
+the function asks for. A watermark waits for all records before it, its timers for it, and all records behind it for
+those. A barrier waits until nothing is under way, so a snapshot holds all that a record does or nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
+
+from tidegate.backends.keyed.asynchronous import AT_HAND
+from tidegate.backends.keyed.store import KeyedStore
+from tidegate.backends.spi import Timer
+from tidegate.elements import MIN_WATERMARK, Batch, Element, Idle, Watermark
+from tidegate.errors import ConfigError
+from tidegate.runtime.operators.async_queue import Mark
+from tidegate.runtime.operators.context import OperatorContext
+from tidegate.runtime.operators.failure import of_request
+from tidegate.runtime.operators.operator import Call, Deferring, Emitted
+from tidegate.runtime.stream.time_characteristic import TimeDomain
+from tidegate.serde import isolate
+
+__all__ = ["AsyncProcess", "is_async"]
+
+_AT_ONCE: Final = 1_000
+"""As many records are under way at most, and no batch is taken while so many wait."""
+
+_METHODS: Final = ("process_element", "process_element1", "process_element2", "on_timer")
+
+Handler = Callable[[Any, Any], Any]
+
+
+def is_async(function: Any) -> bool:
+    """Whether the methods of a process function are `async def`.
+
+    Raises:
+        ConfigError: some are and some are not.
+    """
+    kinds = {
+        name: inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
+        for name in _METHODS
+        if (method := getattr(type(function), name, None)) is not None
+        and not method.__module__.startswith("tidegate.")
+    }
+    if len(set(kinds.values())) > 1:
+        ordinary = ", ".join(name for name, asynchronous in kinds.items() if not asynchronous)
+        raise ConfigError(
+            f"{type(function).__name__} is `async def` in part; got ordinary {ordinary}; expected one kind of methods: "
+            "write `async def` in front of all of them"
+        )
+    return True in kinds.values()
+
+
+class AsyncProcess(Deferring):
+    """The operator; records wait in line, then for those of their key, and are under way at last."""
+
+    def __init__(
+        self, handlers: tuple[Handler, ...], on_timer: Any, store: KeyedStore, context: OperatorContext
+    ) -> None:
+        calls = (Call("process", partial(self._take, each), self, store.binding) for each in handlers)
+        super().__init__(tuple(calls), store, gives_away=True)
+        if context.env.batch or context.env.traced:
+            raise ConfigError(
+                f"operator {context.get_task_name()!r} is `async def`; got "
+                f"{'a batch job' if context.env.batch else 'state.log.granularity event'}, where records go one by one; "
+                f"expected {'execution.runtime-mode STREAMING' if context.env.batch else 'net'}, or an ordinary function"
+            )
+        self.stamp: int | None = None
+        self.watermark = MIN_WATERMARK
+        self.now_ms = context.env.clock.now_ms
+        self.state = store
+        self._on_timer = on_timer
+        self._context = context
+        self._line: deque[_Record | Mark] = deque()
+        self._of_key: dict[Any, deque[_Record]] = {}
+        """For each key that has a record under way, those that wait for it."""
+        self._held = 0
+        """All records that have not ended."""
+        self._running = 0
+        self._told: deque[_Asked | _Done] = deque()
+        self._woken = False
+
+    def ready(self) -> bool:
+        """Whether a record could begin soon."""
+        return self._held < _AT_ONCE
+
+    def empty(self) -> bool:
+        """Whether nothing waits or is under way."""
+        return not self._line and not self._of_key
+
+    def settled(self) -> bool:
+        """As `empty`: what is under way has changed state already, and cannot begin again."""
+        return self.empty()
+
+    def forwarded(self, watermark: int) -> int | None:
+        """Nothing: a watermark waits in line for the records before it and for its timers."""
+        self._line.append(Watermark(watermark))
+        return None
+
+    def idle(self, idle: bool) -> None:
+        """Idleness waits in line."""
+        self._line.append(Idle(idle))
+
+    def processing_time(self, now_ms: int) -> Emitted:
+        """Nothing yet: the timers that are due wait in line."""
+        for timer in self.state.processing_timers.due(now_ms):
+            self._line.append(self._due(timer, TimeDomain.PROCESSING_TIME))
+        return super().processing_time(now_ms)
+
+    def next_processing_time(self) -> int | None:
+        """When the next processing-time timer is due."""
+        return self.state.processing_timers.next_time()
+
+    def arrivals(self) -> Iterator[Element]:
+        """Carries out what is asked, emits what is done, begins what can begin."""
+        self._woken = False
+        answers: list[tuple[asyncio.Future[Any], Any]] = []
+        done: list[_Done] = []
+        while self._told:
+            event = self._told.popleft()
+            if isinstance(event, _Done):
+                done.append(event)
+            else:
+                self._carry_out(event, answers)
+        if answers:
+            self.state.unbind()
+            self.state.end_batch()
+            self._context.env.requests.call(partial(_hand_out, answers))
+        starting = [record for event in done for record in self._end(event)]
+        yield from _batches(done)
+        yield from self._begin(starting)
+        if starting:
+            self._running += len(starting)
+            self._context.env.requests.start([partial(self._perform, record) for record in starting])
+
+    def tell(self, event: _Asked | _Done) -> None:
+        """Hand something to the worker's thread, which is woken once; called in the event loop."""
+        self._told.append(event)
+        if not self._woken:
+            self._woken = True
+            self._context.env.wake()
+
+    def _take(self, handler: Handler, value: Any, context: Any) -> None:
+        self._held += 1
+        self._line.append(_Record(self, self.state.current_key, handler, isolate(value), self.stamp))
+
+    def _due(self, timer: Timer, domain: TimeDomain) -> _Record:
+        self._held += 1
+        return _Record(self, timer.key, self._on_timer, timer.time, timer.time, domain)
+
+    def _begin(self, starting: list[_Record]) -> Iterator[Mark]:
+        """Move on in line; marks that nothing holds up any more go on."""
+        while self._line and self._running + len(starting) < _AT_ONCE:
+            head = self._line[0]
+            if isinstance(head, _Record):
+                self._admit(head, starting)
+            elif self._of_key:
+                return
+            elif isinstance(head, Watermark) and (due := self._fired(head.timestamp)):
+                for record in due:
+                    self._admit(record, starting)
+                continue
+            else:
+                yield head
+            self._line.popleft()
+
+    def _fired(self, watermark: int) -> list[_Record]:
+        self.watermark = watermark
+        return [self._due(timer, TimeDomain.EVENT_TIME) for timer in self.state.event_timers.due(watermark)]
+
+    def _admit(self, record: _Record, starting: list[_Record]) -> None:
+        waiting = self._of_key.get(record.key)
+        if waiting is None:
+            self._of_key[record.key] = deque()
+            starting.append(record)
+        else:
+            waiting.append(record)
+
+    def _end(self, event: _Done) -> Iterator[_Record]:
+        """The next record of the same key."""
+        if isinstance(event.results, Exception):
+            raise of_request(self._context, event.record.value, event.results) from event.results
+        self._running -= 1
+        self._held -= 1
+        waiting = self._of_key[event.record.key]
+        if waiting:
+            yield waiting.popleft()
+        else:
+            del self._of_key[event.record.key]
+
+    def _carry_out(self, asked: _Asked, answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
+        self.state.bind(asked.record.key)
+        try:
+            answer = asked.operation()
+        except Exception as error:
+            answer = error
+        if asked.answer is not None:
+            answers.append((asked.answer, answer))
+        elif isinstance(answer, Exception):
+            raise of_request(self._context, asked.record.value, answer) from answer
+
+    async def _perform(self, record: _Record) -> None:
+        AT_HAND.set(record)
+        results: list[Any] | Exception
+        try:
+            results = await _collected(record.handler(record.value, record))
+        except Exception as error:
+            results = error
+        record.over = True
+        self.tell(_Done(record, results))
+
+
+@dataclass(slots=True, eq=False)
+class _Record:
+    """A record or timer with its key: the context of the function that works on it."""
+
+    operator: AsyncProcess
+    key: Any
+    handler: Handler
+    value: Any
+    stamp: int | None
+    domain: TimeDomain | None = None
+    over: bool = False
+
+    def ask(self, operation: Callable[[], Any]) -> asyncio.Future[Any]:
+        """The answer of an operation with the key bound, in time."""
+        self._refuse_when_over()
+        answer = asyncio.get_running_loop().create_future()
+        self.operator.tell(_Asked(self, operation, answer))
+        return answer
+
+    def timestamp(self) -> int | None:
+        return self.stamp
+
+    def timer_service(self) -> _Record:
+        return self
+
+    def get_current_key(self) -> Any:
+        return self.key
+
+    def time_domain(self) -> TimeDomain | None:
+        return self.domain
+
+    def current_processing_time(self) -> int:
+        return self.operator.now_ms()
+
+    def current_watermark(self) -> int:
+        return self.operator.watermark
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        self._leave(partial(self.operator.state.processing_timers.register, Timer(timestamp, self.key)))
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self._leave(partial(self.operator.state.event_timers.register, Timer(timestamp, self.key)))
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self._leave(partial(self.operator.state.processing_timers.delete, Timer(timestamp, self.key)))
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self._leave(partial(self.operator.state.event_timers.delete, Timer(timestamp, self.key)))
+
+    def _leave(self, operation: Callable[[], None]) -> None:
+        """Let an operation be carried out before the record is done."""
+        self._refuse_when_over()
+        self.operator.tell(_Asked(self, operation))
+
+    def _refuse_when_over(self) -> None:
+        if self.over:
+            raise ConfigError(
+                f"state or a timer of key {self.key!r} is used by a task that its record left behind; "
+                "expected every task to end before the function does; await it there"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    record: _Record
+    operation: Callable[[], Any]
+    answer: asyncio.Future[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    record: _Record
+    results: list[Any] | Exception
+
+    @property
+    def timed(self) -> bool:
+        """Whether what it emits has a time; that of a timer of the clock has none."""
+        return self.record.stamp is not None and self.record.domain is not TimeDomain.PROCESSING_TIME
+
+
+def _batches(done: list[_Done]) -> Iterator[Batch]:
+    for timed, events in groupby((each for each in done if each.results), lambda each: each.timed):
+        pairs = [(value, each.record.stamp) for each in events for value in each.results]  # type: ignore[union-attr] # failures are raised before
+        values, times = map(list, zip(*pairs, strict=True))
+        yield Batch(values, times if timed else None)
+
+
+async def _collected(results: AsyncIterable[Any] | Awaitable[Any] | None) -> list[Any]:
+    if results is None:  # a timer of a function that has no `on_timer`
+        return []
+    if isinstance(results, AsyncIterable):
+        return [isolate(value) async for value in results]
+    return list(map(isolate, await results or ()))
+
+
+def _hand_out(answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    """Called in the event loop."""
+    for future, answer in answers:
+        if future.done():  # who asked has given up
+            continue
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
