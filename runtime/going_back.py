@@ -21,7 +21,7 @@ from tidegate.errors import ConfigError
 from tidegate.ids import Branch, CheckpointId, OperatorUid
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, metadata_name
-from tidegate.runtime.checkpoint.pipeline import read_record
+from tidegate.runtime.checkpoint.record import read_record
 from tidegate.runtime.checkpoint.savepoint import Snapshot, copied, is_snapshot, open_settled, renamed
 from tidegate.runtime.operators.operator_list import written
 

@@ -15,13 +15,14 @@ from tidegate import faults, registry
 from tidegate.backends.spi import Backend, CheckpointStorage, SnapshotFiles
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import Clock, new_id
-from tidegate.errors import ConfigError, StateCorruptError, TidegateError, UnavailableError
+from tidegate.errors import ConfigError, JobFailedError, StateCorruptError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.committers import Committers
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, Plan
 from tidegate.runtime.checkpoint.manifest import Manifest, files_of
 from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
 from tidegate.runtime.going_back import GoingBack
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
@@ -106,7 +107,7 @@ class Startup:
     ) -> None:
         self.program = program
         self.run = RunId(new_id())
-        self.pipeline = Pipeline(storage, program.pipeline, self.run, clock)
+        self.pipeline = Pipeline(storage, program.pipeline, self.run, clock, program.options.lease_ms)
         self.backend = _backend(program.options.backend)
         self.storage = storage
         self.resumed_from: CheckpointId | None = None
@@ -117,9 +118,27 @@ class Startup:
         self._clock = clock
         self.say = say
 
+    @property
+    def renewal_s(self) -> float:
+        """How often an owner shows that it lives: a lost sign or two cost nothing."""
+        return self.program.options.lease_ms / 3_000
+
     def files(self) -> SnapshotFiles:
         """Where this run's snapshots go."""
         return StorageFiles(self.storage.blobs, f"{self.run}/shared", self.program.options.inline_bytes)
+
+    def stand_by(self) -> Record | None:
+        """Wait while another process owns the pipeline; what it left if it ended by itself, None to start.
+
+        Raises:
+            JobFailedError: it failed by itself.
+        """
+        ended = self.pipeline.turn.stand_by(self.say)
+        if ended is not None and ended.status == "failed":
+            raise JobFailedError(
+                f"run {ended.lease.run} of job {self.program.name!r}, which this process stood by for, has failed"
+            )
+        return ended
 
     def acquire(self) -> None:
         """Become the owner of the pipeline; checks the program before anything is touched."""

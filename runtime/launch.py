@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -20,7 +21,7 @@ import xxhash
 from tidegate.backends.spi import Buffered, CheckpointStorage
 from tidegate.backends.storage import open_storage
 from tidegate.clock import SYSTEM_CLOCK, new_id
-from tidegate.errors import ConfigError, TidegateError
+from tidegate.errors import ConfigError, FencedError, TidegateError
 from tidegate.ids import PipelineId
 from tidegate.runtime.client import Executor, JobClient
 from tidegate.runtime.embedded.jobmanager import JobManager
@@ -64,9 +65,9 @@ def run_program(launch: Launch) -> JobResult:
     """Run a program to its end."""
     if _instead is not None:
         return _instead(launch)
-    with _prepared(launch) as (executor, startup, _), _stopping_on_signals(executor.stop, startup):
+    with _prepared(launch) as (executor, startup, _):
         try:
-            return executor.run()
+            return _in_turn(executor, startup, lambda: _stopping_on_signals(executor.stop, startup))
         except TidegateError as error:
             hide_engine(error)
             raise
@@ -82,10 +83,25 @@ def start_program(launch: Launch) -> JobClient:
 
     def run() -> None:
         with stack:
-            client.ended(executor.run)
+            client.ended(lambda: _in_turn(executor, startup, contextlib.nullcontext))
 
     threading.Thread(target=run, daemon=True, name="tidegate-job").start()
     return client
+
+
+def _in_turn(
+    executor: Executor, startup: Startup, running: Callable[[], AbstractContextManager[None]]
+) -> JobResult:
+    """Run a program once it is its turn. Who only stands by is ended by a signal as any other process."""
+    while True:
+        if startup.program.options.standby and (ended := startup.stand_by()) is not None:
+            return JobResult.of_another(startup, ended)
+        try:
+            with running():
+                return executor.run()
+        except FencedError:
+            if not startup.program.options.standby or startup.pipeline.acquired:
+                raise  # otherwise another one that stood by was quicker
 
 
 @contextlib.contextmanager

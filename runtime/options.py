@@ -13,6 +13,7 @@ from tidegate.options import Layer, as_mapping, from_environ, from_toml, option
 from tidegate.runtime.given import Given
 from tidegate.runtime.graph.mode import RuntimeMode
 from tidegate.runtime.schedule.restart_options import RestartOptions
+from tidegate.twophase.fencing import LEASE_MS
 
 __all__ = [
     "INTERVAL_MS",
@@ -178,6 +179,16 @@ class JobOptions(RestartOptions):
     )
     heartbeat_timeout_ms: int = option(
         "heartbeat.timeout", 50_000, "a process that has not answered for so long is killed and replaced"
+    )
+    standby: bool = option(
+        "high-availability.standby",
+        False,
+        "wait while another process owns the pipeline, and take over when it is gone or does not renew its lease",
+    )
+    lease_ms: int = option(
+        "high-availability.lease",
+        LEASE_MS,
+        "an owner elsewhere, or one that is stood by for, is taken for gone if it shows no sign for so long",
     )
     epoch_records: int = option(
         "execution.spark.epoch-records", 100_000, "records read per source subtask and epoch on Spark"

@@ -12,6 +12,7 @@ from tidegate.runtime.metrics import Value
 from tidegate.runtime.status import RunStatus, State
 
 if TYPE_CHECKING:
+    from tidegate.runtime.checkpoint.record import Record
     from tidegate.runtime.job import Startup
 
 __all__ = ["JobResult"]
@@ -54,6 +55,22 @@ class JobResult:
             resumed_from=startup.resumed_from,
             accumulators=status.accumulators(),
             metrics=snapshot.metrics,
+        )
+
+    @classmethod
+    def of_another(cls, startup: Startup, ended: Record) -> JobResult:
+        """The result of the run that this process stood by for, as far as the storage tells."""
+        newest = ended.retained[-1].checkpoint if ended.retained else None
+        return cls(
+            name=startup.program.name,
+            pipeline=startup.pipeline.id,
+            run=ended.lease.run,
+            state=ended.status,
+            records=0,
+            restarts=0,
+            checkpoint=newest,
+            seconds=0.0,
+            resumed_from=None,
         )
 
     def get_job_id(self) -> RunId:

@@ -68,6 +68,7 @@ def judge(
     holder_alive: bool | None,
     unchanged_ms: int,
     lease_ms: int = LEASE_MS,
+    standing_by: bool = False,
 ) -> Verdict:
     """Whether `me` may own the pipeline that `current` holds.
 
@@ -77,13 +78,14 @@ def judge(
         holder_alive: What this machine knows about the holder, None if it runs (or ran) elsewhere.
         unchanged_ms: How long the stored lease was seen not to change.
         lease_ms: How long that must be.
+        standing_by: Whether `me` waits for a live holder, too, and replaces one that lives and does not renew its lease.
     """
     if current is None:
         return Take(FencingTerm(1))
     following = Take(FencingTerm(current.term + 1))
     if current.run == me.run or holder_alive is False:
         return following
-    if holder_alive:
+    if holder_alive and not standing_by:
         return Refuse(
             f"the pipeline is already running as run {current.run} on host {current.host}, boot {current.boot_id}, "
             f"pid {current.pid}, started at tick {current.start_time}; stop it first"

@@ -8,60 +8,47 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Literal
 
 import msgspec
 
 from tidegate import faults
-from tidegate.backends.spi import CheckpointStorage, Decisions
+from tidegate.backends.spi import CheckpointStorage
 from tidegate.backends.storage import decisions_of
 from tidegate.clock import Clock
-from tidegate.errors import ConfigError, FencedError, InternalError, StateFormatError, UnavailableError
-from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, PipelineId, RunId
+from tidegate.errors import ConfigError, FencedError, InternalError, UnavailableError
+from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Archive, Retained
 from tidegate.runtime.checkpoint.manifest import metadata_name, settled_name
+from tidegate.runtime.checkpoint.record import VERSION, Record, Status, read_record, record_name
 from tidegate.runtime.checkpoint.retention import Release
-from tidegate.twophase.fencing import LEASE_MS, Lease, Take, Wait, judge
-from tidegate.twophase.process import alive, this_process
+from tidegate.runtime.checkpoint.turn import Turn
+from tidegate.twophase.fencing import LEASE_MS
 
-__all__ = ["Pipeline", "Record", "Status", "read_record"]
-
-Status = Literal["running", "stopped", "finished", "canceled", "failed"]
-
-VERSION = 1
-
-
-class Record(msgspec.Struct, frozen=True):
-    """The content of `latest`."""
-
-    version: int
-    lineage: LineageId
-    branch: Branch
-    status: Status
-    lease: Lease
-    newest_id: CheckpointId
-    """No checkpoint number above the one after it was ever used in this lineage."""
-    retained: tuple[Retained, ...] = ()
-    """Decided checkpoints, oldest first; the last one is the newest."""
-    renewals: int = 0
-
-    def passes_over(self, checkpoint: CheckpointId) -> bool:
-        """Whether a later run gives this number to no other checkpoint, even if nothing more is heard of this one."""
-        return checkpoint <= self.newest_id + 1
+__all__ = ["Pipeline"]
 
 
 class Pipeline:
     """The owner's view of one pipeline. Methods may be called from any thread and may block on the storage."""
 
-    def __init__(self, storage: CheckpointStorage, pipeline: PipelineId, run: RunId, clock: Clock) -> None:
+    def __init__(
+        self,
+        storage: CheckpointStorage,
+        pipeline: PipelineId,
+        run: RunId,
+        clock: Clock,
+        lease_ms: int = LEASE_MS,
+    ) -> None:
         decisions = decisions_of(storage)
         self.id = pipeline
         self.run = run
         self.archive = Archive(storage.blobs, decisions)
         self._blobs = storage.blobs
         self._decisions = decisions
-        self._clock = clock
         self._name = record_name(pipeline)
+        self.turn = Turn(decisions, pipeline, run, clock, lease_ms)
+        """Where a process waits that may not own it yet."""
+        self.acquired = False
+        """Whether this process became the owner."""
         self._tag: str | None = None
         self._record: Record | None = None
         self._lock = threading.Lock()
@@ -91,9 +78,8 @@ class Pipeline:
         Raises:
             ConfigError: a live process owns it, or `fresh` would forget decided work.
         """
-        me = this_process(FencingTerm(0), self.run)
-        term, current, self._tag = self._wait_for_turn(me, say)
-        me = msgspec.structs.replace(me, term=term)
+        me = self.turn.come(say)
+        current, self._tag = self.turn.record, self.turn.tag
         if fresh and current is not None:
             self._refuse_to_forget(current)
         if current is None or fresh or (current.status in ("finished", "canceled") and not going_back):
@@ -209,32 +195,6 @@ class Pipeline:
         with self._lock:
             self._swap(msgspec.structs.replace(self.record, status=status))
 
-    def _wait_for_turn(
-        self, me: Lease, say: Callable[[str], None]
-    ) -> tuple[FencingTerm, Record | None, str | None]:
-        (current, tag), since = self._read(), self._clock.monotonic()
-        said = False
-        while True:
-            lease = current.lease if current is not None else None
-            left = current is None or current.status != "running"
-            living = alive(lease) if lease is not None and not left else False
-            unchanged_ms = int((self._clock.monotonic() - since) * 1000)
-            verdict = judge(lease, me, holder_alive=living, unchanged_ms=unchanged_ms)
-            if isinstance(verdict, Take):
-                return verdict.term, current, tag
-            if not isinstance(verdict, Wait):
-                raise ConfigError(f"pipeline {self.id!r}: {verdict.reason}")
-            if not said and lease is not None:
-                said = True
-                say(
-                    f"pipeline {self.id!r} was owned by pid {lease.pid} on {lease.host}; "
-                    f"waiting {LEASE_MS // 1000} s to see whether it lives"
-                )
-            self._clock.sleep(min(0.5, verdict.remaining_ms / 1000))
-            seen = self._read()
-            if seen[1] != tag:
-                (current, tag), since = seen, self._clock.monotonic()
-
     def _refuse_to_forget(self, current: Record) -> None:
         open_work = [
             r
@@ -264,36 +224,10 @@ class Pipeline:
                     f"pipeline {self.id!r}: the storage holds an earlier change of this run whose answer was lost; refresh first"
                 )
             raise self._fenced(found)
-        self._tag, self._record = decision.tag, record
+        self._tag, self._record, self.acquired = decision.tag, record, True
 
     def _fenced(self, record: Record | None) -> FencedError:
         owner = (
             f"run {record.lease.run} (pid {record.lease.pid} on {record.lease.host})" if record else "nobody"
         )
         return FencedError(f"pipeline {self.id!r} is now owned by {owner}; run {self.run} stops")
-
-
-def read_record(decisions: Decisions, pipeline: PipelineId) -> tuple[Record | None, str | None]:
-    """What the storage says of a pipeline, and the tag that a swap must show; None if it says nothing.
-
-    Raises:
-        StateFormatError: another version wrote it.
-    """
-    name = record_name(pipeline)
-    decision = decisions.read(name)
-    if decision is None:
-        return None, None
-    try:
-        record = msgspec.msgpack.decode(decision.data, type=Record)
-    except msgspec.DecodeError as error:
-        raise StateFormatError(f"{name} was not written by this version of tidegate: {error}") from error
-    if record.version > VERSION:
-        raise StateFormatError(
-            f"{name} is of version {record.version}, newer than supported {VERSION}; upgrade tidegate"
-        )
-    return record, decision.tag
-
-
-def record_name(pipeline: PipelineId) -> str:
-    """Where the record of a pipeline is."""
-    return f"{pipeline}/latest"

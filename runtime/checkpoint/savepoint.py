@@ -31,7 +31,7 @@ from tidegate.backends.storage import StorageFiles, decisions_of, open_storage
 from tidegate.clock import SYSTEM_CLOCK, Clock
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Table, decode, encode, settled_name
-from tidegate.runtime.checkpoint.pipeline import read_record
+from tidegate.runtime.checkpoint.record import read_record
 from tidegate.runtime.checkpoint.unkeyed import put_back, taken_out
 from tidegate.runtime.operators.operator_list import OperatorList, read
 from tidegate.twophase.ledger import described

@@ -35,7 +35,7 @@ from tidegate.errors import ConfigError, StateCorruptError
 from tidegate.ids import CheckpointId, OperatorUid, PipelineId
 from tidegate.runtime.checkpoint.archive import Archive, Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, chunks_of_lists, decode
-from tidegate.runtime.checkpoint.pipeline import Record, read_record
+from tidegate.runtime.checkpoint.record import Record, read_record
 from tidegate.runtime.checkpoint.scratch import Scratch
 
 __all__ = ["EVERYTHING", "Difference", "Moment", "Position", "Selection", "Timeline", "pipelines"]

@@ -19,7 +19,7 @@ from tidegate.runtime.flink_conf import layer_of
 __all__ = ["add_program", "register", "run"]
 
 _OWN = re.compile(
-    r"(?P<flag>--fresh|--allow-non-restored-state)|(?:-[sD]|--(?:savepoint|config)(?==|$)=?)(?P<value>.*)",
+    r"(?P<flag>--fresh|--standby|--allow-non-restored-state)|(?:-[sD]|--(?:savepoint|config)(?==|$)=?)(?P<value>.*)",
     re.DOTALL,
 )
 
@@ -56,6 +56,11 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         "--allow-non-restored-state",
         action="store_true",
         help="leave state behind whose operator the program no longer has",
+    )
+    parser.add_argument(
+        "--standby",
+        action="store_true",
+        help="wait while another process runs it, and take over when that is gone or hangs",
     )
     parser.add_argument("--fresh", action="store_true", help="begin a new history")
     parser.add_argument(
@@ -108,6 +113,8 @@ def _settings(arguments: argparse.Namespace) -> list[str]:
         settings.append(f"execution.savepoint.path={arguments.savepoint}")
     if arguments.allow_non_restored_state:
         settings.append("execution.savepoint.ignore-unclaimed-state=true")
+    if arguments.standby:
+        settings.append("high-availability.standby=true")
     if arguments.fresh:
         settings.append("execution.fresh=true")
     return settings

@@ -39,7 +39,6 @@ from tidegate.twophase.spi import CommitAnswer, Committable
 __all__ = ["Attempt", "How"]
 
 _TICK_S = 0.05
-_RENEW_S = 3.0
 _RETRY_S = 0.5
 _HEARSAY_S = 0.5
 
@@ -180,7 +179,7 @@ class Attempt:
         for action in self._failover.on(fo.Tick(int(now * 1000), quiet)) if self._failover.down else ():
             self._perform_failover(action)
         if now >= self._renew_at:
-            self._renew_at = now + _RENEW_S
+            self._renew_at = now + self._startup.renewal_s
             self._in_background(_if_it_answers(self._startup.pipeline.renew))
 
     def _hear(self, message: object) -> None:

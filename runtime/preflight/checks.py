@@ -13,7 +13,7 @@ from tidegate.backends.storage import decisions_of
 from tidegate.clock import new_id
 from tidegate.connectors.spi import Finding, JobFacts, Sink, Source, SupportsPreflight
 from tidegate.errors import TidegateError
-from tidegate.runtime.checkpoint.pipeline import read_record
+from tidegate.runtime.checkpoint.record import read_record
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.job import Program

@@ -59,7 +59,7 @@ class SparkDriver:
         shape_of(self._startup.program.graph(None))
         check_spark(os.environ)
         self._startup.acquire()
-        with renewing(self._startup.pipeline):
+        with renewing(self._startup.pipeline, self._startup.renewal_s):
             supervisor = Supervisor(self._startup, self._clock, self._status, self._observe)
             return supervisor.run(self._attempt)
 

@@ -11,11 +11,9 @@ from tidegate.runtime.checkpoint.pipeline import Pipeline
 
 __all__ = ["renewing"]
 
-_RENEW_S = 3.0
-
 
 @contextlib.contextmanager
-def renewing(pipeline: Pipeline, every_s: float = _RENEW_S) -> Iterator[None]:
+def renewing(pipeline: Pipeline, every_s: float) -> Iterator[None]:
     """Renew the lease of an acquired pipeline in the background."""
     over = threading.Event()
 

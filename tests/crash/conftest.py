@@ -17,7 +17,7 @@ import pytest
 from tidegate.backends.storage import open_storage
 from tidegate.connectors.base import RangeSplit
 from tidegate.runtime.checkpoint.manifest import Manifest, decode
-from tidegate.runtime.checkpoint.pipeline import Record
+from tidegate.runtime.checkpoint.record import Record
 
 PROGRAM = Path(__file__).parent / "programs" / "totals.py"
 COUNT, RATE = 3_000, 3_000.0
@@ -31,6 +31,7 @@ class Job:
     settings: dict[str, Any] = field(default_factory=dict)
     program: Path = PROGRAM
     arguments: tuple[str, ...] = ()
+    rate: float = RATE
 
     @property
     def output(self) -> Path:
@@ -43,25 +44,28 @@ class Job:
     def run(self, **settings: Any) -> subprocess.CompletedProcess[str]:
         """Start the program and wait for its end; keyword `a__b` sets `a.b`."""
         given = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
+        return subprocess.run(self.command(given), capture_output=True, text=True, timeout=120, check=False)
+
+    def command(self, settings: dict[str, Any]) -> list[str]:
+        """What starts the program."""
         merged = {
             "state.checkpoints.dir": str(self.directory / "state"),
             "execution.checkpointing.interval": "100 ms",
             "parallelism.default": 2,
             "restart-strategy.fixed-delay.delay": "10 ms",
             **self.settings,
-            **given,
+            **settings,
         }
-        command = [
+        return [
             sys.executable,
             "-P",
             str(self.program),
             str(self.output),
             str(COUNT),
-            str(RATE),
+            str(self.rate),
             json.dumps(merged),
             *self.arguments,
         ]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     def run_into(self, faults: str, **settings: Any) -> subprocess.CompletedProcess[str]:
         """Run with crash points armed."""

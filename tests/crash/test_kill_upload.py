@@ -11,7 +11,7 @@ import pytest
 from tidegate.backends.storage import open_storage
 from tidegate.runtime.checkpoint.archive import Archive
 from tidegate.runtime.checkpoint.manifest import files_of
-from tidegate.runtime.checkpoint.pipeline import Record
+from tidegate.runtime.checkpoint.record import Record
 
 pytestmark = pytest.mark.crash
 

@@ -23,7 +23,7 @@ from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from tidegate.errors import UnavailableError
 from tidegate.runtime.checkpoint.archive import Archive
 from tidegate.runtime.checkpoint.manifest import files_of, metadata_name, settled_name
-from tidegate.runtime.checkpoint.pipeline import Record
+from tidegate.runtime.checkpoint.record import Record
 from tidegate.types import Types
 
 COUNT = 500

@@ -21,7 +21,7 @@ import pytest
 from tidegate.backends.storage import open_storage
 from tidegate.connectors.base import RangeSplit
 from tidegate.runtime.checkpoint.manifest import decode
-from tidegate.runtime.checkpoint.pipeline import Record
+from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.spark.session import spark_context
 

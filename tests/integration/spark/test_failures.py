@@ -13,7 +13,7 @@ import pytest
 
 from tidegate.backends.storage import open_storage
 from tidegate.errors import JobFailedError
-from tidegate.runtime.checkpoint.pipeline import Record
+from tidegate.runtime.checkpoint.record import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

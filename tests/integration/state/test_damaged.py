@@ -21,7 +21,7 @@ from tidegate.datastream import (
 from tidegate.errors import StateCorruptError, StateFormatError, TidegateError
 from tidegate.runtime.checkpoint.archive import Archive
 from tidegate.runtime.checkpoint.manifest import files_of, metadata_name, settled_name
-from tidegate.runtime.checkpoint.pipeline import Record
+from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.result import JobResult
 from tidegate.types import Types
 

@@ -54,3 +54,14 @@ def test_another_run_of_the_same_process_is_refused() -> None:
     other = msgspec.structs.replace(HOLDER, run=RunId("run-2"))
 
     assert isinstance(judge(HOLDER, other, holder_alive=True, unchanged_ms=0), Refuse)
+
+
+@pytest.mark.parametrize(
+    ("unchanged_ms", "verdict"),
+    [(9_999, Wait(1)), (10_000, Take(FencingTerm(8)))],
+    ids=["renewed", "hanging"],
+)
+def test_who_stands_by_replaces_a_live_holder_that_does_not_renew_its_lease(
+    unchanged_ms: int, verdict: Wait | Take
+) -> None:
+    assert judge(HOLDER, ME, holder_alive=True, unchanged_ms=unchanged_ms, standing_by=True) == verdict

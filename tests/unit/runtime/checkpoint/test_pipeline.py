@@ -17,11 +17,12 @@ from tests.unit.runtime.checkpoint.full import Full, Undecided
 from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
 from tidegate.backends.storage import LocalStorage, MemoryStorage
 from tidegate.clock import SYSTEM_CLOCK, Clock, ManualClock
-from tidegate.errors import ConfigError, FencedError, InternalError, StateFormatError, UnavailableError
+from tidegate.errors import ConfigError, FencedError, InternalError, UnavailableError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, Unsettled
-from tidegate.runtime.checkpoint.pipeline import Pipeline, Record
+from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.checkpoint.retention import Release
 from tidegate.twophase.spi import Committable
 
@@ -468,24 +469,6 @@ def test_a_decision_whose_answer_was_lost_counts_after_a_refresh(storage: Checkp
     assert [known.checkpoint for known in pipeline.record.retained] == [1]
     write(pipeline, 2)
     assert [known.checkpoint for known in stored(storage).retained] == [1, 2]
-
-
-def test_a_record_of_a_newer_version_is_refused(storage: CheckpointStorage) -> None:
-    first = start(storage, "first")
-    overwrite(storage, msgspec.structs.replace(first.record, version=7))
-
-    with pytest.raises(
-        StateFormatError, match="orders/latest is of version 7, newer than supported 1; upgrade"
-    ):
-        start(storage, "second")
-
-
-def test_a_record_of_something_else_is_refused(storage: CheckpointStorage) -> None:
-    assert storage.decisions is not None
-    storage.decisions.create("orders/latest", b"\xc1")
-
-    with pytest.raises(StateFormatError, match="orders/latest was not written by this version of tidegate"):
-        start(storage, "first")
 
 
 def test_a_pipeline_must_be_acquired_before_it_is_used(storage: CheckpointStorage) -> None:

@@ -14,7 +14,8 @@ from tidegate.errors import ConfigError, StateCorruptError
 from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, metadata_name
-from tidegate.runtime.checkpoint.pipeline import Pipeline, Record
+from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.checkpoint.timeline import Timeline, pipelines
 
 RUN = RunId("run-1")

@@ -42,7 +42,7 @@ from tidegate.datastream.window import (
 )
 from tidegate.ids import OperatorUid
 from tidegate.runtime.checkpoint.manifest import decode, metadata_name
-from tidegate.runtime.checkpoint.pipeline import Record
+from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.options import default_root
 from tidegate.serde import codec_for
 
