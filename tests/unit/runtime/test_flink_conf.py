@@ -48,7 +48,7 @@ def test_a_file_with_every_documented_key_is_read() -> None:
         ("state.savepoints.dir: hdfs://name:8020/s", "state.savepoints.dir", "hdfs://name:8020/s"),
         ("io.tmp.dirs: /a,/b", "taskmanager.state.local.root-dirs", ("/a", "/b")),
         ("akka.watch.heartbeat.interval: 2s", "heartbeat.interval", 2_000),
-        ("akka.watch.heartbeat.pause: 7s", "heartbeat.timeout", 7_000),
+        ("akka.watch.heartbeat.pause: 70s", "heartbeat.timeout", 70_000),
         ("restart-strategy: failure-rate", "restart-strategy.type", "failure-rate"),
         ("restart-strategy.failure-rate.delay: 10s", "restart-strategy.failure-rate.delay", 10_000),
         (
