@@ -37,7 +37,7 @@ __all__ = [
     "write_segment",
 ]
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 
 _MAGIC: Final = b"TGSG"
 _HEAD: Final = struct.Struct(">4sHQ")

@@ -38,7 +38,7 @@ from tidegate.backends.keyed.sweep import NAMESPACED, AllRows, Sweeps
 from tidegate.backends.keyed.table import StateEntry, entry_of
 from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.backends.keyed.ttl import NS_PER_MS, Lifetime
-from tidegate.backends.spi import Address, Backend, BackendContext, Bounded, Entry, Frugal, KeyedHandle
+from tidegate.backends.spi import Address, Backend, BackendContext, Bounded, Cut, Entry, Frugal, KeyedHandle
 from tidegate.checks import shorten
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import ConfigError, InternalError, StateFormatError
@@ -290,7 +290,7 @@ class KeyedStore:
             checkpoint,
             confirmed,
             self._table.entries,
-            self._materialisation.cut,
+            self._cut,
             self._sweeps.leftovers,
         )
         pending.refusal = pending.refusal or self._too_large()
@@ -302,6 +302,11 @@ class KeyedStore:
         """Release local resources; what was not part of a decided checkpoint is lost."""
         self._history.abandon_base()
         self._materialisation.close()
+
+    def _cut(self, checkpoint: CheckpointId) -> Cut:
+        self._sweeps.rewriting()
+        self._write_back()
+        return self._materialisation.cut(checkpoint)
 
     def _too_large(self) -> StateFormatError | None:
         excess = self._materialisation.excess() if isinstance(self._materialisation, Bounded) else None

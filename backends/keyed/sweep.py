@@ -7,6 +7,7 @@ passed nothing is looked at. States that do not expire are never looked at.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
@@ -104,6 +105,12 @@ class Sweeps:
             if sweep.per_barrier:
                 sweep.advance(self._now_ns() // NS_PER_MS, sweep.per_barrier)
 
+    def rewriting(self) -> None:
+        """All state is about to be written anew."""
+        for sweep in self._all:
+            if sweep.at_rewrite:
+                sweep.complete(self._now_ns() // NS_PER_MS)
+
     def leftovers(self) -> dict[Address, bytes | None]:
         """What a snapshot that leaves out expired entries holds instead of what is stored; all is written back."""
         now = self._now_ns() // NS_PER_MS
@@ -137,6 +144,7 @@ class _Sweep:
         self.per_access = incremental.size if incremental else 0
         self.per_record = incremental.size if incremental and incremental.every_record else 0
         self.per_barrier = compaction.entries if compaction else 0
+        self.at_rewrite = strategies.compaction is not None
         self._state = state
         self._life = life
         self._rows = rows
@@ -163,6 +171,11 @@ class _Sweep:
             self._wait(self._earliest)
         else:
             self._wait(self._due)
+
+    def complete(self, now: int) -> None:
+        """Look at every row, if any can hold something expired."""
+        self._walk = None
+        self.advance(now, sys.maxsize)
 
     def purge(self, row: Row, now: int) -> int | None:
         """Remove what has expired from a row; when the rest begins to expire."""

@@ -42,6 +42,8 @@ class StateEntry(msgspec.Struct, frozen=True, array_like=True):
     type: str
     codec: str
     codec_version: int
+    left_out_ms: int = 0
+    """As long after its moment a value is left out where state is written anew; 0: it never is."""
 
     @property
     def fingerprint(self) -> str:
@@ -75,7 +77,8 @@ class StateTable:
         Raises:
             StateFormatError: the name is known and its bytes were written with another type or codec.
         """
-        return self._agree(entry_of(descriptor, len(self._by_name)))
+        wanted = entry_of(descriptor, len(self._by_name))
+        return self._leave_out(self._agree(wanted), wanted.left_out_ms)
 
     def convert(self, descriptor: StateDescriptor) -> None:
         """The bytes of a state are from now on as its descriptor says; they stay where they are."""
@@ -93,7 +96,17 @@ class StateTable:
         Raises:
             StateFormatError: both know a name with different types.
         """
-        return {other.slot: self._agree(self._moved(other)).slot for other in others}
+        slots: dict[int, int] = {}
+        for other in others:
+            known = self._agree(self._moved(other))
+            slots[other.slot] = known.slot
+            if known.left_out_ms != other.left_out_ms:
+                self._leave_out(known, 0)  # until it is asked for, nobody knows which of them counts
+        return slots
+
+    def _leave_out(self, known: StateEntry, after_ms: int) -> StateEntry:
+        self._by_name[known.name] = found = msgspec.structs.replace(known, left_out_ms=after_ms)
+        return found
 
     def _moved(self, other: StateEntry) -> StateEntry:
         slot = len(self._by_name)
@@ -116,7 +129,10 @@ def entry_of(descriptor: StateDescriptor, slot: int = 0) -> StateEntry:
     if descriptor.ttl_config is not None:
         stored = f"{_EXPIRING}{stored}"
     state = COLLECTIONS + slot if descriptor.kind in _COLLECTED else ROWS
-    return StateEntry(descriptor.name, descriptor.kind, state, slot, stored, codec.id, codec.version)
+    left_out_ms = descriptor.ttl_config.left_out_ms if descriptor.ttl_config is not None else 0
+    return StateEntry(
+        descriptor.name, descriptor.kind, state, slot, stored, codec.id, codec.version, left_out_ms
+    )
 
 
 def disagreement(name: str, got: str, expected: str, why: str = "") -> StateFormatError:

@@ -78,7 +78,7 @@ class IncrementalCleanup:
 
 @dataclass(frozen=True, slots=True)
 class CompactionCleanup:
-    """Look at `entries` entries before each checkpoint."""
+    """Look at `entries` entries before each checkpoint, and at all before a new base if that was asked for."""
 
     entries: int = BARRIER_ENTRIES
 
@@ -179,7 +179,10 @@ class StateTtlConfigBuilder:
     def cleanup_in_rocksdb_compact_filter(
         self, query_time_after_num_entries: int = BARRIER_ENTRIES, periodic_compaction_time: Any = None
     ) -> Self:
-        """Look at some entries before each checkpoint; how often files are compacted is the database's business."""
+        """Look at some entries before each checkpoint, and at all before a new base is written.
+
+        How often files are compacted is the database's business.
+        """
         self.strategies["compaction"] = CompactionCleanup(
             _at_least_one("query_time_after_num_entries", query_time_after_num_entries)
         )
@@ -235,6 +238,13 @@ class StateTtlConfig:
             raise ConfigError(
                 f"a state cannot live for {self.ttl!r}; expected a Time or Duration of a millisecond or more"
             )
+
+    @property
+    def left_out_ms(self) -> int:
+        """After how long what has expired is left out where state is written anew; 0 if no strategy asks for that."""
+        strategies = self.cleanup_strategies
+        asked = strategies.full_snapshot or strategies.get_rocksdb_compact_filter_cleanup_strategy()
+        return self.ttl.to_milliseconds() if asked else 0
 
     @staticmethod
     def new_builder(ttl: Length) -> StateTtlConfigBuilder:

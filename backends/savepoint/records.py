@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from tidegate.backends.keyed.address import EVENT_TIMERS, PROCESSING_TIMERS, ROWS, Parts, address, split
+from tidegate.backends.keyed.expiring import STAMP
 from tidegate.backends.keyed.list_state import chunked, pack_head, unpack_chunk, unpack_head
 from tidegate.backends.keyed.row import pack_slots, unpack_slots
 from tidegate.backends.keyed.table import StateEntry
@@ -26,7 +28,7 @@ from tidegate.backends.keyed.timers import moment_bytes, moment_from_bytes
 from tidegate.backends.spi import Address, Entry
 from tidegate.keys import key_bytes
 
-__all__ = ["TIMERS", "Record", "Records", "assemble", "disassemble"]
+__all__ = ["TIMERS", "Record", "Records", "assemble", "disassemble", "living"]
 
 TIMERS: Final = (
     StateEntry("event", "timers", EVENT_TIMERS, -1, "", "", 0),
@@ -84,6 +86,13 @@ def disassemble(entries: Iterable[tuple[Address, bytes]], table: Iterable[StateE
     return found
 
 
+def living(records: Records, now_ms: int) -> Records:
+    """The records without those that have expired, of states that ask for it; lists are numbered anew."""
+    return {
+        state: _living(state, held, now_ms) if state.left_out_ms else held for state, held in records.items()
+    }
+
+
 def assemble(records: Records, group_of: Callable[[bytes], int]) -> list[Entry]:
     """The entries that `disassemble` took apart, in ascending order; lists may be cut into other chunks."""
     rows: dict[tuple[bytes, bytes], dict[int, bytes]] = defaultdict(dict)
@@ -110,6 +119,15 @@ def assemble(records: Records, group_of: Callable[[bytes], int]) -> list[Entry]:
         row = pack_slots([slots.get(slot) for slot in range(max(slots) + 1)])
         entries.append((address(group_of(key), ROWS, key, namespace), row))
     return sorted(entries)
+
+
+def _living(state: StateEntry, held: Sequence[Record], now_ms: int) -> Sequence[Record]:
+    limit = now_ms - state.left_out_ms
+    kept = [record for record in held if STAMP.unpack_from(record.value)[0] > limit]
+    if state.kind != "list":
+        return kept
+    lists = groupby(kept, key=lambda record: record[:2])
+    return [record._replace(sub=place) for _, elements in lists for place, record in enumerate(elements)]
 
 
 def _beside(entry: StateEntry, parts: Parts, data: bytes) -> Record:

@@ -17,7 +17,7 @@ from tidegate.backends.keyed.segment import Segment, encode_segment
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.savepoint._arrow import VERSION, Header, StateFile
 from tidegate.backends.savepoint.base import NAME, file_name, groups_file
-from tidegate.backends.savepoint.records import TIMERS, Record, Records, disassemble
+from tidegate.backends.savepoint.records import TIMERS, Record, Records, disassemble, living
 from tidegate.backends.savepoint.shapes import NOTHING, Shape, merge, observe, settled
 from tidegate.backends.spi import Backend, BackendContext, BaseHandle, Chunk, InlineChunk, KeyedHandle
 from tidegate.backends.storage import StorageFiles
@@ -35,10 +35,11 @@ def write_keyed(
     target: StorageFiles,
     *,
     parts: int = 1,
+    now_ms: int | None = None,
 ) -> tuple[KeyedHandle, ...]:
     """Write what `handles` hold of an operator below `target`, in `parts` ranges of key groups.
 
-    `backend` and `context` are what the state is opened with meanwhile. Every file is durable on return; nothing
+    What has expired by `now_ms` is left out, of states that ask for it. `backend` and `context` are what the state is opened with meanwhile. Every file is durable on return; nothing
     refers to them after a crash in between.
 
     Raises:
@@ -52,7 +53,8 @@ def write_keyed(
     def read(key_groups: KeyGroupRange) -> Iterator[tuple[int, Records]]:
         entries = restored.materialisation.scan(*range_bounds(key_groups))
         for group, members in groupby(entries, key=lambda entry: group_of(entry[0])):
-            yield group, disassemble(members, table)
+            records = disassemble(members, table)
+            yield group, records if now_ms is None else living(records, now_ms)
 
     try:
         headers = _headers(operator, table, read(everything))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidegate.backends.storage import StorageFiles
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import InternalError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId
 from tidegate.runtime.checkpoint.archive import Retained
@@ -39,7 +40,9 @@ class SavepointOrder:
             manifest = startup.pipeline.archive.load(Retained(startup.run, checkpoint))
             files = StorageFiles(startup.storage.blobs, "")
             settled = msgspec.structs.replace(manifest, unsettled=())
-            write_savepoint(settled, files, self.place, startup.program.options.backend, self._format)
+            options = startup.program.options
+            now_ms = (options.given.clock or SYSTEM_CLOCK).now_ms()
+            write_savepoint(settled, files, self.place, options.backend, self._format, now_ms=now_ms)
         except TidegateError as error:
             self.taken.set_exception(error)
         except Exception as error:

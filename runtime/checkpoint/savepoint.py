@@ -148,8 +148,12 @@ def write_savepoint(
     place: str | Path,
     backend: str,
     format_type: SavepointFormat = "canonical",
+    *,
+    now_ms: int | None = None,
 ) -> None:
     """Write what a checkpoint holds as a savepoint; for the canonical form `backend` opens its state meanwhile.
+
+    The canonical form leaves out what has expired by `now_ms`, of states that ask for it.
 
     What makes the directory a savepoint is written last: a crash leaves files that nobody reads.
 
@@ -169,7 +173,7 @@ def write_savepoint(
         operators = copied(stateful, files, StorageFiles(blobs, "native", inline_threshold=0))
     else:
         keyed, unkeyed = StorageFiles(blobs, "keyed"), StorageFiles(blobs, "unkeyed")
-        apart = [taken_out(_canonical(each, files, keyed, backend), unkeyed) for each in stateful]
+        apart = [taken_out(_canonical(each, files, keyed, backend, now_ms), unkeyed) for each in stateful]
         operators = tuple(operator for operator, _ in apart)
         tables = tuple(table for _, each in apart for table in each)
     faults.point("savepoint.before-complete")
@@ -222,7 +226,7 @@ def renamed(
 
 
 def _canonical(
-    operator: OperatorState, files: SnapshotFiles, target: StorageFiles, backend: str
+    operator: OperatorState, files: SnapshotFiles, target: StorageFiles, backend: str, now_ms: int | None
 ) -> OperatorState:
     lists = tuple(tuple(read(held, files) for held in lists) for lists in operator.lists)
     if not operator.keyed:
@@ -231,5 +235,7 @@ def _canonical(
     with TemporaryDirectory(prefix="tidegate-savepoint-") as scratch:
         context = BackendContext(Path(scratch), files, {})
         parts, groups = operator.parallelism, operator.max_parallelism
-        keyed = write_keyed(operator.uid, operator.keyed, groups, opened_by, context, target, parts=parts)
+        keyed = write_keyed(
+            operator.uid, operator.keyed, groups, opened_by, context, target, parts=parts, now_ms=now_ms
+        )
     return msgspec.structs.replace(operator, keyed=keyed, lists=lists)

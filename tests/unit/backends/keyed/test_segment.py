@@ -68,7 +68,7 @@ def test_every_truncation_is_noticed() -> None:
 def test_a_newer_version_is_refused() -> None:
     newer = bytearray(encode_segment(SEGMENT))
     newer[5] = FORMAT_VERSION + 1
-    with pytest.raises(StateFormatError, match="segment run/7: format version 2 is newer than supported 1"):
+    with pytest.raises(StateFormatError, match="segment run/7: format version 3 is newer than supported 2"):
         decode_segment(bytes(newer), "run/7")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +21,12 @@ from tidegate.backends.keyed import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from tidegate.backends.keyed.restore import read_base
 from tidegate.backends.keyed.segment import read_segment
 from tidegate.backends.keyed.ttl import StateTtlConfig
 from tidegate.backends.rocksdb import RocksDBBackend
-from tidegate.backends.spi import KeyedHandle
+from tidegate.backends.savepoint import read_table, write_keyed
+from tidegate.backends.spi import BackendContext, KeyedHandle
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.clock import ManualClock
 from tidegate.common import Duration, Time
@@ -421,10 +424,58 @@ def test_some_entries_are_looked_at_before_each_checkpoint(
     reopen: Open, clock: ManualClock, kind: Any
 ) -> None:
     store, _ = expired(reopen, clock, kind, cleanup_in_rocksdb_compact_filter=(8,))
-    checkpoint(store, 2)
+    checkpoint(store, 2, confirmed=1)
     assert stored_values(store) == 4
-    checkpoint(store, 3)
+    checkpoint(store, 3, confirmed=1)
     assert stored_values(store) == 0
+
+
+def test_a_new_base_holds_nothing_that_has_expired(
+    reopen: Open, clock: ManualClock, kind: Any, storage: MemoryStorage, tmp_path: Path
+) -> None:
+    store, _ = expired(reopen, clock, kind, cleanup_in_rocksdb_compact_filter=(1,))
+    handle = checkpoint(store, 2)
+    assert handle.base is not None
+    context = BackendContext(tmp_path, StorageFiles(storage.blobs, "run", inline_threshold=0), {})
+    assert list(read_base(handle.base, context, 0)) == []
+    assert stored_values(store) == 0
+
+
+@pytest.mark.parametrize(
+    ("cleanup", "left"),
+    [({}, 1), ({"disable_cleanup_in_background": ()}, 3)],
+    ids=["as it is", "without"],
+)
+def test_canonical_files_hold_nothing_that_has_expired(
+    reopen: Open,
+    clock: ManualClock,
+    kind: Any,
+    storage: MemoryStorage,
+    tmp_path: Path,
+    cleanup: Any,
+    left: int,
+) -> None:
+    describe, write, read = kind
+    store = reopen()
+    state = store.state(living(describe(), **cleanup))
+    for number in range(3):
+        clock.advance(400)
+        store.bind(number)
+        write(state)
+    handle = checkpoint(store)
+    clock.advance(600)
+    context = BackendContext(tmp_path, StorageFiles(storage.blobs, "run", inline_threshold=0), {})
+    target = StorageFiles(storage.blobs, "savepoint")
+    (taken,) = write_keyed("one", [handle], 8, FilesystemBackend(), context, target, now_ms=clock.now_ms())
+    (file,) = [chunk for name, chunk in taken.base.files if "/state=seen/" in name] if taken.base else ()
+    path = tmp_path / "file"
+    path.write_bytes(context.files.fetch(file))
+    assert len(set(read_table([path], 8)["key"].to_pylist())) == left
+    again = reopen(taken)
+    state = again.state(living(describe(), "disable_cleanup_in_background"))
+    assert stored_values(again) == left
+    again.bind(2)
+    assert read(state) == 7
 
 
 def test_nothing_is_looked_at_in_the_background_where_that_is_disabled(
