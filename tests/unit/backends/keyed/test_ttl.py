@@ -467,7 +467,8 @@ def test_canonical_files_hold_nothing_that_has_expired(
     context = BackendContext(tmp_path, StorageFiles(storage.blobs, "run", inline_threshold=0), {})
     target = StorageFiles(storage.blobs, "savepoint")
     (taken,) = write_keyed("one", [handle], 8, FilesystemBackend(), context, target, now_ms=clock.now_ms())
-    (file,) = [chunk for name, chunk in taken.base.files if "/state=seen/" in name] if taken.base else ()
+    assert taken.base is not None
+    (file,) = [chunk for name, chunk in taken.base.files if "/state=seen/" in name]
     path = tmp_path / "file"
     path.write_bytes(context.files.fetch(file))
     assert len(set(read_table([path], 8)["key"].to_pylist())) == left

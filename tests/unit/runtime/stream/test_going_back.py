@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tidegate.backends.spi import StoredChunk
 from tidegate.backends.storage import StorageFiles
 from tidegate.clock import new_id
 from tidegate.common import Types
@@ -175,6 +176,19 @@ def test_a_finished_history_of_the_pipeline_itself_can_be_claimed(tmp_path: Path
     assert totals(last) == TWICE
     assert not (first / "_metadata").exists()
     assert not (first / "_settled").exists()
+
+
+def test_the_journal_of_a_claimed_checkpoint_goes_with_it(tmp_path: Path) -> None:
+    files = {"state.backend.fs.memory-threshold": 0}
+    first = run(tmp_path, **files, **{"state.log.granularity": "event"})
+    handles = [each for operator in open_settled(first).manifest.operators for each in operator.keyed]
+    journals = [tmp_path / each.journal.name for each in handles if isinstance(each.journal, StoredChunk)]
+    assert [journal for journal in journals if not journal.exists()] == []
+    assert journals
+    run(tmp_path, **files, **{"execution.fresh": True})
+    run(tmp_path, "again", **files, **{PATH: str(first), MODE: "CLAIM", "state.checkpoints.num-retained": 1})
+
+    assert [journal for journal in journals if journal.exists()] == []
 
 
 def test_what_lies_elsewhere_or_is_damaged_is_not_claimed_and_nothing_changes(tmp_path: Path) -> None:
