@@ -22,7 +22,8 @@ from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineI
 from tidegate.keys import KeyGroupRange
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Unsettled, files_of, stored
-from tidegate.runtime.checkpoint.pipeline import Pipeline, Status
+from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.runtime.checkpoint.record import Status
 from tidegate.runtime.checkpoint.savepoint import (
     SavepointFormat,
     copied,
