@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.unit.backends.keyed.expiring import READS
 from tidegate.backends.filesystem import FilesystemBackend
-from tidegate.backends.keyed import KeyedStore
+from tidegate.backends.heap import HeapBackend
+from tidegate.backends.keyed import (
+    KeyedStore,
+)
+from tidegate.backends.rocksdb import RocksDBBackend
 from tidegate.backends.spi import Backend, BackendContext, KeyedHandle
 from tidegate.backends.storage import MemoryStorage, StorageFiles
-from tidegate.clock import SYSTEM_CLOCK
+from tidegate.clock import SYSTEM_CLOCK, ManualClock
 from tidegate.keys import KeyGroupRange
 
 Open = Callable[..., KeyedStore]
+BACKENDS = {"heap": HeapBackend, "filesystem": FilesystemBackend, "rocksdb": RocksDBBackend}
 
 
 @pytest.fixture
@@ -61,3 +69,19 @@ def open_store(tmp_path: Path, storage: MemoryStorage) -> Iterator[Open]:
     yield open_one
     for store in opened:
         store.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(params=list(BACKENDS.values()), ids=list(BACKENDS))
+def reopen(open_store: Open, clock: ManualClock, request: pytest.FixtureRequest) -> Open:
+    """Opens stores over each backend that live by `clock`."""
+    return functools.partial(open_store, backend=request.param(), now_ns=clock.now_ns)
+
+
+@pytest.fixture(params=list(READS.values()), ids=list(READS))
+def kind(request: pytest.FixtureRequest) -> Any:
+    return request.param
