@@ -19,6 +19,7 @@ COUNT = ValueStateDescriptor("count", Types.LONG())
 NUMBERS = ListStateDescriptor("numbers", Types.LONG())
 
 
+@pytest.mark.spec("000/STATE-16")
 def test_a_key_and_its_namespaces_hold_different_values_of_one_state(open_store: Open) -> None:
     store = open_store()
     own, inner = store.value_state(COUNT), store.value_state(COUNT, namespaced=True)

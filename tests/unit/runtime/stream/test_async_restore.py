@@ -81,6 +81,7 @@ def run_until(env: StreamExecutionEnvironment, directory: Path, run: int, ordere
     client.stop().result(timeout=60)
 
 
+@pytest.mark.spec("000/STATE-15")
 @pytest.mark.parametrize(
     ("ordered", "left", "again"),
     [(True, [], [1, 2, 3, 4]), (False, [2, 4], [1, 3])],

@@ -114,6 +114,7 @@ def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.spec("003/ST-06", "003/ST-07", "003/ST-08")
 @pytest.mark.parametrize("function", [AllKinds(), Declared()], ids=["asked for", "declared"])
 def test_every_kind_of_state_belongs_to_its_key(
     anywhere: StreamExecutionEnvironment, function: KeyedProcessFunction
@@ -193,7 +194,7 @@ def test_an_average_over_two_leaves_the_rest_in_state(anywhere: StreamExecutionE
         assert harness.state(1, ValueStateDescriptor("average")).value() == (1, 2)
 
 
-@pytest.mark.spec("002/AX-39")
+@pytest.mark.spec("002/AX-39", "003/ST-02")
 def test_a_map_with_state_returns_what_was_before(anywhere: StreamExecutionEnvironment) -> None:
     class Before(MapFunction):
         total = state.Value(int, default=0)
@@ -213,7 +214,7 @@ def test_a_map_with_state_returns_what_was_before(anywhere: StreamExecutionEnvir
         assert harness.state("a", ValueStateDescriptor("total", Types.LONG(), 0)).value() == 6
 
 
-@pytest.mark.spec("003/EX-38")
+@pytest.mark.spec("003/EX-38", "003/ST-14")
 def test_a_value_is_emitted_only_if_it_is_larger_than_the_one_before(
     anywhere: StreamExecutionEnvironment,
 ) -> None:

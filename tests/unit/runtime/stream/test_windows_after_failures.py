@@ -23,6 +23,7 @@ COUNT, FATAL = 1_500, 1_200
 millis = Duration.of_millis
 
 
+@pytest.mark.spec("000/STATE-13")
 @pytest.mark.parametrize("target", ["inline", "embedded"])
 @pytest.mark.parametrize(
     ("assigner", "expected"),

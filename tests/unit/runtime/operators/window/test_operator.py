@@ -159,6 +159,7 @@ def test_fire_keeps_the_contents_purge_drops_them_and_the_state_of_the_trigger_s
     assert [silent.put(n) for n in (1, 2, 3, 4)] == [[], [], [], [([3, 4], MAX_WATERMARK)]]
 
 
+@pytest.mark.spec("000/STATE-13", "000/STATE-18")
 def test_a_window_with_a_sum_stores_one_value_and_with_an_evictor_all_records(bench: Open) -> None:
     def content(one: Any) -> Any:
         for number in range(1, 6):
@@ -172,6 +173,7 @@ def test_a_window_with_a_sum_stores_one_value_and_with_an_evictor_all_records(be
     assert [value for value, _ in content(evicting)] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.spec("000/STATE-19")
 def test_a_session_that_bridges_two_takes_their_contents_timers_and_counts(bench: Open) -> None:
     one = bench(windowing(EventTimeSessionWindows.with_gap(Duration.of_millis(10))))
     one.put("a", at=0)
@@ -190,6 +192,7 @@ def test_a_session_that_bridges_two_takes_their_contents_timers_and_counts(bench
     assert counting.put(3, at=8) == [([1, 2, 3], 24)]
 
 
+@pytest.mark.spec("000/STATE-14")
 def test_which_window_keeps_the_contents_of_merged_ones_survives_a_failure(bench: Open) -> None:
     one = bench(windowing(EventTimeSessionWindows.with_gap(Duration.of_millis(10))))
     for name, at in (("a", 0), ("b", 12), ("c", 24)):
@@ -224,6 +227,7 @@ def test_windows_that_count_are_numbered_per_key(bench: Open) -> None:
     assert fired == [[1, 2, 3], [3, 4, 5], [5, 6, 7]]
 
 
+@pytest.mark.spec("000/STATE-16")
 def test_a_function_has_state_of_its_window_and_of_its_key(bench: Open) -> None:
     one = bench(windowing(FIVE_SECONDS, lateness=5_000, function=Firings()))
     one.put("a", at=1_000)

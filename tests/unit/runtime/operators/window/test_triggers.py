@@ -182,6 +182,7 @@ class Merging(Trigger):
         ctx.get_partitioned_state(self.descriptor).clear()
 
 
+@pytest.mark.spec("000/STATE-19")
 @pytest.mark.parametrize(
     "descriptor",
     [ReducingStateDescriptor("seen", lambda a, b: a + b), ListStateDescriptor("seen")],
