@@ -56,6 +56,11 @@ class Program:
                 "restart; got execution.checkpointing.interval; leave it out, or say that the loss is wanted by "
                 "enable_checkpointing(..., force=True)"
             )
+        if steps.iterative and self.options.unaligned:
+            raise ConfigError(
+                "a program with iterations takes no unaligned checkpoints: what goes round has no barrier that could be "
+                "waited for; got execution.checkpointing.unaligned.enabled; leave it out"
+            )
         return build_job_graph(steps)
 
     def at_a_stop(self) -> str:
@@ -66,8 +71,8 @@ class Program:
         return "taking a last checkpoint"
 
     def interval_ms(self, graph: JobGraph) -> int:
-        """The time between two checkpoints; as good as never where iterations forbid them."""
-        never = graph.iterative and not self.options.forced
+        """The time between two checkpoints; as good as never without them, or where iterations forbid them."""
+        never = self.options.checkpointing == "NONE" or (graph.iterative and not self.options.forced)
         return self.options.interval_ms or (_NEVER_MS if never else INTERVAL_MS)
 
     def stream_graph(
@@ -224,6 +229,7 @@ class Startup:
         first = CheckpointId(self.pipeline.record.newest_id + 1)
         if self._coordinator is not None:
             first = max(first, self._coordinator.next_id)
+        overtaking = options.unaligned and interval_ms is None and not graph.batch
         plan = Plan(
             subtasks=tuple(graph.subtasks),
             sources=tuple(
@@ -236,6 +242,8 @@ class Startup:
             timeout_ms=_NEVER_MS if graph.batch else options.timeout_ms,
             retained=options.retained,
             tolerated=tolerated if options.tolerated_failures is None else options.tolerated_failures,
+            pause_ms=options.pause_ms if interval_ms is None else 0,
+            aligned_ms=options.aligned_ms if overtaking else None,
         )
         self._coordinator = CheckpointCoordinator(
             plan,

@@ -12,6 +12,7 @@ from tidegate.errors import ConfigError
 from tidegate.options import Layer, as_mapping, from_environ, from_toml, option
 from tidegate.runtime.given import Given
 from tidegate.runtime.graph.mode import RuntimeMode
+from tidegate.runtime.schedule.restart import NoRestart, RestartStrategy
 from tidegate.runtime.schedule.restart_options import RestartOptions
 from tidegate.twophase.fencing import LEASE_MS
 
@@ -29,6 +30,7 @@ INTERVAL_MS: Final = 10_000
 """Between two checkpoints, unless the program says otherwise."""
 
 ClaimMode = Literal["NO_CLAIM", "CLAIM"]
+CheckpointingMode = Literal["EXACTLY_ONCE", "AT_LEAST_ONCE", "NONE"]
 
 Progress = Literal["auto", "plain", "json", "off"]
 Granularity = Literal["net", "event"]
@@ -38,6 +40,8 @@ _FROM_ZERO = (
     "state.backend.fs.memory-threshold",
     "state.cache.entries",
     "execution.checkpointing.tolerable-failed-checkpoints",
+    "execution.checkpointing.aligned-checkpoint-timeout",
+    "execution.checkpointing.min-pause",
 )
 
 _HEAP = {"hashmap": "heap", "jobmanager": "heap"}
@@ -141,6 +145,26 @@ class JobOptions(RestartOptions):
         None,
         "time between two checkpoints; default: 10 s, iterations: none",
     )
+    checkpointing: CheckpointingMode = option(
+        "execution.checkpointing.mode",
+        "EXACTLY_ONCE",
+        "EXACTLY_ONCE, AT_LEAST_ONCE without waiting for barriers, or NONE before the end and without restarts",
+    )
+    unaligned: bool = option(
+        "execution.checkpointing.unaligned.enabled",
+        False,
+        "whether checkpoints overtake records on their way and keep them; also as execution.checkpointing.unaligned",
+        old="execution.checkpointing.unaligned",
+    )
+    aligned_ms: int = option(
+        "execution.checkpointing.aligned-checkpoint-timeout",
+        0,
+        "how long unaligned checkpoints wait for records on their way; also as execution.checkpointing.alignment-timeout",
+        old="execution.checkpointing.alignment-timeout",
+    )
+    pause_ms: int = option(
+        "execution.checkpointing.min-pause", 0, "between the end of a checkpoint and the next one"
+    )
     forced: bool = option(
         "execution.checkpointing.force", False, "checkpoints without what iterations have on its way"
     )
@@ -201,6 +225,10 @@ class JobOptions(RestartOptions):
     given: Given = field(default_factory=Given)
     """Set by the program alone."""
 
+    def strategy(self) -> RestartStrategy:
+        """A restart strategy that has seen no failure yet; without checkpoints a restart would do everything again."""
+        return NoRestart() if self.checkpointing == "NONE" else super().strategy()
+
     @property
     def traced(self) -> bool:
         """Whether every change of state is kept with the record that made it."""
@@ -231,6 +259,16 @@ class JobOptions(RestartOptions):
             raise ConfigError(
                 f"option 'heartbeat.timeout' is out of range; got {self.heartbeat_timeout_ms}; expected more than "
                 f"heartbeat.interval, which is {self.heartbeat_ms}"
+            )
+        if self.unaligned and self.checkpointing != "EXACTLY_ONCE":
+            raise ConfigError(
+                f"unaligned checkpoints need execution.checkpointing.mode EXACTLY_ONCE; got {self.checkpointing}, "
+                "whose barriers nothing waits for; leave one of them out"
+            )
+        if self.checkpointing == "NONE" and self.interval_ms is not None:
+            raise ConfigError(
+                "execution.checkpointing.mode NONE takes no checkpoint on the way; got execution.checkpointing.interval; "
+                "leave one of them out"
             )
         if self.faults and not self.faults_dir:
             raise ConfigError(

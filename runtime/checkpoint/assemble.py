@@ -59,4 +59,5 @@ def operator_state(
         splits=tuple(split for report in reports for split in report.splits),
         writers=tuple(report.writer for report in reports if report.writer is not None),
         lists=tuple(report.lists for report in reports if report.lists),
+        in_flight=tuple(report.in_flight for report in reports if report.in_flight is not None),
     )

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidegate.backends.spi import StoredChunk
 from tidegate.errors import FencedError, StateFormatError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.checkpoint.manifest import Unsettled, stored
@@ -32,6 +33,7 @@ from tidegate.runtime.checkpoint.protocol import (
     Abort,
     Ack,
     Action,
+    Announce,
     CommitWork,
     Decline,
     Ended,
@@ -68,6 +70,7 @@ __all__ = [
     "Abort",
     "Ack",
     "Action",
+    "Announce",
     "CheckpointCoordinator",
     "CommitWork",
     "Decline",
@@ -109,6 +112,7 @@ class _Pending:
     missing: set[Subtask]
     reports: list[OperatorReport] = field(default_factory=list)
     deciding: bool = False
+    announced: bool = False
     files: frozenset[str] = frozenset()
 
 
@@ -138,6 +142,8 @@ class CheckpointCoordinator:
         """When checkpoints were decided that are to become savepoints and are not settled."""
         self._due_ms: int | None = None
         self._now_ms = 0
+        self._just_ended = False
+        """Whether a checkpoint has ended since time was told last."""
         self._given_up = 0
         """Checkpoints in a row."""
         self._paused = False
@@ -197,11 +203,14 @@ class CheckpointCoordinator:
         now_ms = self._now_ms
         if self._due_ms is None:
             self._due_ms = now_ms + self._plan.interval_ms
+        if self._just_ended and self._last is None:
+            self._due_ms = max(self._due_ms, now_ms + self._plan.pause_ms)
+        self._just_ended = False
         pending = self._pending
         if pending is not None:
             late = now_ms - pending.started_ms >= self._plan.timeout_ms
             if not late or pending.deciding:
-                return []
+                return self._announce(pending)
             waiting = ", ".join(sorted(map(str, pending.missing)))
             late_by = f"not acknowledged within {self._plan.timeout_ms} ms by {waiting}"
             return self._give_up(pending.checkpoint, UnavailableError(late_by))
@@ -221,6 +230,20 @@ class CheckpointCoordinator:
         if last is not None:
             self._last_id = checkpoint
         return [TriggerSources(checkpoint, self._confirmed)]
+
+    def _announce(self, pending: _Pending) -> list[Action]:
+        """Overtaking, if it is time and somebody has taken part: before that the number might not be used up.
+
+        Savepoints shall fit any program and the last checkpoint leaves nothing undone, so both wait for all records.
+        """
+        aligned_ms = self._plan.aligned_ms
+        waits = pending.announced or pending.deciding or pending.savepoints or pending.last is not None
+        if aligned_ms is None or waits or self._now_ms - pending.started_ms < aligned_ms:
+            return []
+        if len(pending.missing) == len(self._plan.subtasks):
+            return []
+        pending.announced = True
+        return [Announce(pending.checkpoint, self._confirmed)]
 
     def _finish(self, how: How) -> list[Action]:
         if self._last is not None:
@@ -256,7 +279,7 @@ class CheckpointCoordinator:
         pending.missing.discard(ack.subtask)
         pending.reports.extend(ack.reports)
         if pending.missing:
-            return []
+            return self._announce(pending)
         pending.deciding = True
         unsettled = [Unsettled(c, work) for c, work in self._ledger.unsettled.items()]
         unsettled.append(Unsettled(pending.checkpoint, _work(pending.reports)))
@@ -271,6 +294,7 @@ class CheckpointCoordinator:
     def _decided(self, checkpoint: CheckpointId) -> list[Action]:
         assert self._pending is not None
         pending, self._pending = self._pending, None
+        self._just_ended = True
         self._confirmed = checkpoint
         self._given_up = 0
         self._registry.decided(checkpoint, pending.files)
@@ -341,6 +365,7 @@ class CheckpointCoordinator:
         if pending is None or pending.checkpoint != checkpoint:
             return []
         self._pending = None
+        self._just_ended = True
         self._registry.abandoned(checkpoint, _files(pending.reports) | pending.files)
         self._given_up += 1
         tolerated, forever = self._plan.tolerated, isinstance(error, StateFormatError)
@@ -374,4 +399,5 @@ def _dropped(reports: Sequence[OperatorReport]) -> Iterator[str]:
 def _files(reports: Sequence[OperatorReport]) -> frozenset[str]:
     keyed = stored(report.keyed for report in reports if report.keyed is not None)
     lists = (name for report in reports for held in report.lists for name in held.files)
-    return frozenset((*keyed, *lists, *_dropped(reports)))
+    in_flight = (each.in_flight.name for each in reports if isinstance(each.in_flight, StoredChunk))
+    return frozenset((*keyed, *lists, *in_flight, *_dropped(reports)))

@@ -7,7 +7,7 @@ operators, subtasks and log segments, never on the size of the state.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -27,17 +27,17 @@ __all__ = [
     "Unkeyed",
     "Unsettled",
     "check",
-    "chunks_of_lists",
     "decode",
     "encode",
     "files_of",
     "metadata_name",
     "settled_name",
+    "unkeyed_chunks",
 ]
 
 Unkeyed: TypeAlias = Literal["list", "splits", "enumerator", "writers"]
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"TGMD"
 _HEAD = struct.Struct(">4sHQ")
 
@@ -55,11 +55,14 @@ class OperatorState(msgspec.Struct, frozen=True):
     writers: tuple[bytes, ...] = ()
     lists: tuple[tuple[OperatorList, ...], ...] = ()
     """Operator state by subtask, in the order of subtasks."""
+    in_flight: tuple[Chunk, ...] = ()
+    """What was on its way to subtasks whose barriers the checkpoint has overtaken."""
 
     @property
     def stateless(self) -> bool:
         """Whether there is nothing to go on from."""
-        return self.coordinator is None and not (self.keyed or self.splits or self.writers or self.lists)
+        kept = self.keyed or self.splits or self.writers or self.lists or self.in_flight
+        return self.coordinator is None and not kept
 
     @property
     def by_key_group(self) -> bool:
@@ -150,13 +153,14 @@ def decode(data: bytes, name: str) -> Manifest:
 def files_of(manifest: Manifest) -> frozenset[str]:
     """Every stored file the checkpoint refers to, besides its metadata."""
     keyed = (chunk for operator in manifest.operators for chunk in stored(operator.keyed))
-    lists = (held for operator in manifest.operators for lists in operator.lists for held in lists)
-    return frozenset((*manifest.claimed, *keyed, *(name for held in lists for name in held.files)))
+    unkeyed = (chunk for operator in manifest.operators for chunk in unkeyed_chunks(operator))
+    return frozenset((*manifest.claimed, *keyed, *(c.name for c in unkeyed if isinstance(c, StoredChunk))))
 
 
-def chunks_of_lists(operator: OperatorState) -> Iterable[Chunk]:
-    """Where the operator lists are that do not stand in the metadata."""
-    return (piece.chunk for lists in operator.lists for held in lists for piece in held.pieces or ())
+def unkeyed_chunks(operator: OperatorState) -> Iterator[Chunk]:
+    """Where the operator lists are that do not stand in the metadata, and what was on its way."""
+    yield from (piece.chunk for lists in operator.lists for held in lists for piece in held.pieces or ())
+    yield from operator.in_flight
 
 
 def stored(handles: Iterable[KeyedHandle]) -> Iterable[str]:

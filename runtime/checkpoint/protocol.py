@@ -17,6 +17,7 @@ __all__ = [
     "Abort",
     "Ack",
     "Action",
+    "Announce",
     "CommitWork",
     "Decline",
     "Ended",
@@ -52,6 +53,8 @@ class Plan:
     """Who takes part and when: all subtasks, those with a source, interval and time limit.
 
     At most `tolerated` checkpoints in a row may come to nothing; if None, any number of them, but two at the end.
+    Between the end of one and the next, `pause_ms` pass. Barriers that take longer than `aligned_ms` are overtaken, and
+    never if that is None.
     """
 
     subtasks: tuple[Subtask, ...]
@@ -60,6 +63,8 @@ class Plan:
     timeout_ms: int = 600_000
     retained: int = 10
     tolerated: int | None = None
+    pause_ms: int = 0
+    aligned_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +190,14 @@ class TriggerSources:
 
 
 @dataclass(frozen=True, slots=True)
+class Announce:
+    """Tell all subtasks without a source to take part at once and to overtake what is in front of the barriers."""
+
+    checkpoint: CheckpointId
+    confirmed: CheckpointId | None
+
+
+@dataclass(frozen=True, slots=True)
 class WriteMetadata:
     """Make the metadata durable."""
 
@@ -264,6 +277,7 @@ class FailJob:
 
 Action = (
     TriggerSources
+    | Announce
     | WriteMetadata
     | SwapLatest
     | CommitWork

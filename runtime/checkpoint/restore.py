@@ -50,7 +50,7 @@ def adopt_max_parallelism(manifest: Manifest) -> dict[OperatorUid, int]:
 def holds_state(operator: OperatorState) -> bool:
     """Whether there is something to lose."""
     lists = any(each.count for lists in operator.lists for each in lists)
-    return lists or bool(operator.keyed or operator.splits or operator.writers)
+    return lists or bool(operator.keyed or operator.splits or operator.writers or operator.in_flight)
 
 
 def _share(vertex: JobVertex, subtask: Subtask, state: OperatorState | None) -> RestoredOperator:
@@ -63,6 +63,7 @@ def _share(vertex: JobVertex, subtask: Subtask, state: OperatorState | None) -> 
         keyed,
         state.writers[subtask.index :: vertex.parallelism],
         tuple(_deal(sample, state, vertex.parallelism, subtask.index, mine) for sample in names.values()),
+        state.in_flight,
     )
 
 

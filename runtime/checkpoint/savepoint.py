@@ -158,7 +158,7 @@ def write_savepoint(
     What makes the directory a savepoint is written last: a crash leaves files that nobody reads.
 
     Raises:
-        ConfigError: the directory holds a savepoint already.
+        ConfigError: the directory holds a savepoint already, or the checkpoint has overtaken records.
         StateCorruptError: a file of the checkpoint is missing or damaged.
         UnavailableError: the storage did not take a file.
     """
@@ -172,6 +172,7 @@ def write_savepoint(
     if format_type == "native":
         operators = copied(stateful, files, StorageFiles(blobs, "native", inline_threshold=0))
     else:
+        _refuse_in_flight(manifest)
         keyed, unkeyed = StorageFiles(blobs, "keyed"), StorageFiles(blobs, "unkeyed")
         apart = [taken_out(_canonical(each, files, keyed, backend, now_ms), unkeyed) for each in stateful]
         operators = tuple(operator for operator, _ in apart)
@@ -220,9 +221,19 @@ def renamed(
             operator,
             keyed=tuple(map(anew, operator.keyed)),
             lists=tuple(tuple(map(anew_list, lists)) for lists in operator.lists),
+            in_flight=tuple(map(place, operator.in_flight)),
         )
         for operator in operators
     )
+
+
+def _refuse_in_flight(manifest: Manifest) -> None:
+    overtaken = next((operator.uid for operator in manifest.operators if operator.in_flight), None)
+    if overtaken is not None:
+        raise ConfigError(
+            f"checkpoint {manifest.checkpoint} holds records on their way to operator {overtaken!r}, for which a "
+            "canonical savepoint has no place; start its program from it and take a savepoint of that"
+        )
 
 
 def _canonical(

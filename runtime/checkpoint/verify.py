@@ -12,7 +12,7 @@ from tidegate.backends.spi import StoredChunk
 from tidegate.backends.timeline import damage, misfits, unlike
 from tidegate.errors import InternalError, StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId, OperatorUid
-from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, check, chunks_of_lists
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, check, unkeyed_chunks
 from tidegate.runtime.checkpoint.timeline import Timeline
 
 __all__ = ["Problem", "verify"]
@@ -57,7 +57,7 @@ def _damaged(timeline: Timeline, manifest: Manifest, operator: OperatorState) ->
     for handle in operator.keyed:
         for file, what in damage(handle, timeline.files):
             yield Problem(manifest.checkpoint, operator.uid, file, what)
-    for chunk in chunks_of_lists(operator):
+    for chunk in unkeyed_chunks(operator):
         try:
             timeline.files.fetch(chunk)
         except StateCorruptError as error:

@@ -363,6 +363,9 @@ class Attempt:
                     self._trigger(action)
                 case cp.TriggerSources():
                     self._in_background(lambda action=action: self._number(action))  # type: ignore[misc]
+                case cp.Announce():
+                    for subtask in set(self._graph.subtasks).difference(self._sources):
+                        self._post(subtask, messages.Announce(action.checkpoint, action.confirmed))
                 case cp.WriteMetadata():
                     self._in_background(lambda action=action: self._write(action))  # type: ignore[misc] # bound per action
                 case cp.SwapLatest():

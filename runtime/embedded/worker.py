@@ -151,7 +151,8 @@ class Worker:
             runner = BlockingRunner(*parts, channels=channels, grant=self._grant, memory_bytes=memory)
         else:
             kind = IterationRunner if vertex.head.kind == "iterate" else GateRunner
-            runner = kind(*parts, channels=channels, grant=self._grant)
+            blocking = self._deployment.options.checkpointing != "AT_LEAST_ONCE"
+            runner = kind(*parts, channels=channels, grant=self._grant, blocking=blocking)
         self._runners[subtask] = runner
         self._receivers.update(dict.fromkeys(channels, runner))
 

@@ -128,9 +128,9 @@ class OperatorChain:
         """The keyed state of each operator that has some."""
         return {uid: each.store for uid, each in self._operators.items() if each.store is not None}
 
-    def process(self, batch: Batch, side: int = 0) -> None:
-        """Pass every record through the whole chain; `side` is the input it came in on."""
-        head = self._vertex.head.uid
+    def process(self, batch: Batch, side: int = 0, *, at: OperatorUid | None = None) -> None:
+        """Pass every record through the whole chain, or on from a step `at`; `side` is the input it came in on."""
+        head = self._vertex.head.uid if at is None else at
         store = self._operators[head].store if head in self._operators else None
         if store is not None and batch.keys is not None:
             store.prefetch(batch.keys)
@@ -350,6 +350,9 @@ class OperatorChain:
                 self._pass_idleness(child, idle)
 
     def _run(self, uid: OperatorUid, side: int | None, batch: Batch) -> None:
+        if uid not in self._stages:
+            next(sink for sink in self._sinks if sink.uid == uid).write(batch)
+            return
         loop = self._loop(uid, side, batch.timestamps is not None)
         columns: list[Any] = [batch.values, batch.timestamps, batch.keys]
         if loop.cuts:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.backends.spi import Backend, BackendContext, KeyedHandle
+from tidegate.backends.spi import Backend, BackendContext, Chunk, KeyedHandle
 from tidegate.clock import Clock
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.keys import KeyGroupRange
@@ -34,6 +34,8 @@ class OperatorReport(msgspec.Struct, frozen=True):
     lists: tuple[OperatorList, ...] = ()
     dropped: tuple[str, ...] = ()
     """Files it has written that no checkpoint refers to nor will."""
+    in_flight: Chunk | None = None
+    """What was on its way to it, if the checkpoint has overtaken that."""
 
 
 class RestoredOperator(msgspec.Struct, frozen=True):
@@ -42,6 +44,8 @@ class RestoredOperator(msgspec.Struct, frozen=True):
     keyed: tuple[KeyedHandle, ...] = ()
     writers: tuple[bytes, ...] = ()
     lists: tuple[OperatorList, ...] = ()
+    in_flight: tuple[Chunk, ...] = ()
+    """What was on its way to all its subtasks; each takes what is its own."""
 
     def items(self, name: str) -> tuple[bytes, ...]:
         """The operator state of a name; empty if there is none."""

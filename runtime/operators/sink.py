@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate import faults
 from tidegate.elements import Batch
-from tidegate.ids import CheckpointId
+from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.surroundings import Surroundings
@@ -21,6 +21,11 @@ class SinkOperator:
         self._env = env
         self._writer: SinkWriter | None = None
         self._prepared: list[Committable] = []
+
+    @property
+    def uid(self) -> OperatorUid:
+        """The step it is."""
+        return self._node.uid
 
     def open(self) -> None:
         """Open the writer."""

@@ -45,8 +45,8 @@ class SparkDriver:
         """Run to the end.
 
         Raises:
-            ConfigError: the program does not fit into one Spark job per epoch, the storage cannot decide, or there is
-                no usable Java.
+            ConfigError: the program does not fit into one Spark job per epoch or wants no checkpoints, the storage cannot
+                decide, or there is no usable Java.
             MissingExtraError: PySpark is not installed.
             JobFailedError: it failed too often in a row.
             TidegateError: it failed in a way that a restart cannot mend.
@@ -55,6 +55,11 @@ class SparkDriver:
             raise ConfigError(
                 f"storage {self._startup.storage.url} cannot decide atomically; expected one that can, because a driver "
                 "that is replaced may still be running; use another storage, or set execution.target to embedded"
+            )
+        if self._startup.program.options.checkpointing == "NONE":
+            raise ConfigError(
+                "execution.checkpointing.mode NONE is not available on Spark, where each epoch is a checkpoint; "
+                "use EXACTLY_ONCE, or set execution.target to embedded"
             )
         shape_of(self._startup.program.graph(None))
         check_spark(os.environ)

@@ -32,6 +32,7 @@ from tidegate.runtime.spark.clock import EpochClock
 from tidegate.runtime.spark.messages import Header, Order, Outcome, Parcel, ReadOrder, TaskResult
 from tidegate.runtime.spark.reading import read_splits
 from tidegate.runtime.task.exchange import ChannelId
+from tidegate.runtime.task.in_flight import resumed
 from tidegate.runtime.task.routing import Route, router
 from tidegate.runtime.task.wire import EdgeWire, Frame
 from tidegate.runtime.working_directory import make_private, working_directory
@@ -139,6 +140,7 @@ class _Outgoing:
 def _read(order: Order, read: ReadOrder, task: _Task, outgoing: _Outgoing) -> TaskResult:
     with contextlib.closing(OperatorChain(task.vertex, task.env, outgoing)) as chain:
         chain.open()
+        _resume(task, chain)
         done = read_splits(task.vertex, read, order.checkpoint, chain.process)
         if done.finished:
             chain.advance_watermark(MAX_WATERMARK)
@@ -154,6 +156,7 @@ def _work(order: Order, parcels: list[Parcel], task: _Task) -> TaskResult:
     with contextlib.closing(OperatorChain(task.vertex, task.env, outgoing)) as chain:
         chain.open()
         chain.advance_processing_time(order.now_ms)
+        _resume(task, chain)
         for parcel in parcels:
             for data in parcel.frames:
                 frame = _FRAMES.decode(data)
@@ -166,6 +169,13 @@ def _work(order: Order, parcels: list[Parcel], task: _Task) -> TaskResult:
             chain.advance_watermark(MAX_WATERMARK)
         reports = task.report(order, chain)
         return TaskResult(task.subtask, task.id, reports, wake_ms=chain.next_timer())
+
+
+def _resume(task: _Task, chain: OperatorChain) -> None:
+    """Work off what another executor's checkpoint has overtaken. Watermarks come again, as only ends of inputs make any."""
+    for uid, side, element in resumed(task.vertex, task.env):
+        if isinstance(element, Batch):
+            chain.process(element, side, at=uid)
 
 
 def _execute(

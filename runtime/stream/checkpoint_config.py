@@ -25,9 +25,10 @@ from tidegate.runtime.stream.legacy import deprecated
 from tidegate.runtime.stream.state_backends import CheckpointStorage, FileSystemCheckpointStorage
 from tidegate.runtime.stream.time import Duration
 
-__all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention", "refuse_other_modes"]
+__all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]
 
 
+_UNALIGNED: Final = "execution.checkpointing.unaligned.enabled"
 _TOLERATED: Final = "execution.checkpointing.tolerable-failed-checkpoints"
 _ANY_NUMBER: Final = 2**31 - 1
 
@@ -54,20 +55,18 @@ class CheckpointConfig(Refusing):
         self._settings = settings
 
     def is_checkpointing_enabled(self) -> bool:
-        """Always: checkpoints are also how output becomes visible."""
-        return True
+        """Unless the setting execution.checkpointing.mode is NONE: checkpoints are also how output becomes visible."""
+        return self._options().checkpointing != "NONE"
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Exactly once."""
-        return CheckpointingMode.EXACTLY_ONCE
+        """Whether a failure repeats records; exactly once unless it is set."""
+        at_least = self._options().checkpointing == "AT_LEAST_ONCE"
+        return CheckpointingMode.AT_LEAST_ONCE if at_least else CheckpointingMode.EXACTLY_ONCE
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """Only EXACTLY_ONCE.
-
-        Raises:
-            ConfigError: another mode is asked for.
-        """
-        refuse_other_modes(checkpointing_mode)
+        """AT_LEAST_ONCE waits for no barrier, so a failure may repeat records."""
+        mode = instance_of("checkpointing mode", checkpointing_mode, CheckpointingMode)
+        self._settings["execution.checkpointing.mode"] = mode.name
         return self
 
     def get_checkpoint_interval(self) -> int:
@@ -90,11 +89,12 @@ class CheckpointConfig(Refusing):
         return self
 
     def get_min_pause_between_checkpoints(self) -> int:
-        """None is kept: a checkpoint is due an interval after the one before began."""
-        return 0
+        """Milliseconds between the end of a checkpoint and the next one."""
+        return self._options().pause_ms
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """Accepted and ignored: checkpoints never overlap, and the interval decides when one is due."""
+        """Start no checkpoint before so many milliseconds have passed since the one before ended."""
+        self._settings["execution.checkpointing.min-pause"] = min_pause_between_checkpoints
         return self
 
     def get_max_concurrent_checkpoints(self) -> int:
@@ -102,7 +102,7 @@ class CheckpointConfig(Refusing):
         return 1
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Accepted and ignored: it is one at a time."""
+        """At most so many, which one at a time never exceeds."""
         positive("max concurrent checkpoints", max_concurrent_checkpoints)
         return self
 
@@ -156,55 +156,44 @@ class CheckpointConfig(Refusing):
         return self
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """No: checkpoints are aligned."""
-        return False
+        """Whether checkpoints overtake records on their way."""
+        return self._options().unaligned
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Only with False.
-
-        Raises:
-            ConfigError: they are asked for.
-        """
-        return self._must_stay(
-            "enable_unaligned_checkpoints", enabled, "unaligned checkpoints are not available yet"
-        )
-
-    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """They are not available yet."""
+        """Let checkpoints overtake records on their way and keep them, so that a slow step does not hold them up."""
+        self._settings[_UNALIGNED] = enabled
         return self
 
+    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+        """Let checkpoints wait for the records in front of their barriers."""
+        return self.enable_unaligned_checkpoints(False)
+
     def is_force_unaligned_checkpoints(self) -> bool:
-        """No: checkpoints are aligned."""
+        """No: what goes round in an iteration is not kept."""
         return False
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
-        """Only with False.
+        """Only with False: it is for iterations, where records on their way back would be lost.
 
         Raises:
             ConfigError: they are asked for.
         """
-        return self._must_stay(
-            "set_force_unaligned_checkpoints",
-            force_unaligned_checkpoints,
-            "unaligned checkpoints are not available yet",
-        )
+        if force_unaligned_checkpoints:
+            raise ConfigError(
+                "set_force_unaligned_checkpoints is refused, because unaligned checkpoints do not hold what goes round "
+                "in an iteration; leave it out"
+            )
+        return self
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
-        """None: a checkpoint stays aligned."""
-        return Duration.of_millis(0)
+        """How long an unaligned checkpoint waits for the records in front of its barriers before it overtakes them."""
+        return Duration.of_millis(self._options().aligned_ms)
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """Only none at all.
-
-        Raises:
-            ConfigError: it is longer.
-        """
+        """Overtake records only where waiting for them takes longer; without unaligned checkpoints it changes nothing."""
         timeout = instance_of("set_aligned_checkpoint_timeout", alignment_timeout, Duration)
-        return self._must_stay(
-            "set_aligned_checkpoint_timeout",
-            bool(timeout.to_milliseconds()),
-            "unaligned checkpoints are not available yet",
-        )
+        self._settings["execution.checkpointing.aligned-checkpoint-timeout"] = timeout.to_milliseconds()
+        return self
 
     get_alignment_timeout = get_aligned_checkpoint_timeout
     set_alignment_timeout = set_aligned_checkpoint_timeout
@@ -221,20 +210,5 @@ class CheckpointConfig(Refusing):
         self._settings.update(FileSystemCheckpointStorage(checkpoint_path).settings())
         return self
 
-    def _must_stay(self, what: str, asked: bool, because: str) -> CheckpointConfig:
-        if asked:
-            raise ConfigError(f"{what} is refused, because {because}; leave it out")
-        return self
-
     def _options(self) -> JobOptions:
         return load(JobOptions, Layer("program", self._settings))
-
-
-def refuse_other_modes(mode: CheckpointingMode) -> None:
-    """Refuse a mode that is not there.
-
-    Raises:
-        ConfigError: it is not EXACTLY_ONCE.
-    """
-    if instance_of("checkpointing mode", mode, CheckpointingMode) is not CheckpointingMode.EXACTLY_ONCE:
-        raise ConfigError(f"checkpointing mode {mode.name} is not available yet; use EXACTLY_ONCE")

@@ -24,7 +24,7 @@ from tidegate.runtime.launch import Launch, run_program, start_program
 from tidegate.runtime.operators.rows import shaper
 from tidegate.runtime.options import JobOptions, client_layers
 from tidegate.runtime.result import JobResult
-from tidegate.runtime.stream.checkpoint_config import CheckpointingMode, refuse_other_modes
+from tidegate.runtime.stream.checkpoint_config import CheckpointingMode
 from tidegate.runtime.stream.configuration import Configuration
 from tidegate.runtime.stream.datastream import DataStream, buffer_timeout, instance_of, positive
 from tidegate.runtime.stream.generics import T
@@ -103,9 +103,9 @@ class StreamExecutionEnvironment(Supplies):
         """Take a checkpoint this often; `force` does so in iterations, too, whose records on their way are lost.
 
         Raises:
-            ConfigError: the mode is not EXACTLY_ONCE, or the interval is none.
+            ConfigError: the mode or the interval is none.
         """
-        refuse_other_modes(mode)
+        self.get_checkpoint_config().set_checkpointing_mode(mode)
         self._settings["execution.checkpointing.interval"] = positive("checkpoint interval", interval)
         if force:
             self._settings["execution.checkpointing.force"] = True

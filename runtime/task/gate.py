@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
+from functools import partial
 
 from tidegate.elements import Barrier, Batch, Element, EndOfInput, Idle, Watermark
 from tidegate.errors import InternalError
+from tidegate.ids import CheckpointId
 from tidegate.runtime.graph.job_graph import JobVertex
-from tidegate.runtime.operators.environment import ChainEnvironment
-from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Block, Inputs, Snapshot, Unblock
+from tidegate.runtime.operators.chain import PendingReports
+from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.task.alignment import (
+    Action,
+    Alignment,
+    Announced,
+    BarrierArrived,
+    BarrierSeen,
+    Block,
+    Inputs,
+    Overtake,
+    Recorded,
+    Snapshot,
+    Unblock,
+)
 from tidegate.runtime.task.batch_size import BatchSize
 from tidegate.runtime.task.exchange import CREDIT, ChannelId, Gate
-from tidegate.runtime.task.messages import Settled, ToSubtask
+from tidegate.runtime.task.in_flight import Recording, overtakable
+from tidegate.runtime.task.messages import Announce, Settled, ToSubtask
 from tidegate.runtime.task.runner import Report, SubtaskRunner
 
 __all__ = ["GateRunner", "Grant"]
@@ -35,31 +51,36 @@ class GateRunner(SubtaskRunner):
         *,
         channels: list[ChannelId],
         grant: Grant,
+        blocking: bool = True,
     ) -> None:
         super().__init__(vertex, env, gates, report, background)
         self._queues: dict[ChannelId, deque[Element]] = {channel: deque() for channel in channels}
         self._sides = {edge.name: edge.side for edge in vertex.inputs}
         self._turns = deque(channels)
-        self._blocked: set[ChannelId] = set()
-        self._alignment = Alignment(channels)
+        self._blocked: set[Hashable] = set()
+        passing = {edge.name for edge in vertex.inputs if overtakable(edge)}
+        overtaken = [channel for channel in channels if channel.edge in passing]
+        self._alignment = Alignment(channels, blocking=blocking, overtakable=overtaken)
+        self._recording: tuple[Recording, PendingReports] | None = None
         self._inputs = Inputs(channels)
         self._grant = grant
         self._ending = False
-        self._aligned: Barrier | None = None
-        """Behind it nothing is taken until the chain can be cut."""
+        self._due: tuple[Barrier, frozenset[Hashable]] | None = None
+        """A snapshot, and whose barriers it overtakes: nothing is taken until the chain can be cut."""
         self._size = BatchSize()
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
         """Take an element that arrived; called by the thread that calls `step`."""
         self._queues[channel].append(element)
+        self._record(channel, element)
 
     def _waiting(self) -> float:
         batches = (sum(isinstance(e, Batch) for e in queue) for queue in self._queues.values())
         return min(1.0, max(batches, default=0) / CREDIT)
 
     def _work(self) -> bool:
-        if self._aligned is not None:
-            return self._cut(self._aligned)
+        if self._due is not None:
+            return self._cut(*self._due)
         if self._ending:
             if not self._chain.empty():
                 return False
@@ -80,7 +101,7 @@ class GateRunner(SubtaskRunner):
             case Watermark():
                 self._move_time(self._inputs.watermark(channel, element.timestamp))
             case Barrier():
-                self._align(channel, element)
+                self._align(self._alignment.on(BarrierArrived(channel, element.checkpoint)), element)
             case Idle():
                 before = self._inputs.all_idle
                 self._move_time(self._inputs.idle(channel, element.idle))
@@ -106,26 +127,72 @@ class GateRunner(SubtaskRunner):
         if timestamp is not None:
             self._chain.advance_watermark(timestamp)
 
-    def _align(self, channel: ChannelId, barrier: Barrier) -> None:
-        for action in self._alignment.on(BarrierArrived(channel, barrier.checkpoint)):
+    def _begin(self, timestamp: int) -> None:
+        self._inputs.begin(timestamp)
+        super()._begin(timestamp)
+
+    def _align(self, actions: list[Action], barrier: Barrier) -> None:
+        for action in actions:
             match action:
                 case Block():
-                    self._blocked.add(channel)
+                    self._blocked.add(action.channel)
                 case Unblock():
                     self._blocked.clear()
                 case Snapshot():
                     self._cut(barrier)
+                case Overtake():
+                    self._cut(barrier, action.channels)
+                case Recorded():
+                    self._recorded(action.checkpoint)
 
-    def _cut(self, barrier: Barrier) -> bool:
-        """Take the snapshot of an aligned barrier, now or when the chain can be cut."""
+    def _cut(self, barrier: Barrier, overtaken: frozenset[Hashable] = frozenset()) -> bool:
+        """Take a snapshot, now or when the chain can be cut."""
         if not self._chain.settled():
-            self._aligned = barrier
+            self._due = barrier, overtaken
             return False
-        self._aligned = None
-        self._snapshot(barrier, [])
+        self._due = None
+        if overtaken:
+            self._overtake(barrier, overtaken)
+        else:
+            self._snapshot(barrier, [])
         return True
 
-    def _handle_input(self, message: ToSubtask) -> None:
-        if isinstance(message, Settled):
+    def _overtake(self, barrier: Barrier, channels: frozenset[Hashable]) -> None:
+        """Snapshot in front of what waits, and keep that until the barriers behind it are there."""
+        marks = {channel: self._inputs.mark(channel) for channel in self._queues}
+        recording = Recording(barrier.checkpoint, self._vertex.inputs, self.subtask.index, marks, channels)
+        self._recording = recording, self._save(barrier)
+        for channel, queue in self._queues.items():
+            for element in list(queue):
+                self._record(channel, element)
+
+    def _record(self, channel: ChannelId, element: Element) -> None:
+        if self._recording is None:
             return
-        raise InternalError(f"subtask {self.subtask} has no source but was sent {type(message).__name__}")
+        self._recording[0].add(channel, element)
+        if isinstance(element, Barrier):
+            self._align(self._alignment.on(BarrierSeen(channel, element.checkpoint)), element)
+
+    def _recorded(self, checkpoint: CheckpointId) -> None:
+        if self._recording is None:
+            return  # given up before there was a snapshot
+        (recording, pending), self._recording = self._recording, None
+        self._acknowledge(checkpoint, pending, partial(self._in_flight, recording))
+
+    def _in_flight(self, recording: Recording) -> list[OperatorReport]:
+        if recording.empty:
+            return []
+        chunk = self._env.state.files.store(recording.encoded())
+        return [OperatorReport(self._vertex.head.uid, self.subtask.index, in_flight=chunk)]
+
+    def _handle_input(self, message: ToSubtask) -> None:
+        match message:
+            case Announce():
+                announced = Barrier(message.checkpoint, message.confirmed)
+                self._align(self._alignment.on(Announced(message.checkpoint)), announced)
+            case Settled():
+                pass
+            case _:
+                raise InternalError(
+                    f"subtask {self.subtask} has no source but was sent {type(message).__name__}"
+                )

@@ -34,11 +34,14 @@ class IterationRunner(GateRunner):
         *,
         channels: list[ChannelId],
         grant: Grant,
+        blocking: bool = True,
     ) -> None:
         edges = [edge for edge in vertex.inputs if edge.feedback]
         back = {edge.name for edge in edges}
         coming = [channel for channel in channels if channel.edge not in back]
-        super().__init__(vertex, env, gates, report, background, channels=coming, grant=grant)
+        super().__init__(
+            vertex, env, gates, report, background, channels=coming, grant=grant, blocking=blocking
+        )
         self._max_wait_ms: int = vertex.head.payload
         self._round = {channel for channel in channels if channel.edge in back}
         """Channels that may still bring something back."""

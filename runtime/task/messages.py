@@ -15,6 +15,7 @@ from tidegate.twophase.spi import CommitAnswer, Committable
 
 __all__ = [
     "Acked",
+    "Announce",
     "Answered",
     "AssignSplits",
     "Commit",
@@ -61,6 +62,14 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
+class Announce:
+    """Take part in a checkpoint at once, whatever is in front of its barriers."""
+
+    checkpoint: CheckpointId
+    confirmed: CheckpointId | None
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Make what this subtask prepared visible: the checkpoint is decided."""
 
@@ -82,7 +91,7 @@ class ReadUntil:
     limit: int
 
 
-ToSubtask = AssignSplits | NoMoreSplits | EndInput | Trigger | Commit | Settled | ReadUntil
+ToSubtask = AssignSplits | NoMoreSplits | EndInput | Trigger | Announce | Commit | Settled | ReadUntil
 
 
 @dataclass(frozen=True, slots=True)

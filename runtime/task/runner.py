@@ -21,7 +21,18 @@ from tidegate.runtime.operators.chain import OperatorChain, PendingReports
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.task.exchange import Gate
 from tidegate.runtime.task.flow import Flow, FlowMeter
-from tidegate.runtime.task.messages import Acked, Answered, Commit, Declined, Failed, FromSubtask, ToSubtask
+from tidegate.runtime.task.in_flight import resumed
+from tidegate.runtime.task.messages import (
+    Acked,
+    Announce,
+    Answered,
+    Commit,
+    Declined,
+    Failed,
+    FromSubtask,
+    ToSubtask,
+    Trigger,
+)
 from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
 
 __all__ = ["Report", "SubtaskRunner"]
@@ -52,6 +63,10 @@ class SubtaskRunner(ABC):
         self._mailbox: deque[ToSubtask] = deque()
         self._committers: dict[str, Committer] = {}
         self._chain = OperatorChain(vertex, env, self)
+        self._resuming = any(env.operator(uid).in_flight for uid in vertex.nodes)
+        """Whether records that the checkpoint found on their way are still to be worked off, before any others."""
+        self._resumed = resumed(vertex, env)
+        self._later: Trigger | Announce | None = None
 
     @property
     def chain(self) -> OperatorChain:
@@ -80,7 +95,7 @@ class SubtaskRunner(ABC):
         for gate in self._gates.values():
             gate.flush_due(self._env.clock.now_ms())
         sent = self._chain.send_arrivals()
-        return (self._chain.ready() and self._work()) or sent
+        return (self._chain.ready() and (self._resume() if self._resuming else self._work())) or sent
 
     def flow(self) -> Flow:
         """How freely records moved since this was asked last."""
@@ -127,6 +142,23 @@ class SubtaskRunner(ABC):
         """The share of the credit it has given that is used up."""
         return 0.0
 
+    def _resume(self) -> bool:
+        """Work off some of what was on its way; a checkpoint that waits for nothing waits for the end of that."""
+        uid, side, element = next(self._resumed, (None, 0, None))
+        if isinstance(element, Batch):
+            self._chain.process(element, side, at=uid)
+        elif element is not None:
+            self._begin(element.timestamp)
+        else:
+            self._resuming = False
+            if self._later is not None:
+                self._mailbox.appendleft(self._later)
+        return True
+
+    def _begin(self, timestamp: int) -> None:
+        """Event time goes on from here."""
+        self._chain.advance_watermark(timestamp)
+
     @abstractmethod
     def _work(self) -> bool:
         """Take one piece of input."""
@@ -139,6 +171,8 @@ class SubtaskRunner(ABC):
         match message:
             case Commit():
                 self._background.submit(self._guarded, lambda: self._commit(message))
+            case Trigger() | Announce() if self._resuming:
+                self._later = message
             case _:
                 self._handle_input(message)
 
@@ -147,18 +181,26 @@ class SubtaskRunner(ABC):
             gate.broadcast(element)
 
     def _snapshot(self, barrier: Barrier, also: list[OperatorReport]) -> None:
+        self._acknowledge(barrier.checkpoint, self._save(barrier), lambda: also)
+
+    def _save(self, barrier: Barrier) -> PendingReports:
+        """Part what belongs to a checkpoint from what does not, here and behind all exchanges."""
         self._broadcast(barrier)
         pending = self._chain.snapshot(barrier.checkpoint, barrier.confirmed)
         faults.point("task.after-snapshot")
-        finish = partial(self._guarded, partial(self._finish, barrier.checkpoint, pending, also))
+        return pending
+
+    def _acknowledge(self, checkpoint: CheckpointId, *parts: PendingReports) -> None:
+        """Make the parts of a checkpoint durable and say so."""
+        finish = partial(self._guarded, partial(self._finish, checkpoint, parts))
         if self._env.snapshots_wait:
             finish()
         else:
             self._background.submit(finish)
 
-    def _finish(self, checkpoint: CheckpointId, pending: PendingReports, also: list[OperatorReport]) -> None:
+    def _finish(self, checkpoint: CheckpointId, parts: tuple[PendingReports, ...]) -> None:
         try:
-            reports = [*also, *pending()]
+            reports = [report for part in parts for report in part()]
         except (UnavailableError, StateFormatError) as error:
             self._report(Declined(self.subtask, checkpoint, error))
             return

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tidegate.backends.spi import StoredChunk
+from tidegate.backends.spi import InlineChunk, StoredChunk
 from tidegate.ids import CheckpointId
 from tidegate.runtime.checkpoint.manifest import Manifest, decode, encode, files_of, stored
 from tidegate.runtime.checkpoint.retention import Release
 from tidegate.twophase.spi import CommitAnswer, Committable
 
-__all__ = ["InvariantError", "Outside", "Record", "Storage", "records_of"]
+__all__ = ["InvariantError", "Outside", "Record", "Storage", "in_flight", "records_of", "require"]
 
 Record = tuple[int, int]
 """A source and the position in it."""
@@ -109,7 +109,13 @@ class Storage:
         """A decided checkpoint has seen all records before the sources' positions and no other."""
         positions = [msgspec.msgpack.decode(split) for op in manifest.operators for split in op.splits]
         expected = {(source, n) for source, end in positions for n in range(end)}
-        require(self.content(manifest) == expected, f"checkpoint {manifest.checkpoint} is no consistent cut")
+        on_their_way = in_flight(manifest)
+        require(len(set(on_their_way)) == len(on_their_way), f"{on_their_way} are kept twice")
+        require(
+            not self.content(manifest) & set(on_their_way), f"{on_their_way} have had their effect already"
+        )
+        known = self.content(manifest) | set(on_their_way)
+        require(known == expected, f"checkpoint {manifest.checkpoint} is no consistent cut")
 
 
 @dataclass
@@ -147,6 +153,12 @@ class Outside:
         for work in list(some):
             self.prepared.remove(work)
             self.aborted.add(work)
+
+
+def in_flight(manifest: Manifest) -> list[Record]:
+    """The records that a checkpoint has overtaken."""
+    chunks = (chunk for op in manifest.operators for chunk in op.in_flight if isinstance(chunk, InlineChunk))
+    return [tuple(record) for chunk in chunks for record in msgspec.msgpack.decode(chunk.data)]
 
 
 def records_of(work: Committable) -> list[Record]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from tests.conftest import Profile
-from tests.simulation.outside import InvariantError
+from tests.simulation.outside import InvariantError, in_flight
+from tests.simulation.tasks import Report, SinkTask
 from tests.simulation.world import World
+from tidegate.elements import Barrier
 from tidegate.errors import InternalError
 from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.checkpoint import coordinator as cp
 from tidegate.runtime.checkpoint.retention import FileRegistry, Release
+from tidegate.runtime.operators.environment import OperatorReport
+from tidegate.runtime.task.alignment import Announced
 
 SEEDS, MORE_SEEDS = 300, 5_000
 
@@ -58,6 +64,8 @@ def test_seeds_reach_what_they_are_made_for() -> None:
         "is fenced",
         "WriteSavepoint(checkpoint=",
         "SavepointFailed(place=",
+        "Announce(checkpoint=",
+        "has overtaken records",
     ]
     assert {text: reached(text) for text in wanted if not reached(text)} == {}
 
@@ -137,9 +145,58 @@ class DropsWhatIsNewer(FileRegistry):
         return Release(tuple(newer), frozenset())
 
 
+class DropsWhatItHasOvertaken(SinkTask):
+    def _recorded(self) -> OperatorReport:
+        return msgspec.structs.replace(super()._recorded(), in_flight=None)
+
+
+class OvertakesWhatItHasOvertaken(SinkTask):
+    def announce(self, barrier: Barrier, *, compact: bool) -> list[Report]:
+        return self._act(self.alignment.on(Announced(barrier.checkpoint)), barrier, compact)
+
+
+class WorksOffNewRecordsFirst(SinkTask):
+    @property
+    def ready(self) -> list[int]:
+        return [n for n, channel in enumerate(self.channels) if channel] or [0] * bool(self.replay)
+
+    def take(self, channel: int, *, compact: bool) -> list[Report]:
+        waiting, self.replay = self.replay, deque() if self.channels[channel] else self.replay
+        try:
+            return super().take(channel, compact=compact)
+        finally:
+            self.replay = waiting
+
+
+class WorksOffWhatOthersHaveToo(SinkTask):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.restored[0] is not None:
+            manifest = self.storage.load(self.storage.retained[-1])
+            self.replay = deque(in_flight(manifest))
+
+
+class AnnouncesSavepoints(cp.CheckpointCoordinator):
+    def on(self, event: cp.Event) -> list[cp.Action]:
+        actions = super().on(event)
+        if self._plan.aligned_ms == 0:
+            extra = [
+                cp.Announce(each.checkpoint, each.confirmed)
+                for each in actions
+                if isinstance(each, cp.TriggerSources)
+            ]
+            actions += [each for each in extra if each not in actions]
+        return actions
+
+
 @pytest.mark.parametrize(
     "broken",
     [
+        DropsWhatItHasOvertaken,
+        OvertakesWhatItHasOvertaken,
+        WorksOffNewRecordsFirst,
+        WorksOffWhatOthersHaveToo,
+        AnnouncesSavepoints,
         CommitsBeforeDeciding,
         ForgetsAnAck,
         ReusesANumber,
@@ -152,11 +209,15 @@ class DropsWhatIsNewer(FileRegistry):
     ],
     ids=lambda broken: broken.__name__,
 )
-def test_a_broken_coordinator_or_registry_is_caught(broken: type) -> None:
-    parts = {"registry": broken} if issubclass(broken, FileRegistry) else {"coordinator": broken}
+def test_a_broken_part_is_caught(broken: type) -> None:
+    part = next(name for name, kind in PARTS.items() if issubclass(broken, kind))
+    parts = {part: broken}
 
     with pytest.raises((InvariantError, InternalError)):
         _run_seeds(parts)
+
+
+PARTS = {"registry": FileRegistry, "sink": SinkTask, "coordinator": cp.CheckpointCoordinator}
 
 
 def _run_seeds(parts: dict[str, type]) -> None:

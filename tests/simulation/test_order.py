@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,8 +22,10 @@ from tidegate.datastream import (
 )
 from tidegate.elements import Batch, Element
 from tidegate.errors import ConfigError
-from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Block, Snapshot, Unblock
+from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.task.alignment import Action, Alignment, Block, Event
 from tidegate.runtime.task.exchange import ChannelId
+from tidegate.runtime.task.in_flight import Resumed, resumed
 from tidegate.runtime.task.iteration import IterationRunner
 
 Env = StreamExecutionEnvironment
@@ -68,10 +71,15 @@ def environment(settings: dict[str, Any]) -> Env:
     )
 
 
-def numbered(marker: Path) -> Counter[tuple[int, int]]:
+ALIGNED: dict[str, Any] = {}
+OVERTAKING = {"execution.checkpointing.unaligned.enabled": True}
+AFTER_A_WHILE = {**OVERTAKING, "execution.checkpointing.aligned-checkpoint-timeout": "3 ms"}
+
+
+def numbered(marker: Path, mode: dict[str, Any] = ALIGNED) -> Counter[tuple[int, int]]:
     """What comes out of a job that fails once, behind two exchanges and a union."""
     env = environment(
-        {"execution.checkpointing.interval": "2 ms", "restart-strategy.fixed-delay.delay": "1 ms"}
+        {"execution.checkpointing.interval": "2 ms", "restart-strategy.fixed-delay.delay": "1 ms", **mode}
     )
     halves = [env.from_collection(range(first, RECORDS, 2)).rebalance() for first in (0, 1)]
     moved = halves[0].union(halves[1]).map(FailsOnce(marker))
@@ -95,13 +103,14 @@ EVERY_NUMBER = Counter((key, number + 1) for key in range(KEYS) for number in ra
 EIGHT_TIMES = dict.fromkeys(range(NUMBERS), 8)
 
 
+@pytest.mark.parametrize("mode", [ALIGNED, OVERTAKING, AFTER_A_WHILE], ids=["aligned", "overtaking", "later"])
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_barriers_part_what_is_before_them_from_what_is_behind(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, mode: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decide_by(seed, monkeypatch)
 
-    assert numbered(tmp_path / "failed") == EVERY_NUMBER
+    assert numbered(tmp_path / "failed", mode) == EVERY_NUMBER
     assert (tmp_path / "failed").exists()
 
 
@@ -131,12 +140,13 @@ def test_many_more_seeds_keep_the_order(
 ) -> None:
     for seed in range(SEEDS, MORE_SEEDS if profile == "long" else SEEDS + 2):
         decide_by(seed, monkeypatch)
-        assert numbered(tmp_path / f"failed-{seed}") == EVERY_NUMBER, seed
+        mode = (ALIGNED, OVERTAKING, AFTER_A_WHILE)[seed % 3]
+        assert numbered(tmp_path / f"failed-{seed}", mode) == EVERY_NUMBER, seed
         assert cycled(wait_ms=200) == EIGHT_TIMES, seed
 
 
 class NeverBlocks(Alignment):
-    def on(self, event: BarrierArrived) -> list[Block | Snapshot | Unblock]:
+    def on(self, event: Event) -> list[Action]:
         return [action for action in super().on(event) if not isinstance(action, Block)]
 
 
@@ -166,6 +176,44 @@ def test_an_alignment_that_holds_nothing_back_is_noticed(
         return numbered(tmp_path / f"failed-{seed}") != EVERY_NUMBER
 
     assert first_seed(repeats, monkeypatch) is not None
+
+
+def first_wrong(mode: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int | None:
+    def differs(seed: int) -> bool:
+        return numbered(tmp_path / f"failed-{seed}", mode) != EVERY_NUMBER
+
+    return first_seed(differs, monkeypatch)
+
+
+def test_records_that_are_overtaken_and_not_kept_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.runtime.task.gate.Recording.empty", True)
+
+    assert first_wrong(OVERTAKING, tmp_path, monkeypatch) is not None
+
+
+def test_records_on_their_way_that_everybody_works_off_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken_by_all(vertex: Any, env: ChainEnvironment) -> Iterator[Resumed]:
+        if vertex.keyed is not None:
+            yield from resumed(vertex, env)
+            return
+        for subtask in vertex.subtasks:
+            yield from resumed(vertex, dataclasses.replace(env, subtask=subtask))
+
+    monkeypatch.setattr("tidegate.runtime.task.runner.resumed", taken_by_all)
+
+    assert first_wrong(OVERTAKING, tmp_path, monkeypatch) is not None
+
+
+def test_records_on_their_way_that_are_left_behind_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.runtime.task.runner.resumed", lambda vertex, env: iter(()))
+
+    assert first_wrong(OVERTAKING, tmp_path, monkeypatch) is not None
 
 
 def test_a_head_that_drops_what_comes_back_too_late_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ simulated. Each step does one thing chosen by chance; after each step the invari
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 from collections import deque
 from collections.abc import Callable
@@ -15,8 +16,9 @@ from typing import Any
 
 import msgspec
 
-from tests.simulation.outside import InvariantError, Outside, Storage, require
-from tests.simulation.tasks import COUNT, GROUPS, SINKS, SOURCE, SinkTask, SourceTask
+from tests.simulation.outside import InvariantError, Outside, Storage, in_flight, require
+from tests.simulation.tasks import COUNT, GROUPS, SINKS, SOURCE, Report, SinkTask, SourceTask
+from tidegate.backends.spi import InlineChunk
 from tidegate.elements import Barrier
 from tidegate.errors import CommitFailedError, CommitUnknownError, UnavailableError
 from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId, Subtask
@@ -41,6 +43,10 @@ PLAN = cp.Plan(
     timeout_ms=1_000,
     retained=2,
 )
+ALIGNED_MS: tuple[int | None, ...] = (None, 0, 150)
+"""How long checkpoints wait for what is in front of their barriers; a seed has one of them."""
+
+NOTHING = InlineChunk(msgspec.msgpack.encode([]))
 Deliver = Callable[[], None]
 
 
@@ -56,15 +62,18 @@ class World:
         seed: int,
         coordinator: type[cp.CheckpointCoordinator] = cp.CheckpointCoordinator,
         registry: type[FileRegistry] = FileRegistry,
+        sink: type[SinkTask] = SinkTask,
     ) -> None:
         self.chance = random.Random(seed)
+        self._plan = dataclasses.replace(PLAN, aligned_ms=ALIGNED_MS[seed % len(ALIGNED_MS)])
+        self._overtakable = self.chance.choice(((0, 1), (0, 1), (0,)))
         self.storage = Storage()
         self.outside = Outside(self.chance)
         self.trace: list[str] = []
         self.faulty = True
         self.stopped: Exception | None = None
         self.ended = False
-        self._coordinator_type, self._registry_type = coordinator, registry
+        self._coordinator_type, self._registry_type, self._sink_type = coordinator, registry, sink
         self._now = 0
         self.sources: list[SourceTask] = []
         self.sinks: list[SinkTask] = []
@@ -132,7 +141,7 @@ class World:
         for kept in self.storage.retained:
             registry.decided(kept[1], files_of(self.storage.load(kept)))
         self.coordinator: cp.CheckpointCoordinator = self._coordinator_type(
-            PLAN,
+            self._plan,
             # Who died may have been at the number after the newest one.
             CheckpointId(self.storage.newest_id + (2 if self._term > 1 else 1)),
             confirmed=newest.checkpoint if newest else None,
@@ -180,21 +189,29 @@ class World:
             handle = counted.keyed[index] if counted else None
             names = [chunk.name for chunk in handle.chunks] if handle else []  # type: ignore[union-attr] # all are stored
             restored = (newest.checkpoint if newest else None, handle)
+            mine = [record for record in in_flight(newest) if record[1] % SINKS == index] if newest else []
             self.sinks.append(
-                SinkTask(index, attempt, self.storage, self.outside, self.storage.union(names), restored)
+                self._sink_type(
+                    index,
+                    attempt,
+                    self.storage,
+                    self.outside,
+                    self.storage.union(names),
+                    restored,
+                    self._overtakable,
+                    deque(mine),
+                )
             )
         positions = dict(msgspec.msgpack.decode(split) for split in read.splits) if read else {}
-        self.sources = [
-            SourceTask(n, positions.get(n, 0), [sink.channels[n] for sink in self.sinks])
-            for n in range(SOURCES)
-        ]
+        self.sources = [SourceTask(n, positions.get(n, 0)) for n in range(SOURCES)]
 
     # One step
 
     def _step(self) -> None:
         """One thing happens, chosen by chance among what can happen."""
         choices: list[Deliver] = [self._tick]
-        choices += [source.emit for source in self.sources if source.position < RECORDS]
+        unread = [source for source in self.sources if source.position < RECORDS]
+        choices += [partial(self._emit, source) for source in unread]
         choices += [lambda sink=sink: self._take(sink) for sink in self.sinks if sink.ready]  # type: ignore[misc] # bound per sink
         choices += [self._deliver] * min(3, len(self._network))
         choices += [self._store] * (1 if self._storage_queue else 0)
@@ -210,10 +227,22 @@ class World:
         self._now += self.chance.choice((10, 50, 150))
         self._perform(self.coordinator.on(cp.Tick(self._now)))
 
+    def _emit(self, source: SourceTask) -> None:
+        target, record = source.emit()
+        self._reports(self.sinks[target], self.sinks[target].deliver(source.index, record))
+
     def _take(self, sink: SinkTask) -> None:
-        answer = sink.take(self.chance.choice(sink.ready), compact=self.chance.random() < 0.1)
-        if answer is not None:
-            self._report(sink.subtask, *answer)
+        taken = sink.take(self.chance.choice(sink.ready), compact=self.chance.random() < 0.1)
+        self._reports(sink, taken)
+
+    def _announce(self, sink: SinkTask, barrier: Barrier) -> None:
+        self._reports(sink, sink.announce(barrier, compact=self.chance.random() < 0.1))
+
+    def _reports(self, sink: SinkTask, reports: list[Report]) -> None:
+        for number, report in reports:
+            if report.in_flight not in (None, NOTHING):
+                self._note(f"{sink.subtask} has overtaken records")
+            self._report(sink.subtask, number, report)
 
     def _deliver(self) -> None:
         """Some message arrives; one that may be lost is lost now and then, or stays and arrives again."""
@@ -247,6 +276,10 @@ class World:
             match action:
                 case cp.TriggerSources():
                     self._trigger(action)
+                case cp.Announce():
+                    barrier = Barrier(action.checkpoint, action.confirmed)
+                    for sink in self.sinks:
+                        self._network.append((True, partial(self._announce, sink, barrier)))
                 case cp.WriteMetadata():
                     self._storage_queue.append(lambda action=action: self._write(action))  # type: ignore[misc] # bound
                 case cp.SwapLatest():
@@ -283,8 +316,11 @@ class World:
 
     def _read_to(self, source: SourceTask, barrier: Barrier) -> None:
         report = source.trigger(barrier)
-        if report is not None:
-            self._report(Subtask("source", source.index), barrier.checkpoint, report)
+        if report is None:
+            return
+        for sink in self.sinks:
+            self._reports(sink, sink.deliver(source.index, barrier))
+        self._report(Subtask("source", source.index), barrier.checkpoint, report)
 
     def _report(self, subtask: Subtask, number: CheckpointId, report: OperatorReport) -> None:
         ack: cp.Event = cp.Ack(subtask, number, (report,))
@@ -347,6 +383,10 @@ class World:
         require(kept is not None, f"checkpoint {action.checkpoint} is gone before its savepoint is written")
         assert kept is not None
         self.storage.content(self.storage.load(kept))
+        require(
+            not in_flight(self.storage.load(kept)),
+            f"savepoint {action.checkpoint} holds records on their way",
+        )
         self._perform(self.coordinator.on(cp.SavepointOver(action.place)))
 
     def _check_order(self, number: CheckpointId) -> None:
@@ -370,6 +410,7 @@ def _assemble(action: cp.WriteMetadata) -> Manifest:
 
     splits = tuple(split for report in reports(SOURCE) for split in report.splits)
     keyed = tuple(report.keyed for report in reports(COUNT) if report.keyed is not None)
+    in_flight = tuple(report.in_flight for report in reports(COUNT) if report.in_flight is not None)
     return Manifest(
         pipeline=PipelineId("simulated"),
         lineage=LineageId("l"),
@@ -380,7 +421,7 @@ def _assemble(action: cp.WriteMetadata) -> Manifest:
         created_ms=0,
         operators=(
             OperatorState(SOURCE, "source", SOURCES, GROUPS, splits=splits),
-            OperatorState(COUNT, "count", SINKS, GROUPS, keyed=keyed),
+            OperatorState(COUNT, "count", SINKS, GROUPS, keyed=keyed, in_flight=in_flight),
         ),
         unsettled=action.unsettled,
     )

@@ -94,7 +94,7 @@ def test_a_newer_version_says_what_to_do() -> None:
 
     with pytest.raises(
         StateFormatError,
-        match="run/chk-7/_metadata: metadata version 9 is newer than supported 1; upgrade tidegate or restore",
+        match="run/chk-7/_metadata: metadata version 9 is newer than supported 2; upgrade tidegate or restore",
     ):
         decode(bytes(data), NAME)
 

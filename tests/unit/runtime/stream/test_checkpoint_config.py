@@ -37,12 +37,27 @@ def test_what_is_chosen_becomes_a_setting(config: CheckpointConfig, settings: di
     assert (config.get_checkpoint_interval(), config.get_checkpoint_timeout()) == (500, 2_000)
 
 
-def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settings: dict[str, Any]) -> None:
+def test_how_barriers_are_met_is_a_setting(config: CheckpointConfig, settings: dict[str, Any]) -> None:
     config.set_checkpointing_mode(CheckpointingMode.EXACTLY_ONCE).set_min_pause_between_checkpoints(500)
+    config.enable_unaligned_checkpoints().set_alignment_timeout(Duration.of_seconds(2))
+
+    assert settings == {
+        "execution.checkpointing.mode": "EXACTLY_ONCE",
+        "execution.checkpointing.min-pause": 500,
+        "execution.checkpointing.unaligned.enabled": True,
+        "execution.checkpointing.aligned-checkpoint-timeout": 2_000,
+    }
+    assert config.get_min_pause_between_checkpoints() == 500
+    assert config.is_unaligned_checkpoints_enabled()
+    assert config.get_aligned_checkpoint_timeout() == config.get_alignment_timeout() == Duration.of_seconds(2)
+    assert not config.disable_unaligned_checkpoints().is_unaligned_checkpoints_enabled()
+    config.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
+    assert config.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+
+
+def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settings: dict[str, Any]) -> None:
     config.set_max_concurrent_checkpoints(3).set_fail_on_checkpointing_errors(False)
-    config.disable_unaligned_checkpoints()
-    config.enable_unaligned_checkpoints(False).set_force_unaligned_checkpoints(False)
-    config.set_aligned_checkpoint_timeout(Duration.of_millis(0))
+    config.set_force_unaligned_checkpoints(False)
     config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
 
     assert settings == {}
@@ -54,6 +69,7 @@ def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settin
     assert not config.is_unaligned_checkpoints_enabled()
     assert not config.is_force_unaligned_checkpoints()
     assert config.get_alignment_timeout() == config.get_aligned_checkpoint_timeout() == Duration.of_millis(0)
+    assert CheckpointConfig({"execution.checkpointing.mode": "NONE"}).is_checkpointing_enabled() is False
     assert config.is_externalized_checkpoints_enabled()
     assert config.get_externalized_checkpoint_retention().name == "RETAIN_ON_CANCELLATION"
 
@@ -76,14 +92,20 @@ def test_how_many_failed_checkpoints_are_tolerated_is_a_setting(
     ("call", "message"),
     [
         (
-            lambda it: it.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE),
-            r"checkpointing mode AT_LEAST_ONCE is not available yet; use EXACTLY_ONCE",
+            lambda it: it.set_force_unaligned_checkpoints(),
+            r"set_force_unaligned_checkpoints is refused, because .* do not hold what goes round in an iteration",
         ),
-        (lambda it: it.enable_unaligned_checkpoints(), r"enable_unaligned_checkpoints is refused, because"),
-        (lambda it: it.set_force_unaligned_checkpoints(), r"set_force_unaligned_checkpoints is refused"),
         (
-            lambda it: it.set_aligned_checkpoint_timeout(Duration.of_seconds(1)),
-            r"set_aligned_checkpoint_timeout is refused, because unaligned checkpoints are not available yet",
+            lambda it: (
+                it.enable_unaligned_checkpoints()
+                .set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
+                .get_checkpointing_mode()
+            ),
+            r"unaligned checkpoints need execution.checkpointing.mode EXACTLY_ONCE; got AT_LEAST_ONCE, whose barriers",
+        ),
+        (
+            lambda it: it.set_min_pause_between_checkpoints(-1).get_min_pause_between_checkpoints(),
+            r"option 'execution.checkpointing.min-pause' is out of range; got -1; expected at least 0",
         ),
         (
             lambda it: it.set_externalized_checkpoint_retention(
@@ -97,7 +119,7 @@ def test_how_many_failed_checkpoints_are_tolerated_is_a_setting(
             r"checkpointing mode takes a CheckpointingMode",
         ),
     ],
-    ids=["mode", "unaligned", "forced", "timeout", "retention", "interval", "no mode"],
+    ids=["forced", "unaligned at least once", "pause", "retention", "interval", "no mode"],
 )
 def test_what_is_not_there_is_refused(
     config: CheckpointConfig, call: Callable[[CheckpointConfig], Any], message: str
@@ -155,6 +177,14 @@ def test_a_storage_on_another_system_keeps_its_url() -> None:
 def test_an_environment_is_told_the_mode() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
 
-    assert env.enable_checkpointing(250, CheckpointingMode.EXACTLY_ONCE).get_checkpoint_interval() == 250
-    with pytest.raises(ConfigError, match="AT_LEAST_ONCE is not available yet"):
-        env.enable_checkpointing(250, CheckpointingMode.AT_LEAST_ONCE)
+    assert env.enable_checkpointing(250, CheckpointingMode.AT_LEAST_ONCE).get_checkpoint_interval() == 250
+    assert env.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+
+
+def test_a_program_without_checkpoints_has_no_interval() -> None:
+    with pytest.raises(
+        ConfigError, match=r"mode NONE takes no checkpoint on the way; got execution.checkpointing.inter"
+    ):
+        CheckpointConfig({"execution.checkpointing.mode": "NONE"}).set_checkpoint_interval(
+            9
+        ).get_checkpoint_interval()

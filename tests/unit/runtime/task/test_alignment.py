@@ -9,7 +9,19 @@ from hypothesis import given, strategies as st
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.errors import InternalError
 from tidegate.ids import CheckpointId
-from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Block, Inputs, Snapshot, Unblock
+from tidegate.runtime.task.alignment import (
+    Action,
+    Alignment,
+    Announced,
+    BarrierArrived,
+    BarrierSeen,
+    Block,
+    Inputs,
+    Overtake,
+    Recorded,
+    Snapshot,
+    Unblock,
+)
 
 ONE, TWO, THREE = CheckpointId(1), CheckpointId(2), CheckpointId(3)
 
@@ -98,6 +110,168 @@ def test_a_snapshot_holds_what_came_before_its_barrier_on_every_channel_and_noth
                     assert taken == {c: expected[c][action.checkpoint] for c in queues}
 
     assert snapshots == list(range(1, complete + 1))
+
+
+def test_without_blocking_no_channel_is_held_and_the_last_barrier_snapshots() -> None:
+    alignment = Alignment(["a", "b"], blocking=False)
+
+    assert alignment.on(BarrierArrived("a", ONE)) == []
+    assert alignment.on(BarrierArrived("b", ONE)) == [Snapshot(ONE)]
+    assert alignment.on(BarrierArrived("b", TWO)) == []
+    assert alignment.on(BarrierArrived("a", THREE)) == []
+    assert alignment.on(BarrierArrived("b", THREE)) == [Snapshot(THREE)]
+
+
+def test_an_announcement_overtakes_what_has_not_arrived_and_frees_what_was_held() -> None:
+    alignment = Alignment(["a", "b", "c"], overtakable=["a", "b", "c"])
+    alignment.on(BarrierArrived("a", ONE))
+
+    assert alignment.on(Announced(ONE)) == [Overtake(ONE, frozenset(["b", "c"])), Unblock()]
+    assert alignment.on(BarrierSeen("b", ONE)) == []
+    assert alignment.on(BarrierSeen("c", ONE)) == [Recorded(ONE)]
+    assert alignment.on(BarrierArrived("b", ONE)) == alignment.on(BarrierArrived("c", ONE)) == []
+
+
+def test_an_announcement_waits_for_the_channels_that_nothing_overtakes() -> None:
+    alignment = Alignment(["a", "rules"], overtakable=["a"])
+
+    assert alignment.on(Announced(ONE)) == []
+    assert alignment.on(BarrierArrived("rules", ONE)) == [Overtake(ONE, frozenset(["a"])), Unblock()]
+
+
+def test_an_announcement_that_comes_late_changes_nothing() -> None:
+    alignment = Alignment(["a", "b"], overtakable=["a", "b"])
+    alignment.on(BarrierArrived("a", ONE))
+    alignment.on(BarrierArrived("b", ONE))
+
+    assert alignment.on(Announced(ONE)) == []
+    assert alignment.on(BarrierArrived("a", TWO)) == [Block("a")]
+
+
+def test_a_newer_announcement_gives_up_what_is_recorded() -> None:
+    alignment = Alignment(["a", "b"], overtakable=["a", "b"])
+    alignment.on(Announced(ONE))
+    alignment.on(BarrierSeen("a", ONE))
+
+    assert alignment.on(Announced(TWO)) == [Recorded(ONE), Overtake(TWO, frozenset(["a", "b"]))]
+    assert alignment.on(BarrierSeen("b", ONE)) == []
+    assert [alignment.on(BarrierSeen(channel, TWO)) for channel in "ab"] == [[], [Recorded(TWO)]]
+
+
+Row = list[int | str]
+"""Barriers as numbers, records as text."""
+
+
+class Receiver:
+    """Takes from its channels and keeps what an alignment tells it to; a model of what a subtask does."""
+
+    def __init__(self, rows: dict[int, Row], overtakable: set[int], *, blocking: bool = True) -> None:
+        self.alignment = Alignment(rows, blocking=blocking, overtakable=overtakable)
+        self.coming = {channel: deque(row) for channel, row in rows.items()}
+        self.queues: dict[int, deque[int | str]] = {channel: deque() for channel in rows}
+        self.blocked: set[object] = set()
+        self.taken: list[str] = []
+        self.cuts: dict[int, tuple[list[str], list[str]]] = {}
+        """What a checkpoint has seen and what it has overtaken."""
+        self.complete: list[int] = []
+        self._open: tuple[int, set[object]] | None = None
+
+    def ready(self) -> list[tuple[str, int]]:
+        arriving = [("arrive", channel) for channel, row in self.coming.items() if row]
+        return arriving + [
+            ("take", channel)
+            for channel, queue in self.queues.items()
+            if queue and channel not in self.blocked
+        ]
+
+    def arrive(self, channel: int) -> None:
+        element = self.coming[channel].popleft()
+        self.queues[channel].append(element)
+        self._record(channel, element)
+
+    def take(self, channel: int) -> None:
+        element = self.queues[channel].popleft()
+        if isinstance(element, str):
+            self.taken.append(element)
+        else:
+            self._act(self.alignment.on(BarrierArrived(channel, CheckpointId(element))))
+
+    def announce(self, checkpoint: CheckpointId) -> None:
+        self._act(self.alignment.on(Announced(checkpoint)))
+
+    def _act(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Block():
+                    self.blocked.add(action.channel)
+                case Unblock():
+                    self.blocked.clear()
+                case Snapshot():
+                    self.cuts[action.checkpoint] = list(self.taken), []
+                    self.complete.append(action.checkpoint)
+                case Overtake():
+                    self.cuts[action.checkpoint] = list(self.taken), []
+                    self._open = action.checkpoint, set(action.channels)
+                    for channel, queue in self.queues.items():
+                        for element in list(queue):
+                            self._record(channel, element)
+                case Recorded():
+                    open_cut, self._open = self._open, None
+                    assert open_cut is not None
+                    if not open_cut[1]:
+                        self.complete.append(action.checkpoint)
+
+    def _record(self, channel: int, element: int | str) -> None:
+        if self._open is None or channel not in self._open[1]:
+            return
+        if isinstance(element, str):
+            self.cuts[self._open[0]][1].append(element)
+        elif element >= self._open[0]:
+            self._open[1].discard(channel)
+            self._act(self.alignment.on(BarrierSeen(channel, CheckpointId(element))))
+
+
+@given(
+    rows=CHANNELS,
+    chance=st.randoms(use_true_random=False),
+    overtakable=st.sets(st.integers(0, 3)),
+)
+def test_what_a_checkpoint_has_seen_and_what_it_has_overtaken_is_what_came_before_its_barriers(
+    rows: list[list[int]], chance: random.Random, overtakable: set[int]
+) -> None:
+    named: dict[int, Row] = {
+        channel: [
+            f"{channel}.{place}" if element == 0 else element
+            for place, element in enumerate(barriers_in(row))
+        ]
+        for channel, row in enumerate(rows)
+    }
+    receiver = Receiver(named, overtakable & set(named))
+    announcements = [CheckpointId(n) for n in range(1, max(map(len, rows)) + 1)]
+
+    while steps := receiver.ready():
+        if announcements and chance.random() < 0.2:
+            receiver.announce(announcements.pop(0))
+            continue
+        what, channel = chance.choice(steps)
+        (receiver.arrive if what == "arrive" else receiver.take)(channel)
+
+    for checkpoint in receiver.complete:
+        seen, overtaken = receiver.cuts[checkpoint]
+        before = [e for row in named.values() if checkpoint in row for e in row[: row.index(checkpoint)]]
+        assert sorted(seen + overtaken) == sorted(e for e in before if isinstance(e, str)), checkpoint
+        for channel in named:
+            own = [e for e in seen + overtaken if e.startswith(f"{channel}.")]
+            assert own == sorted(own, key=lambda e: int(e.partition(".")[2]))
+    assert len(receiver.complete) == len(set(receiver.complete))
+
+
+def test_time_that_begins_somewhere_moves_on_from_there() -> None:
+    inputs = Inputs(["a"])
+    inputs.begin(10)
+
+    assert (inputs.now, inputs.watermark("a", 7), inputs.watermark("a", 12)) == (10, None, 12)
+    assert inputs.mark("a") == (12, False)
 
 
 def test_time_is_the_minimum_over_the_inputs() -> None:
