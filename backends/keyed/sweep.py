@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from tidegate.backends.keyed.address import ROWS, after, split, state_prefix
 from tidegate.backends.keyed.row import Cursor, Row, RowCodec
-from tidegate.backends.keyed.ttl import NS_PER_MS, Lifetime, StateTtlConfig
+from tidegate.backends.keyed.ttl import Lifetime, StateTtlConfig
 from tidegate.backends.spi import Address, Entry, Materialisation
 from tidegate.keys import KeyGroupRange, key_from_bytes
 
@@ -90,20 +90,20 @@ class Sweeps:
 
     def add(self, config: StateTtlConfig, state: Expiring, life: Lifetime, *, restored: bool) -> None:
         """Sweep a state as its configuration says; what is restored may have expired already."""
-        due = 0 if restored else self._now_ns() // NS_PER_MS + life.length
+        due = 0 if restored else self._now_ns() + life.length
         self._all.append(_Sweep(config, state, life, self._rows, self._log, due))
 
     def records(self, count: int) -> None:
         """As many records are processed."""
         for sweep in self._all:
             if sweep.per_record:
-                sweep.advance(self._now_ns() // NS_PER_MS, count * sweep.per_record)
+                sweep.advance(self._now_ns(), count * sweep.per_record)
 
     def barrier(self) -> None:
         """A checkpoint is about to be taken."""
         for sweep in self._all:
             if sweep.per_barrier:
-                sweep.advance(self._now_ns() // NS_PER_MS, sweep.per_barrier)
+                sweep.advance(self._now_ns(), sweep.per_barrier)
 
     def rewriting(self) -> None:
         """All state is about to be written anew."""
@@ -113,7 +113,7 @@ class Sweeps:
 
     def leftovers(self) -> dict[Address, bytes | None]:
         """What a snapshot that leaves out expired entries holds instead of what is stored; all is written back."""
-        now = self._now_ns() // NS_PER_MS
+        now = self._now_ns()
         cleaned = [sweep for sweep in self._all if sweep.in_full_snapshot]
         entries: dict[Address, bytes | None] = {}
         for at in dict.fromkeys(self._rows.walk()) if cleaned else ():

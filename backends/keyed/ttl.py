@@ -279,6 +279,7 @@ class StateTtlConfig:
 class Lifetime:
     """What the handles of one state ask at each access: what time it is, and whether something may have expired.
 
+    All times are in nanoseconds.
     `due` is when there may be something to `sweep` at an access; never, unless that is wanted.
     """
 
@@ -286,7 +287,7 @@ class Lifetime:
 
     def __init__(self, config: StateTtlConfig, now_ns: Callable[[], int]) -> None:
         self.now_ns = now_ns
-        self.length = config.ttl.to_milliseconds()
+        self.length = config.ttl.to_milliseconds() * NS_PER_MS
         self.refreshed = config.update_type is TtlUpdateType.OnReadAndWrite
         self.shown = config.state_visibility is TtlVisibility.ReturnExpiredIfNotCleanedUp
         self.due: float = math.inf
@@ -301,8 +302,8 @@ class Lifetime:
         return list if self.refreshed else tuple
 
     def now(self) -> int:
-        """What time it is in milliseconds; sweeps a little if that is due."""
-        now = self.now_ns() // NS_PER_MS
+        """What time it is; sweeps a little if that is due."""
+        now = self.now_ns()
         if now >= self.due:
             self.sweep(now)
         return now
