@@ -15,6 +15,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from operator import itemgetter
 from typing import Final
 
 from tidegate.backends.keyed.base import NewBase
@@ -106,11 +107,11 @@ class PendingSnapshot:
         Otherwise as many small ones as there may be segments would stand in the metadata of every checkpoint.
         """
         segments = (*segments, *(self._files.store(part.path) for part in self._changes.spilled))
-        entries = sorted(self._changes.held.items())
+        entries = sorted(self._changes.held.items(), key=itemgetter(0))
         chunk = self._files.store(encode_segment(Segment(self._table, entries)))
         if len(segments) > fixed and isinstance(chunk, InlineChunk) and isinstance(segments[-1], InlineChunk):
             last = dict(read_segment(self._files, segments[-1]).entries)
-            entries = sorted({**last, **self._changes.held}.items())
+            entries = sorted({**last, **self._changes.held}.items(), key=itemgetter(0))
             return (*segments[:-1], self._files.store(encode_segment(Segment(self._table, entries))))
         return (*segments, chunk)
 
