@@ -22,7 +22,7 @@ from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.row import Cursor, Row, ValueState
 from tidegate.backends.keyed.table import StateEntry
-from tidegate.backends.keyed.ttl import NS_PER_MS, Lifetime
+from tidegate.backends.keyed.ttl import NS_PER_MS, Lifetime, whole_ms
 from tidegate.backends.spi import Materialisation
 from tidegate.isolation import is_immutable, isolate
 from tidegate.serde import Codec
@@ -77,8 +77,8 @@ class ExpiringValueState(ValueState[T]):
         self._absent = default
         self._life = life
         self._now_ns = life.now_ns
-        self._untouched = 0 if life.refreshed else life.length
-        """As long a read of what nobody can change leaves everything as it is."""
+        self._untouched = 0 if life.refreshed else life.length - NS_PER_MS
+        """As long a read of what nobody can change leaves everything as it is, whatever part of a millisecond it is."""
 
     def value(self) -> T:
         """The value of the key, the descriptor's default if there is none or it has expired."""
@@ -129,7 +129,7 @@ class ExpiringValueState(ValueState[T]):
         pair: Any = self._pair()
         if pair is None:
             return self._default_value()
-        if pair[0] + life.length <= now:
+        if whole_ms(pair[0]) + life.length <= now:
             self.clear()
             return pair[1] if life.shown else self._default_value()
         if life.refreshed:

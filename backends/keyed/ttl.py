@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol, Self
 
 from tidegate.errors import ConfigError
 
-__all__ = ["NS_PER_MS", "Length", "Lifetime", "StateTtlConfig"]
+__all__ = ["NS_PER_MS", "Length", "Lifetime", "StateTtlConfig", "whole_ms"]
 
 NS_PER_MS: Final = 1_000_000
 
@@ -279,7 +279,7 @@ class StateTtlConfig:
 class Lifetime:
     """What the handles of one state ask at each access: what time it is, and whether something may have expired.
 
-    All times are in nanoseconds.
+    All times are in nanoseconds; lives begin and end with the milliseconds that functions are told.
     `due` is when there may be something to `sweep` at an access; never, unless that is wanted.
     """
 
@@ -302,11 +302,16 @@ class Lifetime:
         return list if self.refreshed else tuple
 
     def now(self) -> int:
-        """What time it is; sweeps a little if that is due."""
-        now = self.now_ns()
+        """What time it is, in whole milliseconds; sweeps a little if that is due."""
+        now = whole_ms(self.now_ns())
         if now >= self.due:
             self.sweep(now)
         return now
+
+
+def whole_ms(ns: int) -> int:
+    """The beginning of the millisecond of a moment."""
+    return ns - ns % NS_PER_MS
 
 
 def _at_least_one(name: str, entries: int) -> int:

@@ -107,6 +107,22 @@ def test_a_life_that_a_read_prolonged_is_in_the_next_checkpoint(
     assert read(restored.state(living(describe(), "update_ttl_on_read_and_write"))) == 7
 
 
+def test_lives_end_with_the_milliseconds_that_functions_are_told(open_store: Open) -> None:
+    now = 1_000_900_000
+    store = open_store(now_ns=lambda: now)
+    value = store.state(living(ValueStateDescriptor("value")))
+    elements = store.state(living(ListStateDescriptor("elements")))
+    entries = store.state(living(MapStateDescriptor("entries")))
+    store.bind("a")
+    value.update(1)
+    elements.add(2)
+    entries.put("x", 3)
+    now = 1_999_999_999
+    assert (value.value(), elements.get(), entries.get("x")) == (1, [2], 3)
+    now = 2_000_000_000
+    assert (value.value(), elements.get(), entries.get("x")) == (None, [], None)
+
+
 def test_lives_go_on_over_a_restore(reopen: Open, clock: ManualClock, kind: Any) -> None:
     describe, write, read = kind
     store = reopen()
