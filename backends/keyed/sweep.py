@@ -109,7 +109,7 @@ class Sweeps:
         """All state is about to be written anew."""
         for sweep in self._all:
             if sweep.at_rewrite:
-                sweep.complete(self._now_ns() // NS_PER_MS)
+                sweep.complete(self._now_ns())
 
     def leftovers(self) -> dict[Address, bytes | None]:
         """What a snapshot that leaves out expired entries holds instead of what is stored; all is written back."""
