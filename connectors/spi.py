@@ -38,6 +38,7 @@ __all__ = [
     "SplitEnumerator",
     "SupportsBranch",
     "SupportsCommit",
+    "SupportsDiscovery",
     "SupportsPausing",
     "SupportsPreflight",
     "SupportsRanges",
@@ -119,6 +120,28 @@ class SplitEnumerator(ABC, Generic[S]):
 
     def close(self) -> None:
         """Release resources; called once."""
+
+
+@runtime_checkable
+class SupportsDiscovery(Protocol):
+    """An enumerator that looks for more splits while the job runs."""
+
+    @property
+    def discovery_interval_ms(self) -> int | None:
+        """How often to look; None never."""
+        ...
+
+    def discover(self) -> Any:
+        """Look. Called by a thread of its own after `start`, never twice at once; may block, changes nothing.
+
+        Raises:
+            UnavailableError: the system did not answer; it is asked again at the next time.
+        """
+        ...
+
+    def discovered(self, found: Any) -> None:
+        """Take what a look found. Called by the coordinator's thread; must not block."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

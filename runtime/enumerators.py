@@ -7,12 +7,15 @@ from typing import Any
 
 import msgspec
 
-from tidegate.connectors.spi import Source, Split, SplitEnumerator
+from tidegate.connectors.spi import Source, Split, SplitEnumerator, SupportsDiscovery
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 
-__all__ = ["Assign", "Enumerators", "open_enumerator"]
+__all__ = ["Assign", "Enumerators", "Look", "open_enumerator"]
+
+Look = Callable[[], Any]
+"""Asks an outer system for more splits; may block."""
 
 Assign = Callable[[JobVertex, int, tuple[bytes, ...] | None], None]
 """Tells a reader of a source vertex its splits, or with None that there are no more."""
@@ -40,6 +43,7 @@ class Enumerators:
     def __init__(self, graph: JobGraph, manifest: Manifest | None, assign: Assign) -> None:
         self._assign = assign
         self._enumerators: dict[OperatorUid, SplitEnumerator[Any]] = {}
+        self._look_at: dict[OperatorUid, int] = {}
         for vertex in graph.vertices.values():
             if vertex.is_source:
                 self._enumerators[vertex.head.uid] = open_enumerator(vertex, manifest, assign)
@@ -54,6 +58,24 @@ class Enumerators:
     def request(self, uid: OperatorUid, reader: int) -> None:
         """A reader has run dry."""
         self._enumerators[uid].request(reader)
+
+    def looks_due(self, now_ms: int) -> dict[OperatorUid, Look]:
+        """The looks for more splits that are due; what each brings, or that it failed, is for `found`."""
+        due: dict[OperatorUid, Look] = {}
+        for uid, enumerator in self._enumerators.items():
+            if not isinstance(enumerator, SupportsDiscovery) or enumerator.discovery_interval_ms is None:
+                continue
+            # Each has looked when it started.
+            if self._look_at.setdefault(uid, now_ms + enumerator.discovery_interval_ms) <= now_ms:
+                self._look_at[uid] = now_ms + enumerator.discovery_interval_ms
+                due[uid] = enumerator.discover
+        return due
+
+    def found(self, uid: OperatorUid, what: Any) -> None:
+        """A look brought something."""
+        enumerator = self._enumerators[uid]
+        assert isinstance(enumerator, SupportsDiscovery)
+        enumerator.discovered(what)
 
     def snapshot(self, checkpoint: CheckpointId) -> dict[OperatorUid, bytes]:
         """What the readers' snapshots do not hold."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from tidegate.clock import Clock
 from tidegate.errors import InternalError, JobCancelledError, TidegateError, UnavailableError
@@ -22,7 +23,7 @@ from tidegate.runtime.embedded.crew import Crew, Heard, Said
 from tidegate.runtime.embedded.handshake import Ended, Pong
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.requests import CancelRequested, SavepointRequested, StopRequested
-from tidegate.runtime.enumerators import Enumerators
+from tidegate.runtime.enumerators import Enumerators, Look
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.schedule import failover as fo
@@ -49,6 +50,14 @@ class _Unmarked:
 
     checkpoint: CheckpointId
     error: UnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An enumerator's look for more splits brought something."""
+
+    uid: OperatorUid
+    what: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,7 @@ class Attempt:
         self._writer = CheckpointWriter(startup.pipeline, start.graph, clock)
         self._storage = ThreadPoolExecutor(1, thread_name_prefix="tidegate-storage")
         self._savepoints = ThreadPoolExecutor(1, thread_name_prefix="tidegate-savepoint")
+        self._discovery = ThreadPoolExecutor(1, thread_name_prefix="tidegate-discovery")
         self._orders: dict[str, SavepointOrder] = {}
         self._at_end: tuple[cp.Event, ...] = (cp.Finish("finish"),)
         self._enumerators = Enumerators(start.graph, start.manifest, self._assign)
@@ -141,6 +151,7 @@ class Attempt:
             self._status.become("failing")
             raise
         finally:
+            self._discovery.shutdown(wait=True, cancel_futures=True)
             self._enumerators.close()
             for crew in self._crews:
                 crew.close(farewell, "finished" if farewell == "gracefully" else "canceled")
@@ -178,6 +189,8 @@ class Attempt:
         quiet = self._coordinator.quiet
         for action in self._failover.on(fo.Tick(int(now * 1000), quiet)) if self._failover.down else ():
             self._perform_failover(action)
+        for uid, look in self._enumerators.looks_due(int(now * 1000)).items():
+            self._discovery.submit(self._guarded, partial(self._discover, uid, look))
         if now >= self._renew_at:
             self._renew_at = now + self._startup.renewal_s
             self._in_background(_if_it_answers(self._startup.pipeline.renew))
@@ -192,6 +205,8 @@ class Attempt:
                 raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
             case _Unmarked():
                 self._mark_again(message)
+            case _Found():
+                self._enumerators.found(message.uid, message.what)
             case _Broken():
                 raise message.error
             case cp.TriggerSources():
@@ -497,16 +512,20 @@ class Attempt:
             f"{called(message.worker)} is gone ({message.how}); it ran {', '.join(map(str, ran))}"
         )
 
-    def _in_background(self, work: Callable[[], None]) -> None:
-        def guarded() -> None:
-            try:
-                work()
-            except TidegateError as error:
-                self._heard.put(_Broken(error))
-            except Exception as error:
-                self._heard.put(_Broken(InternalError(f"{type(error).__name__}: {error}")))
+    def _discover(self, uid: OperatorUid, look: Look) -> None:
+        with contextlib.suppress(UnavailableError):
+            self._heard.put(_Found(uid, look()))
 
-        self._storage.submit(guarded)
+    def _in_background(self, work: Callable[[], None]) -> None:
+        self._storage.submit(self._guarded, work)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except TidegateError as error:
+            self._heard.put(_Broken(error))
+        except Exception as error:
+            self._heard.put(_Broken(InternalError(f"{type(error).__name__}: {error}")))
 
 
 def _if_it_answers(work: Callable[[], None]) -> Callable[[], None]:

@@ -107,6 +107,9 @@ class Worker:
             message = self._inbox.get_nowait() if busy else self._inbox.get(timeout=self._patience())
             while True:
                 if isinstance(message, Shutdown):
+                    # The last checkpoint is settled by now, which readers may want to tell somebody.
+                    for runner in self._runners.values():
+                        runner.take_mail()
                     return False
                 self._take(message)
                 message = self._inbox.get_nowait()

@@ -73,7 +73,7 @@ class SparkAttempt:
         )
         self._writer = CheckpointWriter(startup.pipeline, start.graph, clock)
         self._committers = startup.committers(start.graph)
-        self._readers = Readers(start.graph, start.manifest)
+        self._readers = Readers(start.graph, start.manifest, clock)
         self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, lambda: observe(status))
         self._restored = start.restored
         self._now_ms = start.manifest.created_ms if start.manifest is not None else 0

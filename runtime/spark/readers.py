@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tidegate.clock import Clock
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.enumerators import Enumerators
@@ -24,13 +25,14 @@ class _Reader:
 class Readers:
     """Stands in for the readers, which live only as long as a task."""
 
-    def __init__(self, graph: JobGraph, manifest: Manifest | None) -> None:
+    def __init__(self, graph: JobGraph, manifest: Manifest | None, clock: Clock) -> None:
         self._readers = {
             subtask: _Reader(vertex.head.uid)
             for vertex in graph.vertices.values()
             if vertex.is_source
             for subtask in vertex.subtasks
         }
+        self._clock = clock
         self._enumerators = Enumerators(graph, manifest, self._assign)
 
     @property
@@ -39,7 +41,13 @@ class Readers:
         return all(reader.complete and not reader.splits for reader in self._readers.values())
 
     def orders(self, limit: int) -> list[ReadOrder]:
-        """What to read now; who has nothing left asks its enumerator first."""
+        """What to read now; who has nothing left asks its enumerator first.
+
+        Raises:
+            UnavailableError: a system that was asked for more splits did not answer.
+        """
+        for uid, look in self._enumerators.looks_due(int(self._clock.monotonic() * 1000)).items():
+            self._enumerators.found(uid, look())
         for subtask, reader in self._readers.items():
             if not reader.splits and not reader.complete:
                 self._enumerators.request(reader.uid, subtask.index)

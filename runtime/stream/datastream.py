@@ -367,7 +367,9 @@ class DataStream(_Step, Generic[T]):
         return DataStreamSink(self._env, step)
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
-        """Call a `SinkFunction` with each record, at least once."""
+        """Call a `SinkFunction` with each record, at least once; a `Sink` is written to as by `sink_to`."""
+        if isinstance(sink_func, Sink):
+            return self.sink_to(sink_func)
         return self.sink_to(registry.load("tidegate.connectors", "functions.sink")(sink_func))
 
     def print(self, sink_identifier: str = "") -> DataStreamSink:

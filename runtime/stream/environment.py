@@ -152,7 +152,12 @@ class StreamExecutionEnvironment(Supplies):
         source_name: str = "Custom Source",
         type_info: TypeInformation | None = None,
     ) -> DataStream:
-        """A stream of what a `SourceFunction` emits; one subtask runs it unless it is a `ParallelSourceFunction`."""
+        """A stream of what a `SourceFunction` emits; one subtask runs it unless it is a `ParallelSourceFunction`.
+
+        A `Source` is read as by `from_source`.
+        """
+        if isinstance(source_func, Source):
+            return self.from_source(source_func, source_name=source_name, type_info=type_info)
         source = registry.load("tidegate.connectors", "functions.source")(source_func)
         stream = self.from_source(source, source_name=source_name, type_info=type_info)
         return stream if source.parallel else stream.set_parallelism(1)

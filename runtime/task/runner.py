@@ -81,10 +81,14 @@ class SubtaskRunner(ABC):
         """Put a message into the mailbox; it is handled by the next step."""
         self._mailbox.append(message)
 
-    def step(self) -> bool:
-        """Handle the mailbox and due timers, then one piece of input if every receiver can take more."""
+    def take_mail(self) -> None:
+        """Handle the mailbox."""
         while self._mailbox:
             self._handle(self._mailbox.popleft())
+
+    def step(self) -> bool:
+        """Handle the mailbox and due timers, then one piece of input if every receiver can take more."""
+        self.take_mail()
         timer = self._chain.next_timer()
         if timer is not None and timer <= self._env.clock.now_ms():
             self._chain.advance_processing_time(self._env.clock.now_ms())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.base import RangeSplit
 from tidegate.connectors.collection import CollectionSource, CollectSink
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
@@ -23,7 +24,7 @@ def readers() -> Readers:
     """Two readers of ten numbers."""
     source = Transformation("source", "in", CollectionSource(range(10)), uid="in")
     sink = Transformation("sink", "out", CollectSink("/tmp"), (Input(source),))
-    return Readers(build_job_graph(build_stream_graph([sink], parallelism=2)), None)
+    return Readers(build_job_graph(build_stream_graph([sink], parallelism=2)), None, SYSTEM_CLOCK)
 
 
 def at(index: int, *splits: RangeSplit) -> TaskResult:

@@ -10,6 +10,7 @@ import pytest
 
 from tidegate.backends.heap import HeapBackend
 from tidegate.backends.storage import MemoryStorage
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.collection import CollectionSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
 from tidegate.errors import StateFormatError
@@ -41,7 +42,7 @@ def epoch(monkeypatch: pytest.MonkeyPatch, options: JobOptions) -> Outcome:
     env = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 1})
     env.from_source(CollectionSource([1])).key_by(lambda n: n).process(Keeps())
     graph = Program("swells", PipelineId("swells"), tuple(env._steps), options, parallelism=1).graph(None)
-    with contextlib.closing(Readers(graph, None)) as readers:
+    with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK)) as readers:
         (read,) = readers.orders(100)
     order = Order(
         shape=shape_of(graph),

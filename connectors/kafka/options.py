@@ -1,0 +1,160 @@
+"""What can be set on a Kafka source or sink besides where it reads and writes.
+
+Settings of the client come in three layers: our defaults, what the program says, and what the promised delivery
+needs. A setting of the program that would break the promise is refused by name.
+
+Example:
+    >>> client_settings("b:9092", {"fetch.wait.max.ms": "5"}, defaults={}, guaranteed=SOURCE_GUARANTEED)["fetch.wait.max.ms"]
+    '5'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+from tidegate.connectors.spi import Delivery, OnBranch
+from tidegate.errors import ConfigError
+
+__all__ = [
+    "SINK_DEFAULTS",
+    "SINK_GUARANTEED",
+    "SOURCE_DEFAULTS",
+    "SOURCE_GUARANTEED",
+    "KafkaSinkOptions",
+    "KafkaSourceOptions",
+    "OnError",
+    "OnTopicChange",
+    "client_settings",
+]
+
+OnError = Literal["fail", "skip"]
+OnTopicChange = Literal["fail", "drop", "reset"]
+
+Guaranteed = Mapping[str, tuple[Any, str]]
+"""Values by key, each with the promise that needs it."""
+
+SOURCE_DEFAULTS: Final[Mapping[str, Any]] = {
+    "isolation.level": "read_committed",
+    # A full queue makes the client rest; by default for a second, in which a quick program has nothing to do.
+    "fetch.queue.backoff.ms": 10,
+    "queued.max.messages.kbytes": 262_144,
+    "fetch.message.max.bytes": 4 << 20,
+}
+SOURCE_GUARANTEED: Final[Guaranteed] = {
+    "enable.auto.commit": (False, "offsets are committed when a checkpoint is settled, never before"),
+    "enable.auto.offset.store": (False, "offsets are committed when a checkpoint is settled, never before"),
+    "auto.offset.reset": ("error", "a position that is gone is an error, not a reason to read elsewhere"),
+}
+SINK_DEFAULTS: Final[Mapping[str, Any]] = {
+    "linger.ms": 20,
+    "queue.buffering.max.messages": 1_000_000,
+    # What Java's client and so every other producer of a company does with keys.
+    "partitioner": "murmur2_random",
+}
+SINK_GUARANTEED: Final[Guaranteed] = {
+    "enable.idempotence": (True, "a repeated request writes nothing twice"),
+    "acks": ("all", "what was acknowledged survives the loss of a broker"),
+    "delivery.report.only.error": (True, "every failed delivery is an error"),
+}
+_ALIASES: Final = {"request.required.acks": "acks", "-1": "all"}
+
+
+@dataclass(frozen=True)
+class KafkaSourceOptions:
+    """How a source behaves.
+
+    Args:
+        on_error: `fail` at a record that cannot be read, or `skip` and count it.
+        on_topic_change: what to do if a topic was removed or made anew since the checkpoint: `fail`, `drop` what was
+            left to read of it, or `reset` to the beginning of the new one.
+        discovery_interval_ms: how often to look for new topics and partitions; None never.
+        commit_offsets: whether the group learns how far the pipeline is, if there is a group.
+        timestamps: whether records carry Kafka's timestamps; without them reading is a little quicker.
+
+    Raises:
+        ConfigError: a value is not one of these.
+    """
+
+    on_error: OnError = "fail"
+    on_topic_change: OnTopicChange = "fail"
+    discovery_interval_ms: int | None = 300_000
+    commit_offsets: bool = True
+    timestamps: bool = True
+
+    def __post_init__(self) -> None:
+        _one_of("source on_error", self.on_error, OnError)
+        _one_of("source on_topic_change", self.on_topic_change, OnTopicChange)
+        if self.discovery_interval_ms is not None and self.discovery_interval_ms < 1:
+            raise ConfigError(
+                f"kafka source discovery_interval_ms is {self.discovery_interval_ms}; expected at least 1, or None"
+            )
+
+
+@dataclass(frozen=True)
+class KafkaSinkOptions:
+    """How a sink behaves.
+
+    Args:
+        delivery: `exactly-once` by transactions, `at-least-once`, or `none`.
+        prefix: what transactional ids begin with; None is made of pipeline and operator.
+        pool: how many transactional ids a subtask may use, so how many checkpoints may be on their way.
+        transaction_timeout_ms: when the broker gives up a transaction; None takes what the broker allows, at most
+            15 minutes.
+        take_over: use a prefix even though another pipeline claimed it.
+        on_branch: `refuse` to go back behind committed records, or `append` the replayed ones.
+
+    Raises:
+        ConfigError: a value makes no sense.
+    """
+
+    delivery: Delivery = "exactly-once"
+    prefix: str | None = None
+    pool: int = 5
+    transaction_timeout_ms: int | None = None
+    take_over: bool = False
+    on_branch: OnBranch = "refuse"
+
+    def __post_init__(self) -> None:
+        _one_of("sink delivery", self.delivery, Delivery)
+        _one_of("sink on_branch", self.on_branch, OnBranch)
+        if self.prefix == "":
+            raise ConfigError(
+                "kafka sink prefix is empty; expected some characters, or None for one of our own"
+            )
+        if self.pool < 2:
+            raise ConfigError(
+                f"kafka sink pool is {self.pool}; expected at least 2: one transaction takes records while another "
+                "waits for its commit"
+            )
+        if self.transaction_timeout_ms is not None and self.transaction_timeout_ms < 1:
+            raise ConfigError(
+                f"kafka sink transaction_timeout_ms is {self.transaction_timeout_ms}; expected at least 1"
+            )
+
+
+def client_settings(
+    brokers: str, properties: Mapping[str, Any], *, defaults: Mapping[str, Any], guaranteed: Guaranteed
+) -> dict[str, Any]:
+    """The client's settings in layers.
+
+    Raises:
+        ConfigError: a property would break what the connector promises.
+    """
+    for key, value in properties.items():
+        if _ALIASES.get(key, key) not in guaranteed:
+            continue
+        wanted, promise = guaranteed[_ALIASES.get(key, key)]
+        said = _ALIASES.get(str(value), str(value))
+        if said.lower() != str(wanted).lower():
+            raise ConfigError(
+                f"kafka property {key!r} is {said!r}; expected {str(wanted).lower()!r}, because {promise}; leave it out"
+            )
+    fixed = {key: wanted for key, (wanted, _) in guaranteed.items()}
+    return {**defaults, **properties, **fixed, "bootstrap.servers": brokers}
+
+
+def _one_of(what: str, value: str, words: Any) -> None:
+    if value not in get_args(words):
+        raise ConfigError(f"kafka {what} is {value!r}; expected one of {', '.join(get_args(words))}")

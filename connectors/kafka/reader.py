@@ -1,0 +1,249 @@
+"""Reads partitions of Kafka without waiting for them.
+
+The client delivers messages in runs of one partition; each run becomes a batch or several. The position of a split is
+the offset after the last record that was polled, whatever was fetched ahead.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate.connectors.kafka.options import KafkaSourceOptions
+from tidegate.connectors.kafka.serde import KafkaDeserializer, Message
+from tidegate.connectors.kafka.split import KafkaSplit, Place
+from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader
+from tidegate.elements import Batch, Idle, Origin
+from tidegate.errors import RecordError
+from tidegate.ids import CheckpointId, SplitId
+
+if TYPE_CHECKING:
+    from tidegate.connectors.kafka._client import PartitionConsumer
+
+__all__ = ["KafkaReader"]
+
+_PAUSES_MS: Final = (1, 1, 2, 3, 5, 8, 10)
+"""How long to leave the client alone after as many fruitless polls."""
+
+_SHOWN: Final = 60
+
+
+class KafkaReader(SourceReader[KafkaSplit]):
+    """Reads the partitions of one subtask.
+
+    Args:
+        consumer: The client; closed with the reader.
+        deserializer: What becomes of messages.
+        options: How to behave.
+        group: Whom to tell how far the pipeline is; None for nobody.
+        context: Who the reader is.
+    """
+
+    def __init__(
+        self,
+        consumer: PartitionConsumer,
+        deserializer: KafkaDeserializer,
+        options: KafkaSourceOptions,
+        group: str | None,
+        context: ReaderContext,
+    ) -> None:
+        self._consumer = consumer
+        self._deserializer = deserializer
+        self._options = options
+        self._commits = group is not None and options.commit_offsets
+        self._clock = context.clock
+        self._splits: dict[Place, KafkaSplit] = {}
+        self._positions: dict[Place, int] = {}
+        self._ends: dict[Place, int] = {}
+        self._fetched: deque[tuple[Place, list[Message]]] = deque()
+        self._paused: frozenset[Place] = frozenset()
+        self._noted: dict[CheckpointId, Mapping[Place, int]] = {}
+        self._complete = False
+        self._idle = False
+        self._fruitless = 0
+        self.skipped = 0
+        """Records left out because they could not be read."""
+        if context.program is not None:
+            metrics = context.program.get_metrics_group()
+            metrics.gauge("pendingRecords", self.lag)
+            metrics.gauge("skippedRecords", lambda: self.skipped)
+
+    def add_splits(self, splits: Sequence[KafkaSplit]) -> None:
+        """Take partitions."""
+        new = {split.place: split for split in splits if not split.done}
+        self._splits |= new
+        positions = {place: split.at for place, split in new.items()}
+        self._positions |= positions
+        if positions:
+            self._consumer.add(positions)
+
+    def no_more_splits(self) -> None:
+        """Finish when the partitions at hand are read to their stops."""
+        self._complete = True
+
+    def poll(self, limit: int) -> Poll:
+        """The next records of some partition.
+
+        Raises:
+            ConfigError: reading is not allowed, or the position is gone.
+            RecordError: a message cannot be read and `on_error` is `fail`.
+            UnavailableError: a topic is gone, or the client failed for good.
+        """
+        if not self._splits:
+            return self._without_splits()
+        if self._idle:
+            self._idle = False
+            return Idle(False)
+        batch = self._next_batch(limit)
+        if batch is None:
+            self._fetch(limit)
+            batch = self._next_batch(limit)
+        self._drop_read_splits()
+        if batch is not None:
+            self._fruitless = 0
+            return batch
+        if not self._splits and self._complete:
+            return Finished()
+        self._fruitless = min(self._fruitless + 1, len(_PAUSES_MS))
+        return NotYet(self._clock.now_ms() + _PAUSES_MS[self._fruitless - 1])
+
+    def at_hand(self) -> list[SplitId]:
+        """The partitions that are not read to their stops."""
+        return [split.id for split in self._splits.values()]
+
+    def pause(self, splits: Collection[SplitId]) -> None:
+        """Leave these out, and let the client fetch no more of them."""
+        paused = frozenset(place for place, split in self._splits.items() if split.id in splits)
+        if stop := paused - self._paused:
+            self._consumer.pause(stop)
+        if go := (self._paused - paused) & self._splits.keys():
+            self._consumer.resume(go)
+        self._paused = paused
+
+    def snapshot(self, checkpoint: CheckpointId) -> list[KafkaSplit]:
+        """The partitions with the offsets to go on from."""
+        if self._commits:
+            self._noted[checkpoint] = dict(self._positions)
+        return [
+            KafkaSplit.of(*place, split.topic_id, at=self._positions[place], stop=split.stop)
+            for place, split in self._splits.items()
+        ]
+
+    def settled(self, checkpoint: CheckpointId) -> None:
+        """Tell the group."""
+        for earlier in [noted for noted in self._noted if noted < checkpoint]:
+            del self._noted[earlier]
+        if positions := self._noted.pop(checkpoint, None):
+            self._consumer.commit(positions)
+
+    def lag(self) -> int:
+        """Records between here and the newest ends the client has heard of."""
+        ends = {place: self._consumer.end_of(place) for place in self._splits}
+        return sum(max(0, end - self._positions[place]) for place, end in ends.items())
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._consumer.close()
+
+    def _without_splits(self) -> Poll:
+        if self._complete:
+            return Finished()
+        if not self._idle:
+            # Time must not wait for a reader that has nothing to read.
+            self._idle = True
+            return Idle(True)
+        return NotYet()
+
+    def _fetch(self, limit: int) -> None:
+        messages = self._consumer.take(limit)
+        if any([message.error() for message in messages]):  # noqa: C419 # a list is quicker than a generator
+            messages = [message for message in messages if not self._is_event(message)]
+        start = 0
+        for place, run in groupby([(message.topic(), message.partition()) for message in messages]):
+            end = start + sum(1 for _ in run)
+            self._fetched.append((Place(*place), messages[start:end]))
+            start = end
+
+    def _is_event(self, message: Message) -> bool:
+        from tidegate.connectors.kafka._client import is_end
+
+        if message.error() is None:
+            return False
+        if not is_end(message):
+            raise self._consumer.error(message)
+        self._ends[Place(message.topic(), message.partition())] = message.offset()
+        return True
+
+    def _next_batch(self, limit: int) -> Batch | None:
+        for index, (place, messages) in enumerate(self._fetched):
+            if place in self._paused:
+                continue
+            del self._fetched[index]
+            if len(messages) > limit:
+                self._fetched.insert(index, (place, messages[limit:]))
+            batch = self._read(place, messages[:limit]) if place in self._splits else None
+            # Nothing is left of a run behind the stop, or where every record was skipped.
+            return batch if batch is not None else self._next_batch(limit)
+        return None
+
+    def _read(self, place: Place, messages: list[Message]) -> Batch | None:
+        split = self._splits[place]
+        offsets = [message.offset() for message in messages]
+        if split.stop is not None and offsets[-1] >= split.stop:
+            within = bisect_left(offsets, split.stop)
+            messages, offsets = messages[:within], offsets[:within]
+            self._ends[place] = split.stop
+        if not messages:
+            return None
+        try:
+            values = self._deserializer.values(messages)
+        except Exception:
+            messages, values = self._one_by_one(place, messages)
+            offsets, last = [message.offset() for message in messages], offsets[-1]
+        else:
+            last = offsets[-1]
+        self._positions[place] = last + 1
+        if not values:
+            return None
+        timestamps = [message.timestamp()[1] for message in messages] if self._options.timestamps else None
+        return Batch(values, timestamps, origin=Origin(split.id, offsets))
+
+    def _one_by_one(self, place: Place, messages: list[Message]) -> tuple[list[Message], list[Any]]:
+        """The messages that can be read, with what they say."""
+        good: list[Message] = []
+        values: list[Any] = []
+        for message in messages:
+            try:
+                values += self._deserializer.values([message])
+                good.append(message)
+            except Exception as error:
+                if self._options.on_error == "fail":
+                    raise _unreadable(place, message, error) from error
+                self.skipped += 1
+        return good, values
+
+    def _drop_read_splits(self) -> None:
+        """Part with what was read to its stop; the gap a transaction leaves at the end of a partition is no record."""
+        waiting = {place for place, _ in self._fetched}
+        for place, split in list(self._splits.items()):
+            reached = max(self._positions[place], self._ends.get(place, 0))
+            if split.stop is not None and reached >= split.stop and place not in waiting:
+                self._consumer.remove(place)
+                self._positions[place] = split.stop
+                del self._splits[place]
+
+
+def _unreadable(place: Place, message: Message, error: Exception) -> RecordError:
+    value = message.value()
+    if value is None:
+        what = "is a tombstone, which the deserializer does not take"
+    else:
+        cut = "..." if len(value) > _SHOWN else ""
+        what = f"cannot be read ({type(error).__name__}: {error}); got {value[:_SHOWN]!r}{cut}"
+    return RecordError(
+        f"kafka topic {place.topic!r} partition {place.partition} offset {message.offset()} {what}; correct the "
+        "deserializer, or set on_error to 'skip'"
+    )

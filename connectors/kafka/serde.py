@@ -1,0 +1,154 @@
+"""What Kafka's bytes become, and what becomes of records that go there.
+
+A deserializer gets a batch of messages of one partition. One that cannot read a message raises whatever it likes; the
+reader finds out which message it was.
+
+Example:
+    >>> JsonValues(dict[str, int]).produced_type.kind
+    <Kind.MAP: 'map'>
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tidegate.classes import register_class
+from tidegate.connectors.formats import DeserializationSchema, SimpleStringSchema
+from tidegate.types import TypeInformation, Types, infer
+
+__all__ = [
+    "JsonValues",
+    "KafkaDeserializer",
+    "KafkaRecord",
+    "KafkaRecords",
+    "Message",
+    "RawValues",
+    "SchemaValues",
+    "StringValues",
+]
+
+
+Message: TypeAlias = Any
+"""What the client hands out: topic(), partition(), offset(), timestamp(), key(), value(), headers(), error()."""
+
+
+@register_class
+class KafkaRecord(msgspec.Struct, frozen=True):
+    """All of a message: where it was, when, under which key, and what else was said."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class KafkaDeserializer(ABC):
+    """Makes records of messages; picklable and without state."""
+
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        """The type of the records if it is known."""
+        return None
+
+    @abstractmethod
+    def values(self, messages: Sequence[Message]) -> list[Any]:
+        """A record for each message."""
+
+
+class KafkaRecords(KafkaDeserializer):
+    """Whole messages."""
+
+    @property
+    def produced_type(self) -> TypeInformation:
+        """`KafkaRecord`."""
+        return Types.of(KafkaRecord)
+
+    def values(self, messages: Sequence[Message]) -> list[Any]:
+        """A `KafkaRecord` for each message."""
+        return [
+            KafkaRecord(
+                message.topic(),
+                message.partition(),
+                message.offset(),
+                message.timestamp()[1],
+                message.key(),
+                message.value(),
+                tuple(message.headers() or ()),
+            )
+            for message in messages
+        ]
+
+
+class RawValues(KafkaDeserializer):
+    """Values as bytes; None for a tombstone."""
+
+    @property
+    def produced_type(self) -> TypeInformation:
+        """Bytes or None."""
+        return Types.of(bytes | None)
+
+    def values(self, messages: Sequence[Message]) -> list[Any]:
+        """The values as they are."""
+        return [message.value() for message in messages]
+
+
+class StringValues(KafkaDeserializer):
+    """Values as text."""
+
+    @property
+    def produced_type(self) -> TypeInformation:
+        """Text."""
+        return Types.STRING()
+
+    def values(self, messages: Sequence[Message]) -> list[Any]:
+        """The values as UTF-8."""
+        return [message.value().decode() for message in messages]
+
+
+class JsonValues(KafkaDeserializer):
+    """Values as JSON of a type; a tombstone is read as `null`, so the type has to allow None.
+
+    Args:
+        type: A class or annotation such as `Order` or `dict[str, int]`; without one, whatever JSON says.
+    """
+
+    def __init__(self, type: Any = Any) -> None:
+        self._type = type
+        self._decode = msgspec.json.Decoder(type).decode
+
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        """What `type` says."""
+        return infer(self._type)
+
+    def values(self, messages: Sequence[Message]) -> list[Any]:
+        """The values, decoded and checked."""
+        decode: Callable[[bytes], Any] = self._decode
+        return [decode(b"null" if (value := message.value()) is None else value) for message in messages]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (JsonValues, (self._type,))
+
+
+class SchemaValues(KafkaDeserializer):
+    """Values as a `DeserializationSchema` reads them."""
+
+    def __init__(self, schema: DeserializationSchema) -> None:
+        self._schema = schema
+
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        """Text for `SimpleStringSchema`; others do not say."""
+        return Types.STRING() if isinstance(self._schema, SimpleStringSchema) else None
+
+    def values(self, messages: Sequence[Message]) -> list[Any]:
+        """What the schema makes of each value."""
+        read = self._schema.deserialize
+        return [read(message.value()) for message in messages]

@@ -1,0 +1,134 @@
+"""Reads topics of Kafka.
+
+Guarantee: replayable, so exactly once with whatever follows; order is kept within a partition. Bounded if it is told
+where to stop. Only committed records are read. A restart goes on at the offsets of the checkpoint, never at the
+group's; the group is told how far the pipeline is, for those who watch it.
+
+Example:
+    >>> source = KafkaSource("localhost:9092", topics=("orders",), deserializer=RawValues())
+    >>> source.bounded, source.produced_type.kind
+    (False, <Kind.OPTIONAL: 'optional'>)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tidegate.connectors.kafka.enumerator import KafkaEnumerator, Plan
+from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer
+from tidegate.connectors.kafka.options import (
+    SOURCE_DEFAULTS,
+    SOURCE_GUARANTEED,
+    KafkaSourceOptions,
+    client_settings,
+)
+from tidegate.connectors.kafka.reader import KafkaReader
+from tidegate.connectors.kafka.serde import KafkaDeserializer, RawValues
+from tidegate.connectors.kafka.split import KafkaSplit, Place
+from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
+from tidegate.errors import ConfigError
+from tidegate.types import TypeInformation
+
+if TYPE_CHECKING:
+    from tidegate.connectors.kafka.source_builder import KafkaSourceBuilder
+
+__all__ = ["KafkaSource"]
+
+
+@dataclass(frozen=True)
+class KafkaSource(Source[KafkaSplit]):
+    """Topics as a source; say which by `topics`, by `pattern`, or by `partitions`.
+
+    Args:
+        brokers: Where the cluster is, such as `host:9092,other:9092`.
+        topics: Names.
+        pattern: A regular expression that whole names match.
+        partitions: Single partitions.
+        deserializer: What becomes of messages.
+        start: Where to begin, unless a checkpoint says so.
+        stop: Where to end, as it is when the source starts.
+        group: Whom to tell how far the pipeline is.
+        properties: More settings of the client, librdkafka's names; shown nowhere, as some are secrets.
+        options: How to behave.
+        bounded: Whether the source counts as one that ends; by default if it has a `stop`.
+
+    Raises:
+        ConfigError: what to read is not said once, or a property would break the guarantee.
+    """
+
+    brokers: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: frozenset[Place] = frozenset()
+    deserializer: KafkaDeserializer = field(default_factory=RawValues)
+    start: KafkaOffsetsInitializer = field(default_factory=KafkaOffsetsInitializer.earliest)
+    stop: KafkaOffsetsInitializer | None = None
+    group: str | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    options: KafkaSourceOptions = KafkaSourceOptions()
+    bounded: bool = None  # type: ignore[assignment] # filled in below
+
+    split_type = KafkaSplit
+
+    def __post_init__(self) -> None:
+        if not self.brokers:
+            raise ConfigError(
+                "kafka source has no brokers; expected their addresses, such as 'localhost:9092'"
+            )
+        if sum(map(bool, (self.topics, self.pattern, self.partitions))) != 1:
+            raise ConfigError(
+                "kafka source: say what to read once, by topics, by a pattern or by partitions; got "
+                f"topics {list(self.topics)}, pattern {self.pattern!r}, {len(self.partitions)} partitions"
+            )
+        if self.bounded is None:
+            object.__setattr__(self, "bounded", self.stop is not None)
+        self._settings()
+
+    @staticmethod
+    def builder() -> KafkaSourceBuilder:
+        """A source in the making, as PyFlink's programs build it."""
+        from tidegate.connectors.kafka.source_builder import KafkaSourceBuilder
+
+        return KafkaSourceBuilder()
+
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        """What the deserializer makes."""
+        return self.deserializer.produced_type
+
+    def open_enumerator(
+        self, context: EnumeratorContext[KafkaSplit], restored: bytes | None
+    ) -> KafkaEnumerator:
+        """Finds and deals partitions."""
+        plan = Plan(
+            self.topics,
+            self.pattern,
+            self.partitions,
+            self.group,
+            self.start,
+            self.stop,
+            self.options.on_topic_change,
+            self.options.discovery_interval_ms,
+        )
+
+        def connect() -> Any:
+            from tidegate.connectors.kafka._client import Cluster
+
+            return Cluster(self._settings())
+
+        return KafkaEnumerator(context, plan, connect, restored)
+
+    def open_reader(self, context: ReaderContext) -> KafkaReader:
+        """Reads partitions."""
+        from tidegate.connectors.kafka._client import PartitionConsumer
+
+        consumer = PartitionConsumer(self._settings(), ends=self.stop is not None)
+        return KafkaReader(consumer, self.deserializer, self.options, self.group, context)
+
+    def _settings(self) -> dict[str, Any]:
+        group = {} if self.group is None else {"group.id": self.group}
+        return group | client_settings(
+            self.brokers, self.properties, defaults=SOURCE_DEFAULTS, guaranteed=SOURCE_GUARANTEED
+        )

@@ -1,0 +1,304 @@
+"""Jobs that read Kafka, on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewPartitions,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tidegate.clock import SYSTEM_CLOCK, new_id
+from tidegate.common import SimpleStringSchema, WatermarkStrategy
+from tidegate.connectors.files import FileSink, TextLines
+from tidegate.connectors.kafka import (
+    KafkaOffsetsInitializer,
+    KafkaRecord,
+    KafkaRecords,
+    KafkaSource,
+    KafkaSourceOptions,
+    StringValues,
+)
+from tidegate.connectors.kafka._client import Cluster
+from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream.connectors.kafka import FlinkKafkaConsumer
+from tidegate.errors import ConfigError, JobFailedError, UnavailableError
+from tidegate.testing.services import KafkaService
+
+pytestmark = pytest.mark.service
+
+LATEST = KafkaOffsetsInitializer.latest()
+TIMEOUT_S = 30
+
+Environment = Callable[..., StreamExecutionEnvironment]
+
+
+@pytest.fixture(params=["inline", pytest.param("embedded", marks=pytest.mark.processes)])
+def environment(request: pytest.FixtureRequest, tmp_path: Path) -> Environment:
+    def build(**settings: Any) -> StreamExecutionEnvironment:
+        return StreamExecutionEnvironment.get_execution_environment(
+            {
+                "execution.target": request.param,
+                "parallelism.default": "2",
+                "state.checkpoints.dir": str(tmp_path),
+                "execution.checkpointing.interval": "100 ms",
+                "restart-strategy.fixed-delay.attempts": "0",
+                "pipeline.progress": "off",
+                **settings,
+            }
+        )
+
+    return build
+
+
+def produce(kafka: KafkaService, topic: str, values: Iterable[str], **more: Any) -> None:
+    producer = Producer({"bootstrap.servers": kafka.address, "log_level": 0})
+    for value in values:
+        producer.produce(topic, value, **more)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def committed(kafka: KafkaService, group: str, topic: str, partitions: int) -> int:
+    """How many records of a topic the group is past."""
+    consumer = Consumer({"bootstrap.servers": kafka.address, "group.id": group, "log_level": 0})
+    asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            found = sum(max(0, each.offset) for each in consumer.committed(asked, TIMEOUT_S))
+        except KafkaException:  # a new broker is still making a place for offsets
+            assert SYSTEM_CLOCK.monotonic() < deadline
+            continue
+        consumer.close()
+        return found
+
+
+def test_a_bounded_job_reads_every_record_and_its_group_ends_where_the_topic_does(
+    kafka: KafkaService, environment: Environment
+) -> None:
+    topic, group = kafka.new_topic(4), new_id()
+    values = [f"record {number}" for number in range(1_000)]
+    produce(kafka, topic, values)
+    source = KafkaSource(kafka.address, (topic,), deserializer=StringValues(), stop=LATEST, group=group)
+
+    assert committed(kafka, group, topic, 4) == 0  # a new broker now has somewhere to keep offsets of groups
+
+    read = list(environment().from_source(source).execute_and_collect())
+
+    assert sorted(read) == sorted(values)
+    assert committed(kafka, group, topic, 4) == len(values)
+
+
+def test_pyflinks_builder_and_older_class_read_the_same(
+    kafka: KafkaService, environment: Environment, tmp_path: Path
+) -> None:
+    topic = kafka.new_topic()
+    produce(kafka, topic, ["a", "b"])
+    source = (
+        KafkaSource.builder()
+        .set_bootstrap_servers(kafka.address)
+        .set_topics(topic)
+        .set_group_id("pyflink")
+        .set_starting_offsets(KafkaOffsetsInitializer.earliest())
+        .set_bounded(LATEST)
+        .set_value_only_deserializer(SimpleStringSchema())
+        .build()
+    )
+    env = environment()
+    stream = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "kafka")
+    assert sorted(stream.execute_and_collect()) == ["a", "b"]
+
+    consumer = FlinkKafkaConsumer(
+        topic, SimpleStringSchema(), {"bootstrap.servers": kafka.address, "group.id": "old"}
+    )
+    env = environment()
+    env.add_source(consumer.set_start_from_earliest()).sink_to(FileSink(tmp_path / "out", TextLines()))
+    client = env.execute_async("older")
+    _wait_for_lines(tmp_path / "out", ["a", "b"])
+    client.cancel().result(TIMEOUT_S)
+
+
+def test_whole_records_come_with_key_headers_time_and_place(
+    kafka: KafkaService, environment: Environment
+) -> None:
+    topic = kafka.new_topic(2)
+    produce(kafka, topic, ["v"], key="k", headers=[("trace", b"7")], timestamp=1_234, partition=1)
+    source = KafkaSource(kafka.address, (topic,), deserializer=KafkaRecords(), stop=LATEST)
+
+    read = list(environment().from_source(source).execute_and_collect())
+
+    assert read == [KafkaRecord(topic, 1, 0, 1_234, b"k", b"v", (("trace", b"7"),))]
+
+
+def test_a_bounded_source_ends_though_a_transaction_left_a_gap_at_the_end(
+    kafka: KafkaService, environment: Environment
+) -> None:
+    topic = kafka.new_topic()
+    producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(TIMEOUT_S)
+    for value, keep in (("kept", True), ("dropped", False)):
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        producer.flush(TIMEOUT_S)
+        producer.commit_transaction() if keep else producer.abort_transaction()
+    source = KafkaSource(kafka.address, (topic,), deserializer=StringValues(), stop=LATEST)
+
+    assert list(environment().from_source(source).execute_and_collect()) == ["kept"]
+
+
+def test_a_partition_added_while_the_job_runs_is_read(
+    kafka: KafkaService, environment: Environment, tmp_path: Path
+) -> None:
+    topic = kafka.new_topic()
+    produce(kafka, topic, ["old"])
+    options = KafkaSourceOptions(discovery_interval_ms=100)
+    source = KafkaSource(kafka.address, (topic,), deserializer=StringValues(), options=options)
+    env = environment()
+    env.from_source(source).sink_to(FileSink(tmp_path / "out", TextLines()))
+    client = env.execute_async("growing")
+    _wait_for_lines(tmp_path / "out", ["old"])
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result()
+    _wait_for_partitions(admin, topic, 2)
+    produce(kafka, topic, ["new"], partition=1)
+    _wait_for_lines(tmp_path / "out", ["new", "old"])
+    client.cancel().result(TIMEOUT_S)
+
+
+def test_a_topic_made_anew_since_the_checkpoint_stops_the_next_start_by_name(
+    kafka: KafkaService, environment: Environment, tmp_path: Path
+) -> None:
+    topic = kafka.new_topic()
+    produce(kafka, topic, ["first"])
+    source = KafkaSource(kafka.address, (topic,), deserializer=StringValues())
+    env = environment()
+    env.from_source(source).print()
+    client = env.execute_async("anew")
+    client.stop_with_savepoint(False, str(tmp_path / "savepoint")).result(TIMEOUT_S)
+    client.get_job_execution_result().result(TIMEOUT_S)
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    admin.delete_topics([topic])[topic].result()
+    _wait_for_partitions(admin, topic, 0)
+    _create(admin, topic)
+
+    env = environment()
+    env.from_source(source).print()
+    with pytest.raises(
+        (ConfigError, JobFailedError), match=f"topic '{topic}' was removed and created again since"
+    ):
+        env.execute("anew")
+
+
+def test_a_topic_that_does_not_exist_is_named(kafka: KafkaService, environment: Environment) -> None:
+    source = KafkaSource(kafka.address, ("no-such-topic",), stop=LATEST)
+    with pytest.raises(
+        (ConfigError, JobFailedError), match="topic 'no-such-topic' does not exist; create it"
+    ):
+        list(environment().from_source(source).execute_and_collect())
+
+
+def test_an_unreadable_record_is_named_with_its_place(kafka: KafkaService, environment: Environment) -> None:
+    topic = kafka.new_topic()
+    produce(kafka, topic, ["fine"])
+    producer = Producer({"bootstrap.servers": kafka.address})
+    producer.produce(topic, b"\xff")
+    producer.flush()
+    source = KafkaSource(kafka.address, (topic,), deserializer=StringValues(), stop=LATEST)
+    with pytest.raises(Exception, match=rf"kafka topic '{topic}' partition 0 offset 1 cannot be read"):
+        list(environment().from_source(source).execute_and_collect())
+
+
+def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidegate.connectors.kafka import _client
+
+    monkeypatch.setattr(_client, "TIMEOUT_S", 0.5)
+    cluster = Cluster({"bootstrap.servers": "127.0.0.1:1"})
+    with pytest.raises(
+        UnavailableError, match=r"^kafka topics?.*: no answer from brokers 127.0.0.1:1 \(.*are they running"
+    ):
+        cluster.topics(["orders"])
+
+
+def test_a_property_that_the_client_does_not_take_is_named_without_its_value() -> None:
+    for key in ("sasl.no.such.property", "security.protocol"):
+        with pytest.raises(
+            ConfigError, match=rf"^kafka property '{key}' is unknown to the client or has"
+        ) as told:
+            Cluster({"bootstrap.servers": "b:1", key: "hunter2"})
+        assert "hunter2" not in f"{told.value} {told.value.__cause__}"
+        assert told.value.__suppress_context__
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[KafkaService]:
+    """A broker that checks permissions."""
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    settings = {"authorizer.class.name": authorizer, "allow.everyone.if.no.acl.found": "true"}
+    with KafkaService(settings=settings) as service:
+        yield service
+
+
+def test_a_missing_permission_is_named(guarded: KafkaService) -> None:
+    topic = guarded.new_topic()
+    admin = AdminClient({"bootstrap.servers": guarded.address})
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        "User:somebody",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    admin.create_acls([rule])[rule].result()
+    cluster = Cluster({"bootstrap.servers": guarded.address})
+    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
+
+    def until_the_rule_takes_effect() -> None:
+        while SYSTEM_CLOCK.monotonic() < deadline:
+            cluster.topics([topic])
+
+    with pytest.raises(
+        ConfigError, match=rf"^kafka topic '{topic}': permission denied \(TOPIC_AUTHORIZATION_FAILED"
+    ):
+        until_the_rule_takes_effect()
+
+
+def _create(admin: AdminClient, topic: str) -> None:
+    from confluent_kafka.admin import NewTopic
+
+    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+            break
+        except KafkaException:  # the old one is still being deleted
+            assert SYSTEM_CLOCK.monotonic() < deadline
+    _wait_for_partitions(admin, topic, 1)
+
+
+def _wait_for_lines(directory: Path, expected: list[str]) -> None:
+    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
+    while (
+        found := sorted("".join(path.read_text() for path in directory.glob("*.txt")).split())
+    ) != expected:
+        assert SYSTEM_CLOCK.monotonic() < deadline, f"the output is {found}"
+
+
+def _wait_for_partitions(admin: AdminClient, topic: str, count: int) -> None:
+    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
+    while True:
+        found = admin.list_topics(timeout=TIMEOUT_S).topics.get(topic)
+        if (0 if found is None else len(found.partitions)) == count:
+            return
+        assert SYSTEM_CLOCK.monotonic() < deadline, "the cluster did not follow"
