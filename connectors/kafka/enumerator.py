@@ -166,7 +166,7 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
                     f"kafka source: topic {name!r} was {'removed' if now is None else 'removed and created again'} "
                     "while it was read; the source starts again"
                 )
-        known = {
+        dealt = {
             Place(name, partition) for name, topic in self._known.items() for partition in topic.partitions
         }
         self._first = False
@@ -177,7 +177,7 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
             for name, topic in found.topics.items()
         }
         # Two looks may have begun before either was taken in.
-        new = [split for split in found.splits if split.place not in known and not split.done]
+        new = [split for split in found.splits if split.place not in dealt and not split.done]
         self._pending |= {split.id: split for split in new}
         self._deal()
 

@@ -47,7 +47,7 @@ LONG_EXPORTS: dict[str, str] = {
 # Classes whose width is given: they carry the API of the PyFlink class of the same name.
 PYFLINK_CLASSES = frozenset(
     {"CheckpointConfig", "Configuration", "DataStream", "ExecutionConfig"}
-    | {"StateTtlConfigBuilder", "StreamExecutionEnvironment", "Types", "_Windowed"}
+    | {"KafkaSourceBuilder", "StateTtlConfigBuilder", "StreamExecutionEnvironment", "Types", "_Windowed"}
 )
 
 FRAMEWORK_DECORATORS = {"rule", "initialize", "invariant", "fixture"}

@@ -75,7 +75,7 @@ def committed(kafka: KafkaService, group: str, topic: str, partitions: int) -> i
     deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
     while True:
         try:
-            found = sum(max(0, each.offset) for each in consumer.committed(asked, TIMEOUT_S))
+            found: int = sum(max(0, each.offset) for each in consumer.committed(asked, TIMEOUT_S))
         except KafkaException:  # a new broker is still making a place for offsets
             assert SYSTEM_CLOCK.monotonic() < deadline
             continue

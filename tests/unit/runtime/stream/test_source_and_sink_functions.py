@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.functions import ParallelSourceFunction, SinkFunction, SourceFunction
 from tidegate.connectors.print import PrintSink
 from tidegate.datastream import ProcessFunction, StreamExecutionEnvironment
@@ -207,7 +208,12 @@ def test_anything_else_is_refused_with_the_method_to_use() -> None:
         ConfigError, match="add_source takes a SourceFunction; got int; use from_source for a Source"
     ):
         env.add_source(3)
-    with pytest.raises(
-        ConfigError, match="add_sink takes a SinkFunction; got PrintSink; use sink_to for a Sink"
-    ):
-        env.from_collection([1]).add_sink(PrintSink())
+    with pytest.raises(ConfigError, match="add_sink takes a SinkFunction; got int; use sink_to for a Sink"):
+        env.from_collection([1]).add_sink(3)
+
+
+def test_a_source_and_a_sink_are_taken_as_by_the_newer_methods(capsys: pytest.CaptureFixture[str]) -> None:
+    env = environment("inline")
+    env.add_source(CollectionSource(["both"])).add_sink(PrintSink())
+    env.execute()
+    assert capsys.readouterr().out.endswith("both\n")
