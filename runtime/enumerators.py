@@ -10,12 +10,10 @@ import msgspec
 from tidegate.connectors.spi import Source, Split, SplitEnumerator, SupportsDiscovery
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.checkpoint.manifest import Manifest
+from tidegate.runtime.discovery import Discovery, Found
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 
-__all__ = ["Assign", "Enumerators", "Look", "open_enumerator"]
-
-Look = Callable[[], Any]
-"""Asks an outer system for more splits; may block."""
+__all__ = ["Assign", "Enumerators", "open_enumerator"]
 
 Assign = Callable[[JobVertex, int, tuple[bytes, ...] | None], None]
 """Tells a reader of a source vertex its splits, or with None that there are no more."""
@@ -38,12 +36,22 @@ class _Context:
 
 
 class Enumerators:
-    """Opens one enumerator per source, restored, with the readers' splits given back."""
+    """Opens one enumerator per source, restored, with the readers' splits given back.
 
-    def __init__(self, graph: JobGraph, manifest: Manifest | None, assign: Assign) -> None:
+    Whoever gives `tell` hears there of what looks for more splits bring; else they are done at once.
+    """
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        manifest: Manifest | None,
+        assign: Assign,
+        tell: Callable[[Found], None] | None = None,
+    ) -> None:
         self._assign = assign
         self._enumerators: dict[OperatorUid, SplitEnumerator[Any]] = {}
         self._look_at: dict[OperatorUid, int] = {}
+        self._discovery = Discovery(tell) if tell is not None else None
         for vertex in graph.vertices.values():
             if vertex.is_source:
                 self._enumerators[vertex.head.uid] = open_enumerator(vertex, manifest, assign)
@@ -59,23 +67,34 @@ class Enumerators:
         """A reader has run dry."""
         self._enumerators[uid].request(reader)
 
-    def looks_due(self, now_ms: int) -> dict[OperatorUid, Look]:
-        """The looks for more splits that are due; what each brings, or that it failed, is for `found`."""
-        due: dict[OperatorUid, Look] = {}
+    def look(self, now_ms: int) -> None:
+        """Begin the looks for more splits that are due.
+
+        Raises:
+            UnavailableError: there is nobody to tell later, and a system did not answer.
+        """
         for uid, enumerator in self._enumerators.items():
             if not isinstance(enumerator, SupportsDiscovery) or enumerator.discovery_interval_ms is None:
                 continue
             # Each has looked when it started.
             if self._look_at.setdefault(uid, now_ms + enumerator.discovery_interval_ms) <= now_ms:
                 self._look_at[uid] = now_ms + enumerator.discovery_interval_ms
-                due[uid] = enumerator.discover
-        return due
+                if self._discovery is None:
+                    self.take(Found(uid, enumerator.discover()))
+                else:
+                    self._discovery.begin(uid, enumerator.discover)
 
-    def found(self, uid: OperatorUid, what: Any) -> None:
-        """A look brought something."""
-        enumerator = self._enumerators[uid]
+    def take(self, found: Found) -> None:
+        """Give an enumerator what its look brought.
+
+        Raises:
+            TidegateError: there is no going on with what it found.
+        """
+        if found.error is not None:
+            raise found.error
+        enumerator = self._enumerators[found.uid]
         assert isinstance(enumerator, SupportsDiscovery)
-        enumerator.discovered(what)
+        enumerator.discovered(found.what)
 
     def snapshot(self, checkpoint: CheckpointId) -> dict[OperatorUid, bytes]:
         """What the readers' snapshots do not hold."""
@@ -83,6 +102,8 @@ class Enumerators:
 
     def close(self) -> None:
         """Close all."""
+        if self._discovery is not None:
+            self._discovery.close()
         for enumerator in self._enumerators.values():
             enumerator.close()
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from tidegate.clock import Clock
 from tidegate.errors import InternalError, JobCancelledError, TidegateError, UnavailableError
@@ -18,12 +17,13 @@ from tidegate.runtime.checkpoint import coordinator as cp
 from tidegate.runtime.checkpoint.coordinator import How
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
+from tidegate.runtime.discovery import Found
 from tidegate.runtime.embedded.cluster import Farewell, WorkerLost
 from tidegate.runtime.embedded.crew import Crew, Heard, Said
 from tidegate.runtime.embedded.handshake import Ended, Pong
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.requests import CancelRequested, SavepointRequested, StopRequested
-from tidegate.runtime.enumerators import Enumerators, Look
+from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.schedule import failover as fo
@@ -50,14 +50,6 @@ class _Unmarked:
 
     checkpoint: CheckpointId
     error: UnavailableError
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """An enumerator's look for more splits brought something."""
-
-    uid: OperatorUid
-    what: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +94,9 @@ class Attempt:
         self._writer = CheckpointWriter(startup.pipeline, start.graph, clock)
         self._storage = ThreadPoolExecutor(1, thread_name_prefix="tidegate-storage")
         self._savepoints = ThreadPoolExecutor(1, thread_name_prefix="tidegate-savepoint")
-        self._discovery = ThreadPoolExecutor(1, thread_name_prefix="tidegate-discovery")
         self._orders: dict[str, SavepointOrder] = {}
         self._at_end: tuple[cp.Event, ...] = (cp.Finish("finish"),)
-        self._enumerators = Enumerators(start.graph, start.manifest, self._assign)
+        self._enumerators = Enumerators(start.graph, start.manifest, self._assign, heard.put)
         self._enumerated: dict[CheckpointId, dict[OperatorUid, bytes]] = {}
         self._sources = [s for v in start.graph.vertices.values() if v.is_source for s in v.subtasks]
         self._undrained = set(self._sources)
@@ -151,7 +142,6 @@ class Attempt:
             self._status.become("failing")
             raise
         finally:
-            self._discovery.shutdown(wait=True, cancel_futures=True)
             self._enumerators.close()
             for crew in self._crews:
                 crew.close(farewell, "finished" if farewell == "gracefully" else "canceled")
@@ -189,8 +179,7 @@ class Attempt:
         quiet = self._coordinator.quiet
         for action in self._failover.on(fo.Tick(int(now * 1000), quiet)) if self._failover.down else ():
             self._perform_failover(action)
-        for uid, look in self._enumerators.looks_due(int(now * 1000)).items():
-            self._discovery.submit(self._guarded, partial(self._discover, uid, look))
+        self._enumerators.look(int(now * 1000))
         if now >= self._renew_at:
             self._renew_at = now + self._startup.renewal_s
             self._in_background(_if_it_answers(self._startup.pipeline.renew))
@@ -205,8 +194,8 @@ class Attempt:
                 raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
             case _Unmarked():
                 self._mark_again(message)
-            case _Found():
-                self._enumerators.found(message.uid, message.what)
+            case Found():
+                self._enumerators.take(message)
             case _Broken():
                 raise message.error
             case cp.TriggerSources():
@@ -221,9 +210,8 @@ class Attempt:
                 | cp.SwapLost()
                 | cp.SettledDurable()
                 | cp.SavepointOver()
+                | ledger.Answered()
             ):
-                self._tell(message)
-            case ledger.Answered():
                 self._tell(message)
             case Said():
                 if message.crew.heeds(message):
@@ -512,20 +500,16 @@ class Attempt:
             f"{called(message.worker)} is gone ({message.how}); it ran {', '.join(map(str, ran))}"
         )
 
-    def _discover(self, uid: OperatorUid, look: Look) -> None:
-        with contextlib.suppress(UnavailableError):
-            self._heard.put(_Found(uid, look()))
-
     def _in_background(self, work: Callable[[], None]) -> None:
-        self._storage.submit(self._guarded, work)
+        def guarded() -> None:
+            try:
+                work()
+            except TidegateError as error:
+                self._heard.put(_Broken(error))
+            except Exception as error:
+                self._heard.put(_Broken(InternalError(f"{type(error).__name__}: {error}")))
 
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except TidegateError as error:
-            self._heard.put(_Broken(error))
-        except Exception as error:
-            self._heard.put(_Broken(InternalError(f"{type(error).__name__}: {error}")))
+        self._storage.submit(guarded)
 
 
 def _if_it_answers(work: Callable[[], None]) -> Callable[[], None]:

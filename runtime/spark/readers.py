@@ -46,8 +46,7 @@ class Readers:
         Raises:
             UnavailableError: a system that was asked for more splits did not answer.
         """
-        for uid, look in self._enumerators.looks_due(int(self._clock.monotonic() * 1000)).items():
-            self._enumerators.found(uid, look())
+        self._enumerators.look(int(self._clock.monotonic() * 1000))
         for subtask, reader in self._readers.items():
             if not reader.splits and not reader.complete:
                 self._enumerators.request(reader.uid, subtask.index)
