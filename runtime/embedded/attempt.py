@@ -7,7 +7,6 @@ import queue
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
 from tidegate.clock import Clock
@@ -22,6 +21,7 @@ from tidegate.runtime.embedded.cluster import Farewell, WorkerLost
 from tidegate.runtime.embedded.crew import Crew, Heard, Said
 from tidegate.runtime.embedded.handshake import Ended, Pong
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
+from tidegate.runtime.embedded.news import Broken, Unmarked
 from tidegate.runtime.embedded.requests import CancelRequested, SavepointRequested, StopRequested
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobVertex
@@ -42,21 +42,6 @@ __all__ = ["Attempt", "How"]
 _TICK_S = 0.05
 _RETRY_S = 0.5
 _HEARSAY_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class _Unmarked:
-    """The storage did not take the mark of a checkpoint whose output is visible."""
-
-    checkpoint: CheckpointId
-    error: UnavailableError
-
-
-@dataclass(frozen=True, slots=True)
-class _Broken:
-    """Something done in the background failed for good."""
-
-    error: TidegateError
 
 
 class Attempt:
@@ -192,11 +177,11 @@ class Attempt:
                 self._savepoint(message.order)
             case CancelRequested():
                 raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
-            case _Unmarked():
+            case Unmarked():
                 self._mark_again(message)
             case Found():
                 self._enumerators.take(message)
-            case _Broken():
+            case Broken():
                 raise message.error
             case cp.TriggerSources():
                 self._trigger(message)
@@ -415,9 +400,9 @@ class Attempt:
         try:
             self._heard.put(self._writer.mark(checkpoint))
         except UnavailableError as error:
-            self._heard.put(_Unmarked(checkpoint, error))
+            self._heard.put(Unmarked(checkpoint, error))
 
-    def _mark_again(self, unmarked: _Unmarked) -> None:
+    def _mark_again(self, unmarked: Unmarked) -> None:
         """While there is input a full storage holds nobody up; at the end it must not be waited for for ever."""
         if not self._undrained or self._status.state == "stopping":
             raise unmarked.error
@@ -505,9 +490,9 @@ class Attempt:
             try:
                 work()
             except TidegateError as error:
-                self._heard.put(_Broken(error))
+                self._heard.put(Broken(error))
             except Exception as error:
-                self._heard.put(_Broken(InternalError(f"{type(error).__name__}: {error}")))
+                self._heard.put(Broken(InternalError(f"{type(error).__name__}: {error}")))
 
         self._storage.submit(guarded)
 

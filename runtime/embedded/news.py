@@ -1,0 +1,25 @@
+"""What the coordinator of an attempt hears from its own threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.errors import TidegateError, UnavailableError
+from tidegate.ids import CheckpointId
+
+__all__ = ["Broken", "Unmarked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unmarked:
+    """The storage did not take the mark of a checkpoint whose output is visible."""
+
+    checkpoint: CheckpointId
+    error: UnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Something done in the background failed for good."""
+
+    error: TidegateError
