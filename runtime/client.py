@@ -24,7 +24,7 @@ from tidegate.clock import new_id
 from tidegate.errors import ConfigError
 from tidegate.ids import RunId
 from tidegate.runtime.checkpoint.orders import SavepointOrder
-from tidegate.runtime.checkpoint.savepoint import SavepointFormat
+from tidegate.runtime.options import SavepointFormat
 from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.status import State
@@ -68,8 +68,13 @@ class Executor(Protocol):
         """Run until finished, stopped or failed."""
         ...
 
-    def stop(self, order: SavepointOrder | None = None, *, drain: bool = False) -> None:
-        """Take a last checkpoint and end, with a savepoint and event time at its end if that is asked for."""
+    def stop(
+        self, order: SavepointOrder | None = None, *, drain: bool = False, for_good: bool = False
+    ) -> None:
+        """Take a last checkpoint and end, with a savepoint and event time at its end if that is asked for.
+
+        What is stopped `for_good` counts as cancelled: the next start begins anew.
+        """
         ...
 
     def savepoint(self, order: SavepointOrder) -> None:
@@ -114,13 +119,20 @@ class JobClient(Refusing):
     def cancel(self) -> Future[None]:
         """End at once: what is decided becomes visible, the rest is removed; waits for nothing else."""
         self._executor.cancel()
+        return self.gone()
+
+    def gone(self) -> Future[None]:
+        """Answered when the job has ended, however it did."""
         gone: Future[None] = Future()
         self._result.add_done_callback(lambda _: gone.set_result(None))
         return gone
 
-    def stop(self) -> Future[JobResult]:
-        """Take a last checkpoint and end; starting the pipeline again goes on from there."""
-        self._executor.stop()
+    def stop(self, *, drain: bool = False) -> Future[JobResult]:
+        """Take a last checkpoint and end; starting the pipeline again goes on from there.
+
+        With `drain` event time is brought to its end before, so that all windows and timers of event time fire.
+        """
+        self._executor.stop(drain=drain)
         return self._result
 
     def trigger_savepoint(
@@ -141,19 +153,26 @@ class JobClient(Refusing):
         savepoint_directory: str | None = None,
         *,
         format_type: SavepointFormat = "canonical",
+        for_good: bool = False,
     ) -> Future[str]:
-        """End with a savepoint, all timers and windows of event time fired before if wanted; raises as above."""
+        """End with a savepoint, all timers and windows of event time fired before if wanted; raises as above.
+
+        What is stopped `for_good` counts as cancelled: the next start begins anew, unless it is given the savepoint.
+        """
         order = self._order(savepoint_directory, format_type)
-        self._executor.stop(order, drain=advance_to_end_of_event_time)
+        self._executor.stop(order, drain=advance_to_end_of_event_time, for_good=for_good)
         return order.taken
 
-    def ended(self, run: Callable[[], JobResult]) -> None:
-        """Run the job to its end and keep how it ended; called by whoever runs it."""
+    def run_to_end(self, run: Callable[[], JobResult]) -> JobResult:
+        """Run the job to its end and keep how it ended; called by whoever runs it, and raises what it failed with."""
         try:
-            self._result.set_result(run())
+            result = run()
         except BaseException as error:
             hide_engine(error)
             self._result.set_exception(error)
+            raise
+        self._result.set_result(result)
+        return result
 
     def _order(self, directory: str | None, format_type: SavepointFormat) -> SavepointOrder:
         where = directory or self._savepoints

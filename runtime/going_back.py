@@ -28,7 +28,7 @@ from tidegate.runtime.operators.operator_list import written
 if TYPE_CHECKING:
     from tidegate.runtime.job import Startup
 
-__all__ = ["GoingBack"]
+__all__ = ["GoingBack", "within"]
 
 
 class GoingBack:
@@ -65,6 +65,34 @@ class GoingBack:
         later = [known for known in record.retained if known.checkpoint > target.checkpoint]
         self._ask_sinks(target.checkpoint, later)
         self._pipeline.open_branch(target)
+
+    def replay_from(self, number: int) -> None:
+        """Go back to a settled checkpoint though sinks have committed since, because output of a later one is lost.
+
+        0 is the beginning.
+
+        Raises:
+            ConfigError: it is not there, or nothing is lost.
+        """
+        record, archive = self._pipeline.record, self._pipeline.archive
+        settled = [known for known in record.retained if archive.settled(known)]
+        if settled and settled[-1] == record.retained[-1]:
+            raise ConfigError(
+                f"all output of pipeline {self._pipeline.id!r} is visible, so there is nothing to write again; "
+                "leave --replay-from out, or go back by -s"
+            )
+        target = next((known for known in settled if known.checkpoint == number), None)
+        if target is None and number != 0:
+            known = ", ".join(str(each.checkpoint) for each in settled)
+            raise ConfigError(
+                f"--replay-from needs a checkpoint whose output is visible; got {number}; expected "
+                f"{f'one of {known}' if known else '0, the beginning, as there is none'}"
+            )
+        self._startup.say(f"what was committed after checkpoint {number} is written again, as was asked for")
+        if target is None:
+            self._pipeline.go_back(None)
+        else:
+            self._pipeline.open_branch(target)
 
     def _take_over(self, snapshot: Snapshot) -> None:
         record, found = self._pipeline.record, snapshot.manifest
@@ -107,7 +135,7 @@ class GoingBack:
 
     def _claimed(self, snapshot: Snapshot) -> tuple[tuple[OperatorState, ...], tuple[str, ...]]:
         """The operators with their files where they are, and the files that make the snapshot one."""
-        prefix = _within(snapshot.storage.url, self._storage.url)
+        prefix = within(snapshot.storage.url, self._storage.url)
         if prefix is None:
             raise ConfigError(
                 f"{snapshot.storage.url} lies outside of the checkpoint storage {self._storage.url}, where this "
@@ -197,7 +225,7 @@ def _names(retained: Retained, root: str) -> set[str]:
     return {str(retained.checkpoint), place, f"{base}/{place}", f"{base}/{place}/_metadata"}
 
 
-def _within(place: str, root: str) -> str | None:
+def within(place: str, root: str) -> str | None:
     """What leads from the URL of one storage to that of another one below it, to be put before names of files."""
     path, _, options = place.partition("?")
     base, _, expected = root.partition("?")

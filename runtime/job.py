@@ -24,6 +24,7 @@ from tidegate.runtime.checkpoint.manifest import Manifest, files_of
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
+from tidegate.runtime.checkpoint.retention import Release
 from tidegate.runtime.going_back import GoingBack
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph
@@ -156,6 +157,8 @@ class Startup:
         self.program.graph(None)
         if options.fresh and options.savepoint:
             raise ConfigError("--fresh begins anew and -s goes on from a checkpoint; give one of them")
+        if options.replay_from is not None and (options.fresh or options.savepoint):
+            raise ConfigError("--replay-from goes back by itself; got --fresh or -s too; give one of them")
         before = self.pipeline.acquire(
             lambda: LineageId(new_id(8)),
             fresh=options.fresh,
@@ -166,6 +169,8 @@ class Startup:
             if options.savepoint is not None:
                 self._newest_settled()
                 GoingBack(self).go_to(options.savepoint)
+            elif options.replay_from is not None:
+                GoingBack(self).replay_from(options.replay_from)
             self.run_before = before.lease.run if before else None
             for run in {before.lease.run, *(known.run for known in before.retained)} if before else ():
                 self.pipeline.archive.sweep(run, self.pipeline.record.retained)
@@ -258,6 +263,9 @@ class Startup:
         self.pipeline.leave(status)
         # The run has ended as it should; if nothing can be removed now, the next start does.
         with contextlib.suppress(TidegateError):
+            if status == "canceled" and self.program.options.retention == "DELETE_ON_CANCELLATION":
+                all_of_them = tuple(known.checkpoint for known in self.pipeline.record.retained)
+                self.pipeline.release(Release(all_of_them, self.retained_files()))
             self._sweep()
 
     def _sweep(self) -> None:
@@ -303,7 +311,13 @@ class Startup:
         """Commit what is unsettled; False if nothing of the oldest of it will ever be visible."""
         settled = self.pipeline.archive.newest_settled(retained)
         unsettled = [u for u in manifest.unsettled if settled is None or u.checkpoint > settled.checkpoint]
-        book = ledger.Ledger()
+        accepted = self.program.options.accept_loss
+        if any(u.checkpoint == accepted for u in unsettled):
+            self.say(f"going on from checkpoint {accepted} whatever became of its output, as was asked for")
+        book = ledger.Ledger(
+            settled.checkpoint if settled is not None else ledger.NOTHING_SETTLED,
+            accepted=None if accepted is None else CheckpointId(accepted),
+        )
         faults.point("restore.before-settle")
         todo = [action for u in unsettled for action in book.on(ledger.Decided(u.checkpoint, u.committables))]
         with contextlib.closing(self.committers(self.program.graph(manifest))) as committers:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -21,17 +22,18 @@ import xxhash
 from tidegate.backends.spi import Buffered, CheckpointStorage
 from tidegate.backends.storage import open_storage
 from tidegate.clock import SYSTEM_CLOCK, new_id
-from tidegate.errors import ConfigError, FencedError, TidegateError
+from tidegate.errors import ConfigError, FencedError
 from tidegate.ids import PipelineId
 from tidegate.runtime.client import Executor, JobClient
+from tidegate.runtime.control.reachable import reachable
 from tidegate.runtime.embedded.jobmanager import JobManager
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.job import Program, Startup
+from tidegate.runtime.observe.events import EventFile
 from tidegate.runtime.options import JobOptions, default_root
 from tidegate.runtime.report import Reporter
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.status import RunStatus
-from tidegate.runtime.tracebacks import hide_engine
 
 __all__ = [
     "Launch",
@@ -65,12 +67,9 @@ def run_program(launch: Launch) -> JobResult:
     """Run a program to its end."""
     if _instead is not None:
         return _instead(launch)
-    with _prepared(launch) as (executor, startup, _):
-        try:
-            return _in_turn(executor, startup, lambda: _stopping_on_signals(executor.stop, startup))
-        except TidegateError as error:
-            hide_engine(error)
-            raise
+    with _prepared(launch) as (client, executor, startup):
+        signals = partial(_stopping_on_signals, executor.stop, startup)
+        return client.run_to_end(lambda: _in_turn(executor, startup, signals))
 
 
 def start_program(launch: Launch) -> JobClient:
@@ -78,12 +77,12 @@ def start_program(launch: Launch) -> JobClient:
     if _instead is not None:
         return _instead(launch)
     stack = contextlib.ExitStack()
-    executor, startup, status = stack.enter_context(_prepared(launch))
-    client = JobClient(startup.run, executor, lambda: status.state, launch.options.savepoints)
+    client, executor, startup = stack.enter_context(_prepared(launch))
 
     def run() -> None:
-        with stack:
-            client.ended(lambda: _in_turn(executor, startup, contextlib.nullcontext))
+        # How it ended is the client's to tell.
+        with stack, contextlib.suppress(BaseException):
+            client.run_to_end(lambda: _in_turn(executor, startup, contextlib.nullcontext))
 
     threading.Thread(target=run, daemon=True, name="tidegate-job").start()
     return client
@@ -105,17 +104,28 @@ def _in_turn(
 
 
 @contextlib.contextmanager
-def _prepared(launch: Launch) -> Iterator[tuple[Executor, Startup, RunStatus]]:
-    with checkpoint_root(launch) as root:
+def _prepared(launch: Launch) -> Iterator[tuple[JobClient, Executor, Startup]]:
+    with checkpoint_root(launch) as root, contextlib.ExitStack() as open_things:
         options = launch.options
         program = program_of(launch)
-        status = RunStatus(SYSTEM_CLOCK)
         reporter = Reporter(options.progress, program.name, sys.stderr, SYSTEM_CLOCK)
         startup = Startup(program, _storage(root, options), SYSTEM_CLOCK, reporter.say)
-        executor = _executor(startup, status, reporter.show)
+        whose = {"job": program.name, "pipeline": program.pipeline, "run": startup.run}
+        log = None
+        if options.event_log is not None:
+            log = open_things.enter_context(EventFile(options.event_log, whose))
+        status = RunStatus(SYSTEM_CLOCK, log)
+
+        def observe(status: RunStatus) -> None:
+            status.fold()
+            reporter.show(status)
+
+        executor = _executor(startup, status, observe)
+        client = JobClient(startup.run, executor, lambda: status.state, options.savepoints)
         if launch.root is None:
-            reporter.say(f"pipeline {program.pipeline!r}, checkpoints in {root}")
-        yield executor, startup, status
+            reporter.say(f"job {startup.run}, pipeline {program.pipeline!r}, checkpoints in {root}")
+            open_things.enter_context(reachable(startup, client, status, root))
+        yield client, executor, startup
 
 
 @contextlib.contextmanager

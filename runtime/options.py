@@ -21,6 +21,8 @@ __all__ = [
     "Granularity",
     "JobOptions",
     "Progress",
+    "Retention",
+    "SavepointFormat",
     "client_layers",
     "default_root",
     "set_command_line",
@@ -31,12 +33,16 @@ INTERVAL_MS: Final = 10_000
 
 ClaimMode = Literal["NO_CLAIM", "CLAIM"]
 CheckpointingMode = Literal["EXACTLY_ONCE", "AT_LEAST_ONCE", "NONE"]
+SavepointFormat = Literal["canonical", "native"]
+Retention = Literal["RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"]
 
 Progress = Literal["auto", "plain", "json", "off"]
 Granularity = Literal["net", "event"]
 
 _FROM_ZERO = (
     "restart-strategy.",
+    "execution.replay-from",
+    "metrics.http.port",
     "state.backend.fs.memory-threshold",
     "state.cache.entries",
     "execution.checkpointing.tolerable-failed-checkpoints",
@@ -176,6 +182,11 @@ class JobOptions(RestartOptions):
         None,
         "checkpoints in a row that may come to nothing; default: any number, but 2 at the end",
     )
+    retention: Retention = option(
+        "execution.checkpointing.externalized-checkpoint-retention",
+        "RETAIN_ON_CANCELLATION",
+        "RETAIN_ON_CANCELLATION or DELETE_ON_CANCELLATION: whether a cancelled job leaves its checkpoints",
+    )
     savepoints: str | None = option(
         "state.savepoints.dir", None, "where savepoints of running jobs go unless told otherwise"
     )
@@ -214,11 +225,28 @@ class JobOptions(RestartOptions):
         LEASE_MS,
         "an owner elsewhere, or one that is stood by for, is taken for gone if it shows no sign for so long",
     )
+    accept_loss: int | None = option(
+        "execution.accept-loss", None, "go on from this checkpoint though output of it is lost, or may be"
+    )
+    replay_from: int | None = option(
+        "execution.replay-from",
+        None,
+        "go back to this checkpoint, 0 for the beginning, and write again what output came later",
+    )
     epoch_records: int = option(
         "execution.spark.epoch-records", 100_000, "records read per source subtask and epoch on Spark"
     )
     progress: Progress = option(
         "pipeline.progress", "auto", "how a running job shows itself on standard error"
+    )
+    event_log: str | None = option(
+        "pipeline.event-log", None, "a file that gets everything that happens to a run as lines of JSON"
+    )
+    http_port: int | None = option(
+        "metrics.http.port", None, "port of /metrics and /status; 0: a free one; default: they are not served"
+    )
+    http_address: str = option(
+        "metrics.http.bind-address", "127.0.0.1", "address of /metrics and /status; 0.0.0.0 lets others look"
     )
     faults: str = option("testing.faults", "", "crash points, for tests of recovery")
     faults_dir: str | None = option("testing.faults-dir", None, "where crash points leave their witness")

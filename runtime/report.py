@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from typing import TextIO
 
 import msgspec
 
 from tidegate.clock import Clock
+from tidegate.runtime.observe.figures import OperatorFigures, Snapshot
 from tidegate.runtime.options import Progress
-from tidegate.runtime.status import RunStatus, Snapshot
+from tidegate.runtime.status import RunStatus
+from tidegate.runtime.task.flow import back_pressure
 
-__all__ = ["Reporter"]
+__all__ = ["Reporter", "line", "operator", "readable"]
 
 _LIVE_S, _PLAIN_S, _JSON_S = 0.2, 10.0, 0.2
 
@@ -39,34 +42,77 @@ class Reporter:
 
     def show(self, status: RunStatus) -> None:
         """Show the run if it is time to, or if its state changed."""
-        for event in status.events[self._told :]:
+        for event in status.events.since(self._told):
             if event.what in ("restart", "aborted"):
                 self.say(f"{self._name}: {event.what}: {event.text}")
-        self._told = len(status.events)
+        self._told = status.events.count
         now = self._clock.monotonic()
         changed = status.state != self._state
         if self._form == "off" or (now < self._next and not changed):
             return
         self._next, self._state = now + self._every_s, status.state
-        snapshot = status.snapshot()
+        status.fold()
         if self._form == "json":
-            self._write(msgspec.json.encode({"job": self._name, **dataclasses.asdict(snapshot)}).decode())
+            self._write(
+                msgspec.json.encode({"job": self._name, **dataclasses.asdict(status.latest)}).decode()
+            )
         elif self._live:
-            self._out.write(f"\r\x1b[K{self._line(snapshot)}" + "\n" * changed)
+            self._out.write(f"\r\x1b[K{self._fitting(line(self._name, status.latest))}" + "\n" * changed)
             self._out.flush()
         else:
-            self._write(self._line(snapshot))
+            self._write(line(self._name, status.latest))
 
-    def _line(self, snapshot: Snapshot) -> str:
-        age = f", settled {snapshot.settled_age_s:.1f} s ago" if snapshot.settled_age_s is not None else ""
-        restarts = f", {snapshot.restarts} restarts" if snapshot.restarts else ""
-        held_up = [subtask for subtask, flow in snapshot.flow.items() if flow.back_pressure == "high"]
-        pressure = f", held up: {', '.join(held_up)}" if held_up else ""
-        return (
-            f"{self._name}: {snapshot.state}, {snapshot.records:,} records, {snapshot.per_second:,.0f}/s, "
-            f"{snapshot.settled} checkpoints{age}{restarts}{pressure}"
-        )
+    def _fitting(self, text: str) -> str:
+        """As much as one row of the terminal takes; a line that wraps could not be drawn over."""
+        columns = shutil.get_terminal_size().columns - 1
+        return text if len(text) <= columns else f"{text[: columns - 1]}…"
 
     def _write(self, line: str) -> None:
         self._out.write(line + "\n")
         self._out.flush()
+
+
+def line(name: str, run: Snapshot) -> str:
+    """A run in one line: what it reads, how its checkpoints are, and then each operator by itself."""
+    parts = [run.state, f"{run.records:,} records", f"{run.per_second:,.0f}/s", f"{run.settled} checkpoints"]
+    if run.settled_age_s is not None:
+        parts.append(f"settled {run.settled_age_s:.1f} s ago")
+    if run.checkpoint_bytes is not None:
+        parts.append(readable(run.checkpoint_bytes))
+    if run.open_transactions:
+        parts.append(f"{run.open_transactions} transactions open")
+    if run.restarts:
+        parts.append(f"{run.restarts} restarts")
+    if run.slowest is not None:
+        parts.append(f"slow: {run.slowest}")
+    operators = (f" | {operator(uid, figures)}" for uid, figures in run.operators.items())
+    return f"{name}: {', '.join(parts)}{''.join(operators)}"
+
+
+def operator(uid: str, figures: OperatorFigures) -> str:
+    """One operator in a few words.
+
+    Example:
+        >>> operator("sums", OperatorFigures(2, 900, 450.0, 0.7, 0.0, 2_100))
+        'sums 450/s, 2.1 s behind, held up 70%'
+    """
+    parts = [f"{uid} {figures.per_second:,.0f}/s"]
+    if figures.behind_ms is not None:
+        parts.append(f"{figures.behind_ms / 1000:,.1f} s behind")
+    if back_pressure(figures.held_up) != "ok":
+        parts.append(f"held up {figures.held_up:.0%}")
+    return ", ".join(parts)
+
+
+def readable(size: int) -> str:
+    """A number of bytes for people.
+
+    Example:
+        >>> [readable(size) for size in (0, 1023, 20 * 1024, 5_300_000)]
+        ['0 B', '1,023 B', '20.0 KiB', '5.1 MiB']
+    """
+    if size < 1024:
+        return f"{size:,} B"
+    steps = ("KiB", "MiB", "GiB", "TiB")
+    power = min(len(steps), (size.bit_length() - 1) // 10)
+    return f"{size / 1024**power:,.1f} {steps[power - 1]}"

@@ -6,103 +6,110 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from tidegate.clock import Clock
 from tidegate.ids import CheckpointId, Subtask
-from tidegate.runtime.metrics import Value
+from tidegate.runtime.observe.checkpoints import CheckpointHistory
+from tidegate.runtime.observe.events import EventFile, EventLog, Happening, JobEvent
+from tidegate.runtime.observe.figures import Snapshot, State
+from tidegate.runtime.observe.operators import operators_of, slowest
 from tidegate.runtime.operators.measures import Measured, totals
-from tidegate.runtime.schedule.states import JobLife, JobState
+from tidegate.runtime.schedule.states import JobLife
 from tidegate.runtime.task.flow import Flow
 
 __all__ = ["JobEvent", "RunStatus", "Snapshot", "State"]
 
-State: TypeAlias = JobState
-Happening = Literal["state", "triggered", "decided", "settled", "aborted", "restart", "said"]
-
 NOTHING_MEASURED: Final = Measured()
 NOTHING_FLOWS: Final[Mapping[Subtask, Flow]] = MappingProxyType({})
 
-
-@dataclass(frozen=True, slots=True)
-class JobEvent:
-    """Something that happened."""
-
-    at_ms: int
-    what: Happening
-    text: str
+_FOLDED_S: Final = 0.2
+_RATE_S: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A run at one moment.
+@dataclass(slots=True)
+class _Rate:
+    """How fast something grows, over at least half a second."""
 
-    `records` counts what sources have read since the run started, replayed records included.
-    """
+    then: float = 0.0
+    count: int = 0
+    per_second: float = 0.0
 
-    state: State
-    elapsed_s: float
-    records: int
-    per_second: float
-    decided: int
-    settled: int
-    newest_settled: CheckpointId | None
-    settled_age_s: float | None
-    restarts: int
-    metrics: Mapping[str, Value]
-    """Of user functions, by operator uid, subtask and name."""
-    flow: Mapping[str, Flow]
-    """How freely records move, by subtask."""
-    checkpoint_ms: int | None
-    """How long the newest decided checkpoint took from its trigger on."""
+    def at(self, now: float, count: int) -> float:
+        if count < self.count:  # counted anew
+            self.then, self.count = now, count
+        elif now - self.then >= _RATE_S:
+            self.per_second = (count - self.count) / (now - self.then)
+            self.then, self.count = now, count
+        return self.per_second
 
 
 @dataclass(slots=True)
 class RunStatus:
-    """Collects events and counters of one run; owned by the thread that coordinates it."""
+    """Collects events and counters of one run; owned by the thread that coordinates it.
+
+    Other threads read `latest`, which is replaced as a whole.
+    """
 
     clock: Clock
-    events: list[JobEvent] = field(default_factory=list)
+    file: EventFile | None = None
     life: JobLife = field(default_factory=JobLife)
+    events: EventLog = field(init=False)
+    latest: Snapshot = field(init=False)
     _counts: Counter[str] = field(default_factory=Counter)
-    _newest_settled: CheckpointId | None = None
-    _settled_at: float | None = None
+    _checkpoints: CheckpointHistory = field(default_factory=CheckpointHistory)
+    _failure: str | None = None
     _started: float = 0.0
     _earlier: int = 0
     _records: dict[int, int] = field(default_factory=dict)
     _measured: dict[int, Measured] = field(default_factory=dict)
     _flow: dict[Subtask, Flow] = field(default_factory=dict)
-    _triggered_at: float = 0.0
-    _checkpoint_ms: int | None = None
-    _last: tuple[float, int, float] = (0.0, 0, 0.0)
+    _rate: _Rate = field(default_factory=_Rate)
+    _rates: dict[str, _Rate] = field(default_factory=dict)
+    _folded: float = 0.0
 
     def __post_init__(self) -> None:
-        self._started = self.clock.monotonic()
+        self._started = self._folded = self.clock.monotonic()
+        self.events = EventLog(self.clock, self.file)
+        self.latest = self.snapshot()
+
+    def note(
+        self,
+        what: Happening,
+        text: str,
+        *,
+        checkpoint: CheckpointId | None = None,
+        subtask: Subtask | None = None,
+        size: int | None = None,
+        transactions: int | None = None,
+    ) -> None:
+        """Something happened."""
+        event = self.events.append(
+            what, text, checkpoint=checkpoint, subtask=subtask, size=size, transactions=transactions
+        )
+        self._counts[what] += 1
+        self._checkpoints.on(event, self.clock.monotonic())
+        if what == "restart":
+            self._failure = text
 
     @property
     def state(self) -> State:
         """What the run is doing."""
         return self.life.state
 
-    def note(self, what: Happening, text: str) -> None:
-        """Something happened."""
-        self.events.append(JobEvent(self.clock.now_ms(), what, text))
-        if what == "triggered":
-            self._triggered_at = self.clock.monotonic()
-        elif what == "decided":
-            self._checkpoint_ms = round((self.clock.monotonic() - self._triggered_at) * 1000)
-        self._counts[what] += 1
-
     def become(self, state: State) -> None:
         """The run is in this state from now on, if it was not before."""
         if self.life.become(state):
             self.note("state", state)
 
+    def decided(self, checkpoint: CheckpointId, size: int, transactions: int) -> None:
+        """A checkpoint is the newest; so many pieces of its output are still to be made visible."""
+        text = f"checkpoint {checkpoint}"
+        self.note("decided", text, checkpoint=checkpoint, size=size, transactions=transactions)
+
     def settled(self, checkpoint: CheckpointId) -> None:
         """All output up to a checkpoint is visible."""
-        self._newest_settled = checkpoint
-        self._settled_at = self.clock.monotonic()
-        self.note("settled", f"checkpoint {checkpoint}")
+        self.note("settled", f"checkpoint {checkpoint}", checkpoint=checkpoint)
 
     def progress(
         self,
@@ -117,7 +124,11 @@ class RunStatus:
         self._measured[worker] = measured
 
     def attempt_begins(self) -> None:
-        """What functions measured in an earlier attempt is not part of what they measure now."""
+        """What functions measured in an earlier attempt is no part of what they measure now; its output is settled."""
+        if self._checkpoints.newest_decided is not None:
+            self._checkpoints.settled_until(
+                self._checkpoints.newest_decided.checkpoint, self.clock.monotonic()
+            )
         self._measured.clear()
         self._flow.clear()
 
@@ -136,26 +147,48 @@ class RunStatus:
         self._earlier += sum(self._records.values())
         self._records.clear()
 
+    def fold(self) -> None:
+        """Replace `latest` if it is old, or of another state; cheap, to be called often."""
+        now = self.clock.monotonic()
+        if now - self._folded >= _FOLDED_S or self.latest.state != self.state:
+            self._folded, self.latest = now, self.snapshot()
+
     def snapshot(self) -> Snapshot:
         """The run as it is now."""
-        now = self.clock.monotonic()
+        now, now_ms = self.clock.monotonic(), self.clock.now_ms()
         elapsed = now - self._started
         records = self._earlier + sum(self._records.values())
-        then, before, rate = self._last
-        if elapsed - then >= 0.5:
-            rate = (records - before) / (elapsed - then)
-            self._last = (elapsed, records, rate)
+        checkpoints = self._checkpoints
+        newest, settled_at = checkpoints.newest_decided, checkpoints.settled_at_s
+        operators = operators_of(self._flow, self._per_second(elapsed), now_ms)
+        behind = [each.behind_ms for each in operators.values() if each.behind_ms is not None]
         return Snapshot(
+            at_ms=now_ms,
             state=self.state,
             elapsed_s=elapsed,
             records=records,
-            per_second=rate,
+            per_second=self._rate.at(elapsed, records),
             decided=self._counts["decided"],
             settled=self._counts["settled"],
-            newest_settled=self._newest_settled,
-            settled_age_s=now - self._settled_at if self._settled_at is not None else None,
+            aborted=self._counts["aborted"],
+            newest_settled=checkpoints.newest_settled,
+            settled_age_s=now - settled_at if settled_at is not None else None,
             restarts=self._counts["restart"],
+            failure=self._failure,
             metrics={name: value for each in self._measured.values() for name, value in each.metrics.items()},
             flow={str(subtask): flow for subtask, flow in self._flow.items()},
-            checkpoint_ms=self._checkpoint_ms,
+            operators=operators,
+            checkpoint_ms=newest.decided_after_ms if newest is not None else None,
+            checkpoint_bytes=newest.size if newest is not None else None,
+            open_transactions=checkpoints.open_transactions,
+            behind_ms=max(behind, default=None),
+            slowest=slowest(operators),
+            checkpoints=checkpoints.figures,
         )
+
+    def _per_second(self, now: float) -> dict[str, float]:
+        """How many records each chain works on."""
+        counts: Counter[str] = Counter()
+        for subtask, flow in self._flow.items():
+            counts[subtask.vertex] += flow.records
+        return {name: self._rates.setdefault(name, _Rate()).at(now, n) for name, n in counts.items()}

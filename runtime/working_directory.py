@@ -16,7 +16,7 @@ from typing import Final
 from tidegate.clock import new_id
 from tidegate.errors import ConfigError
 
-__all__ = ["make_private", "working_directory"]
+__all__ = ["make_private", "short_directory", "working_directory"]
 
 _ONLY_MINE: Final = 0o700
 
@@ -41,3 +41,8 @@ def make_private(directory: Path) -> None:
             f"no working state can be kept in {directory.parent}: {error.strerror}; make it writable, or name another "
             "one as taskmanager.state.local.root-dirs"
         ) from error
+
+
+def short_directory() -> str | None:
+    """Where sockets go: the address of one has room for about 100 characters, and a long TMPDIR leaves too few."""
+    return None if len(tempfile.gettempdir()) < 60 else "/tmp"

@@ -86,7 +86,7 @@ Action: TypeAlias = Commit | Settle | Replay | Fail
 NOTHING_SETTLED = CheckpointId(0)
 """Checkpoints count from 1."""
 
-_OLDER = "<an older checkpoint>"
+_BEGINNING = "0, the beginning"
 _VISIBLE = (CommitAnswer.COMMITTED, CommitAnswer.ALREADY_COMMITTED)
 
 
@@ -104,10 +104,12 @@ class Ledger:
 
     Args:
         settled: The newest checkpoint known to be settled, 0 if there is none.
+        accepted: A checkpoint of which a person has said that a part of its work may be lost.
     """
 
-    def __init__(self, settled: CheckpointId = NOTHING_SETTLED) -> None:
+    def __init__(self, settled: CheckpointId = NOTHING_SETTLED, accepted: CheckpointId | None = None) -> None:
         self._settled = settled
+        self._accepted = accepted
         self._open: dict[CheckpointId, _Open] = {}
         self._stopped = False
 
@@ -174,6 +176,8 @@ class Ledger:
         if len(work.outcome) < len(set(work.committables)):
             open_again = tuple(committable for committable in again if committable not in work.outcome)
             return [Commit(checkpoint, open_again)] if open_again else []
+        if checkpoint == self._accepted and work.having(*_VISIBLE, CommitAnswer.UNKNOWN):
+            return self._settle(checkpoint)
         if work.having(CommitAnswer.UNKNOWN):
             return [Fail(_unknown(checkpoint, work, self._settled))]
         if not work.having(CommitAnswer.ABORTED):
@@ -231,7 +235,7 @@ def _partly(checkpoint: CheckpointId, work: _Open, settled: CheckpointId) -> Com
         f"checkpoint {checkpoint} is decided but only a part of its output is visible; "
         f"committed: {described(work.having(*_VISIBLE))}; aborted and lost: {described(work.having(CommitAnswer.ABORTED))}; "
         f"go on without the aborted records by --accept-loss {checkpoint}, or write everything since again, "
-        f"the committed records a second time, by --replay-from {settled or _OLDER}"
+        f"the committed records a second time, by --replay-from {settled or _BEGINNING}"
     )
 
 
@@ -251,7 +255,7 @@ def _unknown(checkpoint: CheckpointId, work: _Open, settled: CheckpointId) -> Co
                 f"unknown: {described(work.having(CommitAnswer.UNKNOWN))}",
                 *rest,
                 f"look there; if it is visible or may be missing go on by --accept-loss {checkpoint}, "
-                f"otherwise write everything since again by --replay-from {settled or _OLDER}",
+                f"otherwise write everything since again by --replay-from {settled or _BEGINNING}",
             ]
         )
     )

@@ -27,6 +27,7 @@ __all__ = [
     "Unkeyed",
     "Unsettled",
     "check",
+    "chunks_of",
     "decode",
     "encode",
     "files_of",
@@ -155,6 +156,12 @@ def files_of(manifest: Manifest) -> frozenset[str]:
     keyed = (chunk for operator in manifest.operators for chunk in stored(operator.keyed))
     unkeyed = (chunk for operator in manifest.operators for chunk in unkeyed_chunks(operator))
     return frozenset((*manifest.claimed, *keyed, *(c.name for c in unkeyed if isinstance(c, StoredChunk))))
+
+
+def chunks_of(manifest: Manifest) -> set[Chunk]:
+    """Every piece of state the checkpoint refers to, once."""
+    chunks = {chunk for each in manifest.operators for handle in each.keyed for chunk in handle.chunks}
+    return chunks.union(*map(unkeyed_chunks, manifest.operators))
 
 
 def unkeyed_chunks(operator: OperatorState) -> Iterator[Chunk]:

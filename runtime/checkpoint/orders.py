@@ -12,7 +12,8 @@ from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import InternalError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId
 from tidegate.runtime.checkpoint.archive import Retained
-from tidegate.runtime.checkpoint.savepoint import SavepointFormat, write_savepoint
+from tidegate.runtime.checkpoint.savepoint import write_savepoint
+from tidegate.runtime.options import SavepointFormat
 
 if TYPE_CHECKING:
     from tidegate.runtime.job import Startup

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -30,15 +30,23 @@ from tidegate.backends.spi import (
 from tidegate.backends.storage import StorageFiles, decisions_of, open_storage
 from tidegate.clock import SYSTEM_CLOCK, Clock
 from tidegate.errors import ConfigError
-from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Table, decode, encode, settled_name
+from tidegate.runtime.checkpoint.manifest import (
+    Manifest,
+    OperatorState,
+    Table,
+    decode,
+    encode,
+    files_of,
+    settled_name,
+)
 from tidegate.runtime.checkpoint.record import read_record
 from tidegate.runtime.checkpoint.unkeyed import put_back, taken_out
 from tidegate.runtime.operators.operator_list import OperatorList, read
+from tidegate.runtime.options import SavepointFormat
 from tidegate.twophase.ledger import described
 from tidegate.twophase.process import alive
 
 __all__ = [
-    "SavepointFormat",
     "Snapshot",
     "copied",
     "is_savepoint",
@@ -46,10 +54,9 @@ __all__ = [
     "open_settled",
     "open_snapshot",
     "renamed",
+    "savepoint_files",
     "write_savepoint",
 ]
-
-SavepointFormat: TypeAlias = Literal["canonical", "native"]
 
 _SAVEPOINT: Final = "_savepoint"
 _CHECKPOINT: Final = "_metadata"
@@ -101,6 +108,21 @@ def open_snapshot(source: str | Path) -> Snapshot:
     mark = settled_name(manifest.run, manifest.checkpoint)
     settled = decisions_of(storage).read(mark) is not None
     return Snapshot(manifest, storage, (name, mark), settled)
+
+
+def savepoint_files(place: str) -> list[str]:
+    """The files of a savepoint by their names in its directory, first the one that makes it one.
+
+    Raises:
+        ConfigError: there is no savepoint.
+        StateCorruptError: it is damaged.
+    """
+    if not is_savepoint(place):
+        raise ConfigError(f"{place!r} is no savepoint; expected a directory that holds {_SAVEPOINT}")
+    with open_storage(place).blobs.open(_SAVEPOINT) as file:
+        manifest = decode(file.read(), f"{place}/{_SAVEPOINT}")
+    tables = {table.chunk.name for table in manifest.tables}
+    return [_SAVEPOINT, *sorted(files_of(manifest) | tables)]
 
 
 def open_settled(source: str | Path, clock: Clock = SYSTEM_CLOCK) -> Snapshot:

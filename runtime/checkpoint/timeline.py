@@ -34,7 +34,7 @@ from tidegate.backends.timeline import (
 from tidegate.errors import ConfigError, StateCorruptError
 from tidegate.ids import CheckpointId, OperatorUid, PipelineId
 from tidegate.runtime.checkpoint.archive import Archive, Retained
-from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, decode, unkeyed_chunks
+from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, chunks_of, decode
 from tidegate.runtime.checkpoint.record import Record, read_record
 from tidegate.runtime.checkpoint.scratch import Scratch
 
@@ -257,8 +257,7 @@ class Timeline(Scratch):
             manifest = self._archive.load(retained)
         except StateCorruptError as error:
             return Moment(retained.checkpoint, 0, 0, settled, 0, 0, (), str(error))
-        chunks = {chunk for each in manifest.operators for handle in each.keyed for chunk in handle.chunks}
-        chunks.update(chunk for each in manifest.operators for chunk in unkeyed_chunks(each))
+        chunks = chunks_of(manifest)
         new = chunks - seen
         seen |= chunks
         return Moment(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tidegate.backends.keyed.segment import chunk_size
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.checkpoint import coordinator as cp
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.assemble import assemble
-from tidegate.runtime.checkpoint.manifest import Manifest
+from tidegate.runtime.checkpoint.manifest import Manifest, chunks_of
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.graph.job_graph import JobGraph
 
@@ -26,6 +27,13 @@ class CheckpointWriter:
         self._clock = clock
         self.written: Manifest | None = None
         """What was made durable last; decided or not."""
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """Of what was made durable last: the bytes it refers to, and the pieces of output it promises."""
+        assert self.written is not None
+        promised = (u for u in self.written.unsettled if u.checkpoint == self.written.checkpoint)
+        return sum(map(chunk_size, chunks_of(self.written))), sum(len(each.committables) for each in promised)
 
     def write(
         self, action: cp.WriteMetadata, enumerators: Mapping[OperatorUid, bytes]

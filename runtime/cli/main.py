@@ -22,7 +22,10 @@ from tidegate.errors import (
 
 __all__ = ["main"]
 
-_COMMANDS = ("run", "explain", "plan", "check", "config", "state", "demo.command", "dev", "doctor")
+_COMMANDS = (
+    *("run", "explain", "plan", "check", "jobs", "pipelines"),
+    *("config", "state", "demo.command", "dev", "doctor"),
+)
 _EXIT_CODES: tuple[tuple[type[TidegateError], int], ...] = (
     (FencedError, 3),
     (CommitFailedError, 4),

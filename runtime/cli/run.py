@@ -4,31 +4,85 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
 import runpy
 import sys
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tidegate.errors import ConfigError, JobFailedError, TidegateError, UserCodeError
 from tidegate.options import Layer, from_assignments, from_toml
 from tidegate.runtime import options
 from tidegate.runtime.alias import aliased
+from tidegate.runtime.control.restarting import RESTARTING
 from tidegate.runtime.flink_conf import layer_of
 
-__all__ = ["add_program", "register", "run"]
+__all__ = ["add_program", "again", "register", "run"]
 
-_OWN = re.compile(
-    r"(?P<flag>--fresh|--standby|--allow-non-restored-state)|(?:-[sD]|--(?:savepoint|config)(?==|$)=?)(?P<value>.*)",
+_OWN: Final = re.compile(
+    r"(?P<flag>--fresh|--standby|--allow-non-restored-state)"
+    r"|(?:-[sD]|--(?:savepoint|config|parallelism|on|accept-loss|replay-from)(?==|$)=?)(?P<value>.*)",
     re.DOTALL,
 )
+"""What may stand behind the program's file; other short options there are the program's."""
+
+_VALUES: Final = {
+    "savepoint": "execution.savepoint.path",
+    "accept_loss": "execution.accept-loss",
+    "replay_from": "execution.replay-from",
+    "parallelism": "parallelism.default",
+    "on": "execution.target",
+}
+_STANDBY: Final = "high-availability.standby=true"
+_MAIN: Final = "tidegate.runtime.cli.main"
+_ONCE: Final = tuple(
+    f"{key}="
+    for key in (
+        "execution.fresh",
+        "execution.savepoint.path",
+        "execution.accept-loss",
+        "execution.replay-from",
+    )
+)
+"""Settings of one start: started anew, the job goes on where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the command line sets, in front of the program's file and behind it; and the program's own arguments."""
+
+    settings: list[str]
+    config: Path | None
+    own: list[str]
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `run` to the commands."""
     parser = subparsers.add_parser("run", help="run a program")
+    parser.add_argument(
+        "-d", "--detached", action="store_true", help="run it in the background, and print the id of its job"
+    )
     add_program(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.detached:
+        from tidegate.runtime.cli.detached import start
+
+        command = again(arguments, anew=False)
+        return start(command, stands_by=_STANDBY in command)
+    RESTARTING.offered = True
+    code = run(arguments)
+    if RESTARTING.asked:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        command = again(arguments, anew=True)
+        os.execv(command[0], command)
+    return code
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +107,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         help="go on from this checkpoint, by number or path, or savepoint",
     )
     parser.add_argument(
+        "-n",
         "--allow-non-restored-state",
         action="store_true",
         help="leave state behind whose operator the program no longer has",
@@ -67,6 +122,18 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         "--config", metavar="FILE", type=Path, help="settings in TOML, or in Flink's 'key: value' lines"
     )
     parser.add_argument(
+        "--accept-loss",
+        metavar="N",
+        help="go on from checkpoint N though a part of its output is lost, or may be",
+    )
+    parser.add_argument(
+        "--replay-from",
+        metavar="N",
+        help="go back to checkpoint N and write again what came later, where output of a checkpoint is lost in part",
+    )
+    parser.add_argument("-p", "--parallelism", metavar="N", help="subtasks per operator")
+    parser.add_argument("--on", metavar="WHERE", help="embedded, inline, or the URL of a Spark master")
+    parser.add_argument(
         "-D", dest="settings", metavar="KEY=VALUE", action="append", default=[], help="any setting"
     )
 
@@ -80,11 +147,9 @@ def run(arguments: argparse.Namespace) -> int:
     job = Path(arguments.program[0])
     if not job.is_file():
         raise ConfigError(f"{job} is no file; expected the program to run")
-    behind, own = _split(arguments.program[1:])
-    options.set_command_line(
-        from_assignments([*_settings(arguments), *_settings(behind)]),
-        _config(behind.config or arguments.config),
-    )
+    asked = _asked(arguments)
+    options.set_command_line(from_assignments(asked.settings), _config(asked.config))
+    own = asked.own
     sys.argv = [str(job), *own]
     sys.path.insert(0, str(job.resolve().parent))
     try:
@@ -94,6 +159,23 @@ def run(arguments: argparse.Namespace) -> int:
         _show_user_failure(error)
         raise
     return 0
+
+
+def again(arguments: argparse.Namespace, *, anew: bool) -> list[str]:
+    """The command that runs the same program with the same settings; `anew` to go on where its last run ended."""
+    asked = _asked(arguments)
+    kept = [each for each in asked.settings if not (anew and each.startswith(_ONCE))]
+    compat = ["--compat", arguments.compat] if arguments.compat else []
+    config = ["--config", str(asked.config.absolute())] if asked.config else []
+    assigned = (part for each in kept for part in ("-D", each))
+    program = Path(arguments.program[0]).absolute()
+    python = [sys.executable, "-P", "-m", _MAIN]
+    return [*python, "run", *compat, *config, *assigned, str(program), "--", *asked.own]
+
+
+def _asked(arguments: argparse.Namespace) -> _Asked:
+    behind, own = _split(arguments.program[1:])
+    return _Asked([*_settings(arguments), *_settings(behind)], behind.config or arguments.config, own)
 
 
 def _split(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -108,15 +190,16 @@ def _split(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _settings(arguments: argparse.Namespace) -> list[str]:
-    settings = list(arguments.settings)
-    if arguments.savepoint is not None:
-        settings.append(f"execution.savepoint.path={arguments.savepoint}")
+    settings = [each.strip() for each in arguments.settings]
     if arguments.allow_non_restored_state:
         settings.append("execution.savepoint.ignore-unclaimed-state=true")
     if arguments.standby:
-        settings.append("high-availability.standby=true")
+        settings.append(_STANDBY)
     if arguments.fresh:
         settings.append("execution.fresh=true")
+    for given, key in _VALUES.items():
+        if (value := getattr(arguments, given)) is not None:
+            settings.append(f"{key}={value}")
     return settings
 
 

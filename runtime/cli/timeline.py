@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -13,20 +12,17 @@ from typing import Any, Final
 
 import msgspec
 
-from tidegate.backends.spi import CheckpointStorage
-from tidegate.backends.storage import open_storage
 from tidegate.backends.timeline import key_of, keys_of, spelled, sub_of, value_of
 from tidegate.elements import RecordOrigin
 from tidegate.errors import ConfigError, RecordError
-from tidegate.options import load
 from tidegate.runtime.checkpoint.export import export_parquet
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.checkpoint.timeline import Difference, Moment, Position, Selection, Timeline, pipelines
 from tidegate.runtime.checkpoint.verify import Problem, verify
 from tidegate.runtime.cli.records import Records, records_of
+from tidegate.runtime.cli.storages import chosen_storage
 from tidegate.runtime.cli.tables import Table, Text, json_line, show_json, show_table
 from tidegate.runtime.operators.window.windows import TimeWindowSerializer
-from tidegate.runtime.options import JobOptions, client_layers, default_root
 
 __all__ = ["COMMANDS"]
 
@@ -37,7 +33,7 @@ _OPTIONAL: Final = frozenset({"namespace", "at", "made by", "record"})
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    storage = _storage(arguments)
+    storage = chosen_storage(arguments)
     chosen = [arguments.pipeline] if arguments.pipeline else sorted(pipelines(storage))
     found: list[tuple[str, str, str, Moment]] = []
     for name in chosen:
@@ -169,14 +165,9 @@ def _readable(timeline: Timeline, number: int, found: list[Problem]) -> str:
     return f"; what can still be read: {', '.join(whole) or 'nothing'}"
 
 
-def _storage(arguments: argparse.Namespace) -> CheckpointStorage:
-    options = load(JobOptions, *client_layers(os.environ, Path.cwd()))
-    return open_storage(arguments.root or options.root or default_root(os.environ))
-
-
 @contextlib.contextmanager
 def _timeline(arguments: argparse.Namespace) -> Iterator[Timeline]:
-    with Timeline(_storage(arguments), arguments.pipeline) as timeline:
+    with Timeline(chosen_storage(arguments), arguments.pipeline) as timeline:
         yield timeline
 
 

@@ -22,6 +22,7 @@ from tidegate.runtime.embedded.crew import Crew, Heard, Said
 from tidegate.runtime.embedded.handshake import Ended, Pong
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.news import Broken, Unmarked
+from tidegate.runtime.embedded.record import put_on_record
 from tidegate.runtime.embedded.requests import CancelRequested, SavepointRequested, StopRequested
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobVertex
@@ -170,6 +171,7 @@ class Attempt:
             self._in_background(_if_it_answers(self._startup.pipeline.renew))
 
     def _hear(self, message: object) -> None:
+        put_on_record(self._status, message)
         match message:
             case StopRequested():
                 self._stop(message)
@@ -187,7 +189,7 @@ class Attempt:
                 self._trigger(message)
             case cp.Swapped():
                 self._restart.progressed()
-                self._status.note("decided", f"checkpoint {message.checkpoint}")
+                self._status.decided(message.checkpoint, *self._writer.weight)
                 self._tell(message)
             case (
                 cp.MetadataDurable()
@@ -205,6 +207,7 @@ class Attempt:
                 raise InternalError(f"the coordinator was told {type(message).__name__}")
 
     def _hear_worker(self, crew: Crew, message: object) -> None:
+        put_on_record(self._status, message)
         match message:
             case messages.Acked():
                 self._tell(cp.Ack(message.subtask, message.checkpoint, message.reports))
@@ -369,7 +372,7 @@ class Attempt:
                 case cp.SavepointFailed():
                     self._orders.pop(action.place).fail(action.reason)
                 case cp.Abort():
-                    self._status.note("aborted", f"checkpoint {action.checkpoint}: {action.reason}")
+                    put_on_record(self._status, action)
                 case cp.Ended():
                     self._ended = action.how
                 case cp.FailJob():
@@ -383,7 +386,6 @@ class Attempt:
                         self._status.progress(last.worker, last.read, last.measured, last.flow)
 
     def _trigger(self, action: cp.TriggerSources) -> None:
-        self._status.note("triggered", f"checkpoint {action.checkpoint}")
         self._enumerated = {action.checkpoint: self._enumerators.snapshot(action.checkpoint)}
         self._post_sources(messages.Trigger(action.checkpoint, action.confirmed))
 

@@ -32,6 +32,7 @@ from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.shipping import pack
 from tidegate.runtime.task.messages import Failed
 from tidegate.runtime.tracebacks import arrive
+from tidegate.runtime.working_directory import short_directory
 
 __all__ = ["Cluster", "Farewell", "Hear", "InlineCluster", "ProcessCluster", "WorkerLost"]
 
@@ -114,7 +115,7 @@ class ProcessCluster(Cluster):
 
     def __init__(self, hear: Hear) -> None:
         super().__init__(hear)
-        self._directory = tempfile.mkdtemp(prefix="tidegate-", dir=_short_directory())
+        self._directory = tempfile.mkdtemp(prefix="tidegate-", dir=short_directory())
         self._token = new_token().encode()
         self._leash, self._collar = Pipe()
         self._gone: dict[int, Future[Gone]] = {}
@@ -255,8 +256,3 @@ def _forward(pipe: IO[bytes]) -> None:
     for line in pipe:
         sys.stdout.write(line.decode(errors="replace"))
     pipe.close()
-
-
-def _short_directory() -> str | None:
-    """The address of a Unix socket has room for about 100 characters; a long TMPDIR leaves too few."""
-    return None if len(tempfile.gettempdir()) < 60 else "/tmp"

@@ -6,6 +6,7 @@ import queue
 from collections.abc import Callable
 
 from tidegate.clock import Clock
+from tidegate.errors import JobCancelledError
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.embedded.attempt import Attempt, How
 from tidegate.runtime.embedded.cluster import Cluster, Hear, InlineCluster, ProcessCluster
@@ -55,9 +56,11 @@ class JobManager:
             for run in filter(None, (self._startup.run_before, self._startup.run)):
                 LocalRecovery(self._startup.program.options, run).remove()
 
-    def stop(self, order: SavepointOrder | None = None, *, drain: bool = False) -> None:
+    def stop(
+        self, order: SavepointOrder | None = None, *, drain: bool = False, for_good: bool = False
+    ) -> None:
         """Take a last checkpoint and end; may be called from a signal handler."""
-        self._ask(StopRequested(order, drain))
+        self._ask(StopRequested(order, drain, for_good))
 
     def savepoint(self, order: SavepointOrder) -> None:
         """Take a savepoint and go on; may be called from any thread."""
@@ -89,7 +92,10 @@ class JobManager:
         attempt = Attempt(
             self._startup, start, parts, heard, self._clock, self._status, restart, self._observe
         )
-        return attempt.run()
+        how = attempt.run()
+        if how == "stop" and any(isinstance(each, StopRequested) and each.for_good for each in self._asked):
+            raise JobCancelledError(f"job {self._startup.program.name!r} was stopped for good")
+        return how
 
     def _cluster(self, hear: Hear) -> Cluster:
         return InlineCluster(hear, self._clock) if self._inline else ProcessCluster(hear)
@@ -105,6 +111,6 @@ def _unfulfilled(request: Request) -> Request | None:
     match request:
         case SavepointRequested(order) if order.taken.done():
             return None
-        case StopRequested(order) if order is not None and order.taken.done():
-            return StopRequested()
+        case StopRequested(order=order) if order is not None and order.taken.done():
+            return StopRequested(for_good=request.for_good)
     return request

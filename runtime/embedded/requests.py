@@ -16,6 +16,8 @@ class StopRequested:
 
     order: SavepointOrder | None = None
     drain: bool = False
+    for_good: bool = False
+    """Whether the next start begins anew, as after a cancellation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,8 @@ class OperatorChain:
         self._compiled: dict[tuple[OperatorUid, int | None, bool], Compiled] = {}
         self._fell_short = False
         """Whether a function or a sink could not make its part of the last snapshot durable."""
+        self.time: int | None = None
+        """How far event time is behind the last step; None before there is any."""
         self._outputs = {uid: self._open_outputs(uid) for uid in vertex.nodes}
 
     def open(self) -> None:
@@ -331,6 +333,7 @@ class OperatorChain:
             self._tracer.let_go()
 
     def _pass_on(self, uid: OperatorUid, timestamp: int) -> None:
+        self.time = timestamp
         self._let_go()
         for edge in self._vertex.outputs:
             if edge.node == uid:

@@ -165,7 +165,7 @@ class SparkAttempt:
         numbered = self._writer.number(trigger)
         if not isinstance(numbered, cp.TriggerSources):
             return [numbered]
-        self._status.note("triggered", f"checkpoint {checkpoint}")
+        self._status.note("triggered", f"checkpoint {checkpoint}", checkpoint=checkpoint)
         limit = 0 if self._stopping.is_set() else self._startup.program.options.epoch_records
         reads = self._readers.orders(limit)
         self._enumerated = self._readers.snapshot(checkpoint)
@@ -207,7 +207,7 @@ class SparkAttempt:
         event = self._writer.decide(checkpoint)
         if isinstance(event, cp.Swapped) and self._writer.written is not None:
             self._restart.progressed()
-            self._status.note("decided", f"checkpoint {checkpoint}")
+            self._status.decided(checkpoint, *self._writer.weight)
             self._restored = redistribute(self._graph, self._writer.written)
             self._readers.advance(self._results)
             self._count()
@@ -230,5 +230,7 @@ class SparkAttempt:
         return ledger.Answered(action.checkpoint, self._committers.commit(action.committables))
 
     def _abort(self, action: cp.Abort) -> None:
-        self._status.note("aborted", f"checkpoint {action.checkpoint}: {action.reason}")
+        self._status.note(
+            "aborted", f"checkpoint {action.checkpoint}: {action.reason}", checkpoint=action.checkpoint
+        )
         self._committers.abort()

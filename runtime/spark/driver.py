@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from typing import Final
 
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
@@ -24,6 +25,8 @@ from tidegate.runtime.status import RunStatus
 from tidegate.runtime.supervise import Supervisor
 
 __all__ = ["SparkDriver"]
+
+_NO_CANCELLATION: Final = "a job on Spark cannot be cancelled yet; stop it, which takes a last checkpoint"
 
 
 class SparkDriver:
@@ -68,12 +71,16 @@ class SparkDriver:
             supervisor = Supervisor(self._startup, self._clock, self._status, self._observe)
             return supervisor.run(self._attempt)
 
-    def stop(self, order: SavepointOrder | None = None, *, drain: bool = False) -> None:
+    def stop(
+        self, order: SavepointOrder | None = None, *, drain: bool = False, for_good: bool = False
+    ) -> None:
         """Take a last checkpoint and end; may be called from a signal handler.
 
         Raises:
-            ConfigError: event time shall be brought to its end.
+            ConfigError: event time shall be brought to its end, or the job be stopped for good.
         """
+        if for_good:
+            raise ConfigError(_NO_CANCELLATION)
         if drain:
             raise ConfigError(
                 "a job on Spark cannot bring event time to its end when it is stopped; "
@@ -93,7 +100,7 @@ class SparkDriver:
         Raises:
             ConfigError: always.
         """
-        raise ConfigError("a job on Spark cannot be cancelled yet; stop it, which takes a last checkpoint")
+        raise ConfigError(_NO_CANCELLATION)
 
     def _attempt(self, restart: RestartStrategy) -> How:
         # Only here: these modules need PySpark, and that it is there has been checked by now.

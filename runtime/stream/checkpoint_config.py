@@ -134,25 +134,26 @@ class CheckpointConfig(Refusing):
         return True
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """They stay after a cancellation."""
-        return ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+        """What becomes of them when the job is cancelled; they stay unless something else was set."""
+        return ExternalizedCheckpointRetention[self._options().retention]
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Only RETAIN_ON_CANCELLATION.
+        """What becomes of checkpoints when the job is cancelled; a job that fails keeps them in any case.
 
         Raises:
-            ConfigError: another one is asked for.
+            ConfigError: there shall be none that stay, though every checkpoint is on storage.
         """
         retention = instance_of(
             "set_externalized_checkpoint_retention", retention_mode, ExternalizedCheckpointRetention
         )
-        if retention is not ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION:
+        if retention is ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS:
             raise ConfigError(
-                f"checkpoints cannot be kept as {retention.name}; expected RETAIN_ON_CANCELLATION, which is how "
-                "they are kept; delete the directory of the pipeline when it is not needed any more"
+                "checkpoints cannot be kept as NO_EXTERNALIZED_CHECKPOINTS, because all of them are on storage; "
+                "use RETAIN_ON_CANCELLATION or DELETE_ON_CANCELLATION"
             )
+        self._settings["execution.checkpointing.externalized-checkpoint-retention"] = retention.name
         return self
 
     def is_unaligned_checkpoints_enabled(self) -> bool:

@@ -12,7 +12,7 @@ Example:
     >>> meter.held_up(False)
     >>> clock.advance(700)
     >>> meter.read(sending=0.5, receiving=0.0)
-    Flow(back_pressure='low', held_up=0.3, sending=0.5, receiving=0.0)
+    Flow(back_pressure='low', held_up=0.3, sending=0.5, receiving=0.0, records=0, watermark=None)
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from tidegate.clock import Clock
+from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 
 __all__ = ["BackPressure", "Flow", "FlowMeter", "back_pressure"]
 
@@ -32,7 +33,7 @@ _LOW: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A subtask since somebody looked last; all numbers are shares of one."""
+    """A subtask since somebody looked last; numbers are shares of one unless they say otherwise."""
 
     back_pressure: BackPressure
     held_up: float
@@ -41,6 +42,16 @@ class Flow:
     """Of the credit of its fullest outgoing channel, which is used up."""
     receiving: float
     """Of the credit it has given, which is used up."""
+    records: int = 0
+    """How many it has read or received since its attempt began; no share."""
+    watermark: int | None = None
+    """How far event time is behind its last step; None before there is any. No share."""
+
+    def behind_ms(self, now_ms: int) -> int | None:
+        """How far event time is behind the clock; None without event time, or at its end."""
+        if self.watermark is None or not MIN_WATERMARK < self.watermark < MAX_WATERMARK:
+            return None
+        return max(0, now_ms - self.watermark)
 
 
 def back_pressure(held_up: float) -> BackPressure:
@@ -78,7 +89,7 @@ class FlowMeter:
         held_s, self._counted_s = self._counted_s, 0.0
         return held_s
 
-    def read(self, sending: float, receiving: float) -> Flow:
+    def read(self, sending: float, receiving: float, records: int = 0, watermark: int | None = None) -> Flow:
         """How it went since the last time."""
         holding = self._since is not None
         self.held_up(False)
@@ -87,4 +98,4 @@ class FlowMeter:
         self._read_at, self._held_s = now, 0.0
         self.held_up(holding)
         share = round(min(held_s / elapsed, 1.0), 3) if elapsed > 0 else 0.0
-        return Flow(back_pressure(share), share, round(sending, 3), round(receiving, 3))
+        return Flow(back_pressure(share), share, round(sending, 3), round(receiving, 3), records, watermark)

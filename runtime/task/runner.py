@@ -103,7 +103,7 @@ class SubtaskRunner(ABC):
 
     def flow(self) -> Flow:
         """How freely records moved since this was asked last."""
-        return self._flow.read(self._used, self._waiting())
+        return self._flow.read(self._used, self._waiting(), self.records, self._chain.time)
 
     def wake_at(self) -> int | None:
         """Wall time at which there is something to do even if nothing arrives."""

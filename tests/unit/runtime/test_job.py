@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.unit.runtime.checkpoint.full import Undecided
-from tidegate.backends.storage import MemoryStorage, StorageFiles
+from tidegate.backends.storage import MemoryStorage, StorageFiles, decisions_of
 from tidegate.clock import SYSTEM_CLOCK, ManualClock
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.spi import Sink
@@ -19,6 +19,7 @@ from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Unsettled
 from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.runtime.checkpoint.record import read_record
 from tidegate.runtime.checkpoint.savepoint import write_savepoint
 from tidegate.runtime.graph.transformations import Input, Transformation
 from tidegate.runtime.job import Program, Startup
@@ -209,6 +210,87 @@ def test_each_answer_leads_where_it_should(
     else:
         with pytest.raises(error, match=message):
             startup.start_point()
+
+
+def test_a_loss_that_is_accepted_is_gone_on_from(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1, 2], settled=[], carried=[1])
+    said: list[str] = []
+    startup = start(storage, Told(CommitAnswer.UNKNOWN), said, accept_loss=1)
+    startup.acquire()
+
+    assert startup.start_point().checkpoint == 2
+    assert "going on from checkpoint 1 whatever became of its output, as was asked for" in said
+
+
+def test_the_loss_of_another_checkpoint_is_not_accepted_with_it(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1, 2], settled=[], carried=[1])
+    startup = start(storage, Told(CommitAnswer.UNKNOWN), [], accept_loss=2)
+    startup.acquire()
+
+    with pytest.raises(CommitUnknownError, match="checkpoint 1 is decided but it cannot be told"):
+        startup.start_point()
+
+
+def test_a_replay_goes_back_behind_what_was_committed_on_a_branch_of_its_own(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1, 2], settled=[1])
+    sink, said = Told(CommitAnswer.UNKNOWN), list[str]()
+    startup = start(storage, sink, said, replay_from=1)
+
+    startup.acquire()
+
+    assert startup.start_point().checkpoint == 1
+    assert (startup.pipeline.record.branch, startup.pipeline.record.newest_id) == (1, 2)
+    assert sink.asked == ["abort except 0"], "nobody asks any more what became of 2"
+    assert "what was committed after checkpoint 1 is written again, as was asked for" in said
+
+
+def test_a_replay_from_the_beginning_needs_no_checkpoint(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1], settled=[])
+    startup = start(storage, Told(), [], replay_from=0)
+
+    startup.acquire()
+
+    assert startup.start_point().checkpoint is None
+    assert startup.pipeline.record.newest_id == 1, "no number is used twice"
+
+
+@pytest.mark.parametrize(
+    ("settled", "options", "message"),
+    [
+        (
+            [1, 2],
+            {"replay_from": 1},
+            "is visible, so there is nothing to write again; leave --replay-from out",
+        ),
+        ([1], {"replay_from": 7}, "needs a checkpoint whose output is visible; got 7; expected one of 1"),
+        ([], {"replay_from": 1}, "got 1; expected 0, the beginning, as there is none"),
+        ([1], {"replay_from": 1, "fresh": True}, "--replay-from goes back by itself; got --fresh or -s too"),
+    ],
+    ids=["nothing is lost", "no such checkpoint", "none is settled", "two wishes"],
+)
+def test_a_replay_that_makes_no_sense_is_refused_and_changes_nothing(
+    storage: MemoryStorage,
+    before: Callable[..., Pipeline],
+    settled: list[int],
+    options: dict[str, Any],
+    message: str,
+) -> None:
+    before([1, 2], settled=settled)
+
+    with pytest.raises(ConfigError, match=message):
+        start(storage, Told(), [], **options).acquire()
+
+    record, _ = read_record(decisions_of(storage), ORDERS)
+    assert record is not None
+    assert [known.checkpoint for known in record.retained] == [1, 2]
 
 
 def test_decided_work_of_a_sink_that_is_gone_is_never_forgotten(

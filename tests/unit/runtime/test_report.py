@@ -8,7 +8,7 @@ import pytest
 from tidegate.clock import ManualClock
 from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.options import Progress
-from tidegate.runtime.report import Reporter
+from tidegate.runtime.report import Reporter, line
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task.flow import Flow
 
@@ -59,7 +59,7 @@ def test_json_is_one_object_a_line_for_all_that_is_said_and_shown() -> None:
     assert (states[-1]["newest_settled"], states[-1]["records"]) == (3, 2_900)
 
 
-def test_whoever_is_held_up_is_named() -> None:
+def test_whoever_is_held_up_and_whoever_is_slow_are_named() -> None:
     out, clock = io.StringIO(), ManualClock()
     status, reporter = RunStatus(clock), Reporter("plain", "orders", out, clock)
     status.become("running")
@@ -68,14 +68,15 @@ def test_whoever_is_held_up_is_named() -> None:
 
     reporter.show(status)
 
-    assert out.getvalue().endswith("0 checkpoints, held up: read[0]\n")
+    assert out.getvalue().endswith("0 checkpoints, slow: write | read 0/s, held up 90% | write 0/s\n")
 
 
 def test_off_says_nothing() -> None:
     assert shown("off", io.StringIO()) == []
 
 
-def test_a_terminal_has_one_line_that_changes_and_keeps_what_is_said() -> None:
+def test_a_terminal_has_one_line_that_changes_and_keeps_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     out = Terminal()
     shown("auto", out)
     text = out.getvalue()
@@ -83,3 +84,24 @@ def test_a_terminal_has_one_line_that_changes_and_keeps_what_is_said() -> None:
     assert text.count("\r\x1b[Korders: running") == 30
     assert "\r\x1b[Korders: restart: worker 1 is gone\n" in text
     assert text.endswith("1 restarts\n")
+
+
+def test_a_row_of_a_terminal_is_never_wider_than_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    out, clock = Terminal(), ManualClock()
+    status, reporter = RunStatus(clock), Reporter("auto", "orders", out, clock)
+    status.become("running")
+
+    reporter.show(status)
+
+    assert out.getvalue() == "\r\x1b[Korders: running, 0 records, …\n"
+
+
+def test_checkpoints_show_their_size_and_what_is_open() -> None:
+    status = RunStatus(ManualClock())
+    status.note("triggered", "checkpoint 1", checkpoint=CheckpointId(1))
+    status.decided(CheckpointId(1), 20 * 1024, 2)
+
+    assert line("orders", status.snapshot()) == (
+        "orders: created, 0 records, 0/s, 0 checkpoints, 20.0 KiB, 2 transactions open"
+    )

@@ -116,7 +116,35 @@ def test_without_a_settled_checkpoint_the_message_does_not_invent_one() -> None:
 
     error = error_of(ledger.on(answered(ONE, (a, COMMITTED), (b, ABORTED))))
 
-    assert str(error).endswith("by --replay-from <an older checkpoint>")
+    assert str(error).endswith("by --replay-from 0, the beginning")
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [(COMMITTED, ABORTED), (COMMITTED, UNKNOWN), (ABORTED, UNKNOWN)],
+    ids=lambda each: f"{each[0].name}-{each[1].name}",
+)
+def test_a_loss_that_is_accepted_settles_the_checkpoint_and_later_ones_go_on(
+    answers: tuple[CommitAnswer, CommitAnswer],
+) -> None:
+    ledger = Ledger(accepted=ONE)
+    a, b = work(1, "a", "b")
+    (c,) = work(2, "c")
+    ledger.on(Decided(ONE, (a, b)))
+    ledger.on(Decided(CheckpointId(2), (c,)))
+
+    assert ledger.on(answered(ONE, (a, answers[0]), (b, answers[1]))) == [
+        Settle(ONE),
+        Commit(CheckpointId(2), (c,)),
+    ]
+
+
+def test_what_can_be_replayed_without_repeating_anything_is_replayed_though_its_loss_is_accepted() -> None:
+    ledger = Ledger(accepted=ONE)
+    a, b = work(1, "a", "b")
+    ledger.on(Decided(ONE, (a, b)))
+
+    assert ledger.on(answered(ONE, (a, ABORTED), (b, ABORTED))) == [Replay(ONE)]
 
 
 def test_unknown_fails_only_when_nothing_else_is_outstanding() -> None:
@@ -131,7 +159,7 @@ def test_unknown_fails_only_when_nothing_else_is_outstanding() -> None:
     with pytest.raises(
         CommitUnknownError,
         match=r"checkpoint 1 is decided but it cannot be told.*unknown: sink 'orders' file a \(3 records\); "
-        r"aborted: sink 'orders' file b \(3 records\); look there; .*--accept-loss 1, otherwise .* --replay-from <an older checkpoint>",
+        r"aborted: sink 'orders' file b \(3 records\); look there; .*--accept-loss 1, otherwise .* --replay-from 0, the beginning",
     ):
         raise error
 

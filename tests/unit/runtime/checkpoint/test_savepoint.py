@@ -24,14 +24,9 @@ from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Unsettled, files_of, stored
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.checkpoint.record import Status
-from tidegate.runtime.checkpoint.savepoint import (
-    SavepointFormat,
-    copied,
-    open_settled,
-    open_snapshot,
-    write_savepoint,
-)
+from tidegate.runtime.checkpoint.savepoint import copied, open_settled, open_snapshot, write_savepoint
 from tidegate.runtime.operators.operator_list import Dealt, OperatorList, read, written
+from tidegate.runtime.options import SavepointFormat
 from tidegate.twophase.spi import Committable
 
 DEALT: tuple[Dealt, ...] = ("split", "union", "broadcast")

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tidegate.backends.storage import StorageFiles
-from tidegate.runtime.checkpoint.savepoint import SavepointFormat, open_snapshot, write_savepoint
+from tidegate.runtime.checkpoint.savepoint import open_snapshot, write_savepoint
 from tidegate.runtime.cli.main import main
+from tidegate.runtime.options import SavepointFormat
 
 PROGRAM = """
 from tidegate.datastream import KeyedProcessFunction, ProcessFunction, StreamExecutionEnvironment, state

@@ -60,7 +60,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setattr("tidegate.runtime.embedded.cluster._short_directory", lambda: str(temporary))
+    monkeypatch.setattr("tidegate.runtime.embedded.cluster.short_directory", lambda: str(temporary))
     before = set(threading.enumerate())
     yield tmp_path
     for thread in set(threading.enumerate()) - before:

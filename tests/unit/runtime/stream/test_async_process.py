@@ -24,8 +24,8 @@ from tidegate.datastream import (
     state,
 )
 from tidegate.errors import ConfigError, TidegateError
-from tidegate.runtime.checkpoint.savepoint import SavepointFormat
 from tidegate.runtime.client import JobClient
+from tidegate.runtime.options import SavepointFormat
 from tidegate.runtime.stream.watermarks import WatermarkGenerator
 
 BACKENDS = pytest.mark.parametrize("backend", ["heap", "filesystem", "rocksdb"])

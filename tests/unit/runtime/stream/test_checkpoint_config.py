@@ -58,7 +58,6 @@ def test_how_barriers_are_met_is_a_setting(config: CheckpointConfig, settings: d
 def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settings: dict[str, Any]) -> None:
     config.set_max_concurrent_checkpoints(3).set_fail_on_checkpointing_errors(False)
     config.set_force_unaligned_checkpoints(False)
-    config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
 
     assert settings == {}
     assert config.is_checkpointing_enabled()
@@ -72,6 +71,16 @@ def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settin
     assert CheckpointConfig({"execution.checkpointing.mode": "NONE"}).is_checkpointing_enabled() is False
     assert config.is_externalized_checkpoints_enabled()
     assert config.get_externalized_checkpoint_retention().name == "RETAIN_ON_CANCELLATION"
+
+
+@pytest.mark.parametrize("retention", ["RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"])
+def test_what_becomes_of_checkpoints_at_a_cancellation_is_a_setting(
+    config: CheckpointConfig, settings: dict[str, Any], retention: str
+) -> None:
+    config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention[retention])
+
+    assert settings == {"execution.checkpointing.externalized-checkpoint-retention": retention}
+    assert config.get_externalized_checkpoint_retention().name == retention
 
 
 def test_how_many_failed_checkpoints_are_tolerated_is_a_setting(
@@ -109,9 +118,9 @@ def test_how_many_failed_checkpoints_are_tolerated_is_a_setting(
         ),
         (
             lambda it: it.set_externalized_checkpoint_retention(
-                ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
+                ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
             ),
-            r"cannot be kept as DELETE_ON_CANCELLATION; expected RETAIN_ON_CANCELLATION",
+            r"cannot be kept as NO_EXTERNALIZED_CHECKPOINTS, because all of them are on storage; use RETAIN",
         ),
         (lambda it: it.set_checkpoint_interval(0), r"checkpoint interval is 0; expected an integer"),
         (

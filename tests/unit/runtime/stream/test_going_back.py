@@ -26,7 +26,8 @@ from tidegate.datastream import (
 )
 from tidegate.errors import ConfigError, StateCorruptError
 from tidegate.runtime.checkpoint.manifest import stored
-from tidegate.runtime.checkpoint.savepoint import SavepointFormat, open_settled, write_savepoint
+from tidegate.runtime.checkpoint.savepoint import open_settled, write_savepoint
+from tidegate.runtime.options import SavepointFormat
 from tidegate.state_reader import StateReader
 
 EVENTS = [(f"user-{number % 29}", number) for number in range(300)]

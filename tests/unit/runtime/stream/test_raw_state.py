@@ -21,9 +21,10 @@ from tidegate.datastream import (
     StreamExecutionEnvironment,
 )
 from tidegate.errors import ConfigError, TidegateError
-from tidegate.runtime.checkpoint.savepoint import SavepointFormat, open_snapshot
+from tidegate.runtime.checkpoint.savepoint import open_snapshot
 from tidegate.runtime.checkpoint.state_writer import StateWriter
 from tidegate.runtime.client import JobClient
+from tidegate.runtime.options import SavepointFormat
 from tidegate.testing.harness import Harness, HarnessSnapshot
 
 KEYS = 11

@@ -15,8 +15,9 @@ from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment, state
 from tidegate.errors import ConfigError, UnavailableError
-from tidegate.runtime.checkpoint.savepoint import SavepointFormat, open_snapshot
+from tidegate.runtime.checkpoint.savepoint import open_snapshot
 from tidegate.runtime.client import JobClient
+from tidegate.runtime.options import SavepointFormat
 from tidegate.state_reader import StateReader
 
 KEYS = 7

@@ -22,7 +22,8 @@ from tidegate.datastream import (
 )
 from tidegate.errors import ConfigError, StateCorruptError, StateFormatError
 from tidegate.keys import key_bytes, key_group
-from tidegate.runtime.checkpoint.savepoint import SavepointFormat, open_snapshot, write_savepoint
+from tidegate.runtime.checkpoint.savepoint import open_snapshot, write_savepoint
+from tidegate.runtime.options import SavepointFormat
 from tidegate.state_reader import StateReader
 from tidegate.state_writer import StateWriter
 

@@ -1,0 +1,123 @@
+"""What `tidegate stop`, `cancel`, `savepoint` and `restart` do: give a job a command, and wait for what comes of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from tidegate.errors import ConfigError, UnavailableError
+from tidegate.runtime.cli.starting import await_start, runs
+from tidegate.runtime.cli.tables import show_json
+from tidegate.runtime.control import words
+from tidegate.runtime.control.caller import Caller
+from tidegate.runtime.control.jobs import Job, find_job
+from tidegate.twophase.process import alive
+
+__all__ = ["COMMANDS"]
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    command = words.Stop(
+        savepoint=arguments.savepoint,
+        directory=_directory(arguments),
+        format_type="native" if arguments.native else "canonical",
+        drain=arguments.drain,
+    )
+    return _command(arguments, command, "is stopped; the next start goes on from there")
+
+
+def _cancel(arguments: argparse.Namespace) -> int:
+    if not arguments.savepoint:
+        _directory(arguments)
+        return _command(arguments, words.Cancel(), "is cancelled; the next start begins anew")
+    command = words.Stop(
+        savepoint=True,
+        directory=_directory(arguments),
+        format_type="native" if arguments.native else "canonical",
+        for_good=True,
+    )
+    return _command(
+        arguments, command, "is cancelled; the next start begins anew unless it is given the savepoint"
+    )
+
+
+def _savepoint(arguments: argparse.Namespace) -> int:
+    if arguments.dispose is not None:
+        # What opens storages is loaded where it is needed; the other commands start quickly without.
+        from tidegate.runtime.checkpoint.forgetting import dispose
+        from tidegate.runtime.cli.storages import chosen_storage
+
+        count = dispose(arguments.dispose, chosen_storage(arguments))
+        _say(arguments, {"disposed": arguments.dispose, "files": count}, f"{count} files are deleted")
+        return 0
+    place = _absolute(arguments.to)
+    form: Any = "native" if arguments.native else "canonical"
+    return _command(arguments, words.Savepoint(place, form), "goes on")
+
+
+def _restart(arguments: argparse.Namespace) -> int:
+    job = find_job(arguments.job)
+    with Caller(job) as caller:
+        caller.outcome(caller.trigger(words.Restart()))
+
+    def follows(other: Job) -> bool:
+        same_process = other.process == msgspec.structs.replace(job.process, run=other.run)
+        return same_process and other.run != job.run and runs(other)
+
+    started = await_start(follows, lambda: alive(job.process) is True)
+    if started is None:
+        raise UnavailableError(
+            f"job {job.run} is stopped, and its program ended before a new one ran; look at what the program said"
+        )
+    _say(
+        arguments,
+        {"stopped": job.run, "job": started.run},
+        f"job {started.run} goes on from where {job.run} ended",
+    )
+    return 0
+
+
+def _command(arguments: argparse.Namespace, command: words.Question, what: str) -> int:
+    job = find_job(arguments.job)
+    with Caller(job) as caller:
+        trigger = caller.trigger(command)
+        place = caller.outcome(trigger)
+    told = {"job": job.run, "trigger": trigger, "savepoint": place}
+    _say(arguments, told, *([f"savepoint {place}"] if place else []), f"job {job.run} {what}")
+    return 0
+
+
+def _directory(arguments: argparse.Namespace) -> str | None:
+    """Where the savepoint shall go.
+
+    Raises:
+        ConfigError: a place was named for a savepoint that nobody asked for.
+    """
+    if not arguments.savepoint and (arguments.to is not None or arguments.native):
+        raise ConfigError("--to and --native say how to take a savepoint; got no -s, which asks for one")
+    return _absolute(arguments.to)
+
+
+def _absolute(place: str | None) -> str | None:
+    """The job may run in another directory than the command."""
+    return place if place is None or "://" in place else str(Path(place).absolute())
+
+
+def _say(arguments: argparse.Namespace, told: dict[str, Any], *lines: str) -> None:
+    if arguments.json:
+        show_json(told, sys.stdout)
+    else:
+        print("\n".join(lines))
+
+
+COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
+    "stop": _stop,
+    "cancel": _cancel,
+    "savepoint": _savepoint,
+    "restart": _restart,
+}

@@ -1,0 +1,53 @@
+"""`tidegate run -d`: a program that runs on when the terminal is closed, in a session and a log file of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tidegate.clock import new_id
+from tidegate.runtime.cli.starting import await_start, runs
+from tidegate.runtime.options import default_root
+
+__all__ = ["start"]
+
+_LAST_LINES: Final = 20
+
+
+def start(command: Sequence[str], *, stands_by: bool) -> int:
+    """Start the command, wait until its job runs or stands by, and print the job's id; what it says goes to a file.
+
+    A program that ends before is no job in the background: its last words are shown, and its exit code is the answer.
+    """
+    log = _log_file()
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
+    try:
+        job = await_start(
+            lambda job: job.process.pid == process.pid and (stands_by or runs(job)),
+            lambda: process.poll() is None,
+        )
+    except KeyboardInterrupt:
+        process.terminate()
+        raise
+    if job is not None:
+        process.returncode = 0  # it is not waited for, and that is no leftover
+        print(job.run)
+        print(f"what it says is in {log}", file=sys.stderr)
+        return 0
+    code = process.wait()
+    last = log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+    print("\n".join(last), file=sys.stderr)
+    return code if code >= 0 else 1
+
+
+def _log_file() -> Path:
+    directory = default_root(os.environ) / ".jobs"
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return directory / f"{new_id(8)}.log"

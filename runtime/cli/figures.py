@@ -1,0 +1,167 @@
+"""What `tidegate list`, `info` and `checkpoints` show of jobs that run. Each function answers the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TextIO
+
+import msgspec
+
+from tidegate.clock import SYSTEM_CLOCK
+from tidegate.errors import UnavailableError
+from tidegate.runtime.cli.tables import Table, Text, show_json, show_table
+from tidegate.runtime.control.caller import Caller
+from tidegate.runtime.control.jobs import Job, find_job, known_jobs
+from tidegate.runtime.observe.figures import CheckpointFigures, Snapshot
+from tidegate.runtime.report import readable
+
+__all__ = ["COMMANDS"]
+
+_EVERY_S: Final = 1.0
+_CLEAR: Final = "\x1b[H\x1b[J"
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    seen = [(job, run) for job in known_jobs() if (run := _seen(job)) is not None]
+    if arguments.json:
+        show_json([_json(job, run) for job, run in seen], sys.stdout)
+        return 0
+    columns = ("job", "pipeline", "state", "on", "since", "records", "per second", "settled", "restarts")
+    rows = [
+        (
+            *map(Text, (job.run, job.pipeline, run.state, job.target, _time(job.started_ms))),
+            Text(f"{run.records:,}"),
+            Text(f"{run.per_second:,.0f}"),
+            None if run.settled_age_s is None else Text(f"{run.settled_age_s:.1f} s ago"),
+            run.restarts,
+        )
+        for job, run in seen
+    ]
+    show_table(Table(columns, rows), sys.stdout)
+    return 0
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    job = find_job(arguments.job)
+    with Caller(job) as caller:
+        run = caller.look()
+        _show_info(job, run, arguments)
+        while arguments.watch:
+            SYSTEM_CLOCK.sleep(_EVERY_S)
+            try:
+                run = caller.look()
+            except UnavailableError:
+                break
+            if sys.stdout.isatty() and not arguments.json:
+                sys.stdout.write(_CLEAR)
+            _show_info(job, run, arguments)
+    return 0
+
+
+def _show_info(job: Job, run: Snapshot, arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        show_json(_json(job, run), sys.stdout)
+        return
+    for name, value in _words(job, run).items():
+        if value is not None:
+            print(f"{name:22}{value}")
+    print()
+    _show_operators(run, sys.stdout)
+    sys.stdout.flush()
+
+
+def _words(job: Job, run: Snapshot) -> Mapping[str, str | None]:
+    """What is worth knowing at a glance."""
+    newest = run.checkpoints[-1] if run.checkpoints else None
+    return {
+        "job": f"{job.run} {job.name!r}, {run.state} for {run.elapsed_s:,.0f} s on {job.target}",
+        "pipeline": f"{job.pipeline}, checkpoints in {job.root}",
+        "process": f"{job.process.pid} on {job.process.host}",
+        "metrics": f"{job.http}/metrics" if job.http else None,
+        "records": f"{run.records:,} read, {run.per_second:,.0f} a second",
+        "behind": None if run.behind_ms is None else f"{run.behind_ms / 1000:,.1f} s of event time",
+        "slow": run.slowest,
+        "newest checkpoint": None if newest is None else f"{newest.checkpoint}, {newest.state}",
+        "last settled": None
+        if run.settled_age_s is None
+        else f"{run.newest_settled}, {run.settled_age_s:.1f} s ago",
+        "checkpoint size": None if run.checkpoint_bytes is None else readable(run.checkpoint_bytes),
+        "open transactions": f"{run.open_transactions}",
+        "restarts": f"{run.restarts}" + (f", last for: {run.failure}" if run.failure else ""),
+    }
+
+
+def _show_operators(run: Snapshot, out: TextIO) -> None:
+    columns = ("operator", "subtasks", "records", "per second", "behind", "held up", "waiting")
+    rows = [
+        (
+            Text(uid),
+            each.subtasks,
+            Text(f"{each.records:,}"),
+            Text(f"{each.per_second:,.0f}"),
+            None if each.behind_ms is None else Text(f"{each.behind_ms / 1000:,.1f} s"),
+            Text(f"{each.held_up:.0%}"),
+            Text(f"{each.waiting:.0%}"),
+        )
+        for uid, each in run.operators.items()
+    ]
+    show_table(Table(columns, rows), out)
+
+
+def _checkpoints(arguments: argparse.Namespace) -> int:
+    with Caller(find_job(arguments.job)) as caller:
+        run = caller.look()
+    if arguments.json:
+        show_json([dataclasses.asdict(each) for each in run.checkpoints], sys.stdout)
+        return 0
+    columns = ("checkpoint", "state", "triggered", "decided", "settled", "size", "open", "why")
+    show_table(Table(columns, [_row(each) for each in run.checkpoints]), sys.stdout)
+    return 0
+
+
+def _row(each: CheckpointFigures) -> tuple[Any, ...]:
+    return (
+        each.checkpoint,
+        Text(each.state),
+        Text(_time(each.triggered_ms)),
+        _after(each.decided_after_ms),
+        _after(each.settled_after_ms),
+        None if each.size is None else Text(readable(each.size)),
+        each.transactions,
+        None if each.reason is None else Text(each.reason),
+    )
+
+
+def _after(milliseconds: int | None) -> Text | None:
+    return None if milliseconds is None else Text(f"after {milliseconds:,} ms")
+
+
+def _seen(job: Job) -> Snapshot | None:
+    """A job that ends at this moment is none any more."""
+    try:
+        with Caller(job) as caller:
+            return caller.look()
+    except UnavailableError:
+        return None
+
+
+def _json(job: Job, run: Snapshot) -> dict[str, Any]:
+    """Everything but what opens the socket."""
+    told: dict[str, Any] = {**msgspec.to_builtins(job), **msgspec.to_builtins(run)}
+    del told["token"]
+    return told
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(" ", "seconds")[:-6]
+
+
+COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
+    "list": _list,
+    "info": _info,
+    "checkpoints": _checkpoints,
+}

@@ -1,0 +1,75 @@
+"""`tidegate list|info|checkpoints` and `stop|cancel|savepoint|restart`: the jobs that run on this machine.
+
+A job is named by its id, by as much of the id as tells it apart, or by the name of its pipeline.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+__all__ = ["register"]
+
+_JSON: Final = {"--json": {"action": "store_true", "help": "print one JSON document"}}
+_PLACE: Final = {
+    "--to": {
+        "metavar": "DIR",
+        "help": "below which directory or URL; default: state.savepoints.dir of the job",
+    },
+    "--native": {"action": "store_true", "help": "copy the checkpoint's files instead of writing Parquet"},
+}
+_WITH_SAVEPOINT: Final = {
+    "-s": {"dest": "savepoint", "action": "store_true", "help": "with a savepoint"},
+    **_PLACE,
+}
+_COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
+    "list": ("the jobs that run", _JSON),
+    "info": (
+        "how a job is doing",
+        {**_JSON, "--watch": {"action": "store_true", "help": "again every second, until it ends"}},
+    ),
+    "checkpoints": ("the newest checkpoints of a job", _JSON),
+    "stop": (
+        "take a last checkpoint and end; the next start goes on from there",
+        {
+            **_WITH_SAVEPOINT,
+            "--drain": {"action": "store_true", "help": "fire all windows and timers of event time before"},
+            **_JSON,
+        },
+    ),
+    "cancel": (
+        "end at once, or with a savepoint; the next start begins anew",
+        {**_WITH_SAVEPOINT, **_JSON},
+    ),
+    "restart": ("stop a job, and start its program anew in the same process", _JSON),
+}
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands."""
+    for name, (meaning, flags) in _COMMANDS.items():
+        parser = subparsers.add_parser(name, help=meaning)
+        if name != "list":
+            parser.add_argument("job", help="its id, the beginning of that, or its pipeline")
+        _add(parser, name, flags)
+    parser = subparsers.add_parser("savepoint", help="take a savepoint of a job that goes on, or delete one")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("job", nargs="?", help="its id, the beginning of that, or its pipeline")
+    which.add_argument(
+        "--dispose", metavar="PLACE", help="delete the savepoint in this directory or at this URL"
+    )
+    root = {"--root": {"metavar": "URL", "help": "where checkpoints are, with --dispose"}}
+    _add(parser, "savepoint", {**_PLACE, **_JSON, **root})
+
+
+def _add(parser: argparse.ArgumentParser, name: str, flags: dict[str, dict[str, Any]]) -> None:
+    for flag, settings in flags.items():
+        parser.add_argument(flag, **settings)
+    parser.set_defaults(run=_run, what=name)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    # What speaks to jobs is loaded by these commands alone, so that the others start quickly.
+    from tidegate.runtime.cli import commands, figures
+
+    return {**figures.COMMANDS, **commands.COMMANDS}[arguments.what](arguments)

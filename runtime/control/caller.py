@@ -1,0 +1,105 @@
+"""The other end of a control socket: asks a run that lives in another process."""
+
+from __future__ import annotations
+
+import socket
+from types import TracebackType
+from typing import Final, Self
+
+from tidegate import errors
+from tidegate.errors import ConfigError, TidegateError, UnavailableError
+from tidegate.runtime.control import words
+from tidegate.runtime.control.jobs import Job
+from tidegate.runtime.observe.figures import Snapshot
+
+__all__ = ["Caller"]
+
+_PATIENCE_S: Final = 10.0
+
+
+class Caller:
+    """Speaks to one run. To be closed, or used with `with`.
+
+    Raises:
+        UnavailableError: the run is gone, or does not answer.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._socket = socket.socket(socket.AF_UNIX)
+        try:
+            self._socket.settimeout(_PATIENCE_S)
+            self._socket.connect(job.socket)
+        except OSError as error:
+            self._socket.close()
+            raise UnavailableError(
+                f"job {job.run} cannot be reached: {error}; it may have ended just now"
+            ) from error
+        self._lines = self._socket.makefile("rb")
+        try:
+            self._ask(words.Hello(job.token))
+        except TidegateError:
+            self.close()
+            raise
+
+    def look(self) -> Snapshot:
+        """How the run is doing; raises as the class does."""
+        answer = self._ask(words.Look())
+        assert isinstance(answer, words.Seen)
+        return answer.snapshot
+
+    def trigger(self, command: words.Question) -> str:
+        """Give a command; the answer is its trigger.
+
+        Raises:
+            TidegateError: the run refused it.
+            UnavailableError: the run is gone, or does not answer.
+        """
+        answer = self._ask(command)
+        assert isinstance(answer, words.Triggered)
+        return answer.trigger
+
+    def outcome(self, trigger: str) -> str | None:
+        """Wait until a command is carried out; the place of the savepoint if it was to take one.
+
+        Raises:
+            TidegateError: it came to nothing.
+            UnavailableError: the run is gone without having said what came of it.
+        """
+        self._socket.settimeout(None)
+        answer = self._ask(words.Outcome(trigger))
+        self._socket.settimeout(_PATIENCE_S)
+        assert isinstance(answer, words.Done)
+        return answer.place
+
+    def close(self) -> None:
+        """Hang up."""
+        self._lines.close()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, question: words.Question) -> words.Answer:
+        try:
+            self._socket.sendall(words.encode(question))
+            line = self._lines.readline()
+        except OSError as error:
+            raise UnavailableError(f"job {self._job.run} does not answer: {error}") from error
+        if not line:
+            raise UnavailableError(f"job {self._job.run} ended before it answered")
+        answer = words.decode_answer(line)
+        if isinstance(answer, words.Refused):
+            raise _error(answer)
+        return answer
+
+
+def _error(refused: words.Refused) -> TidegateError:
+    cls = getattr(errors, refused.error, None)
+    known = isinstance(cls, type) and issubclass(cls, TidegateError)
+    return cls(refused.text) if known and cls is not None else ConfigError(refused.text)

@@ -1,0 +1,93 @@
+"""What a run does with questions: commands go to whoever runs it, and are known by a trigger until they are done."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from tidegate.clock import new_id
+from tidegate.errors import ConfigError, InternalError, TidegateError, UnavailableError
+from tidegate.runtime.client import JobClient
+from tidegate.runtime.control import words
+from tidegate.runtime.control.restarting import RESTARTING
+from tidegate.runtime.observe.figures import Snapshot
+
+__all__ = ["Desk"]
+
+
+class Desk:
+    """Answers for one run; may be asked by several threads."""
+
+    def __init__(self, client: JobClient, owns: Callable[[], bool], latest: Callable[[], Snapshot]) -> None:
+        self._client = client
+        self._owns = owns
+        self._latest = latest
+        self._triggers: dict[str, tuple[Future[Any], ...]] = {}
+        self._lock = threading.Lock()
+
+    def answer(self, question: words.Question) -> words.Answer:
+        """Answer; only the outcome of a command is waited for."""
+        try:
+            match question:
+                case words.Look():
+                    return words.Seen(self._latest())
+                case words.Outcome():
+                    return self._outcome(question.trigger)
+                case words.Hello():
+                    return words.Done()
+                case _:
+                    return self._triggered(self._started(question))
+        except TidegateError as error:
+            return words.Refused(type(error).__name__, str(error))
+
+    def _started(
+        self, command: words.Savepoint | words.Stop | words.Cancel | words.Restart
+    ) -> tuple[Future[Any], ...]:
+        """What is to be waited for, one after the other."""
+        if not self._owns():
+            raise UnavailableError(
+                "the job does not own its pipeline yet: it starts, or stands by for another one; try again when it runs, "
+                "or end its process"
+            )
+        client = self._client
+        match command:
+            case words.Savepoint():
+                return (client.trigger_savepoint(command.directory, format_type=command.format_type),)
+            case words.Stop() if command.savepoint:
+                taken = client.stop_with_savepoint(
+                    command.drain,
+                    command.directory,
+                    format_type=command.format_type,
+                    for_good=command.for_good,
+                )
+                return taken, client.gone() if command.for_good else client.get_job_execution_result()
+            case words.Stop():
+                return (client.stop(drain=command.drain),)
+            case words.Cancel():
+                return (client.cancel(),)
+            case words.Restart():
+                RESTARTING.ask()
+                return (client.stop(),)
+
+    def _triggered(self, waited_for: tuple[Future[Any], ...]) -> words.Triggered:
+        trigger = new_id(8)
+        with self._lock:
+            self._triggers[trigger] = waited_for
+        return words.Triggered(trigger)
+
+    def _outcome(self, trigger: str) -> words.Answer:
+        with self._lock:
+            waited_for = self._triggers.get(trigger)
+        if waited_for is None:
+            raise ConfigError(
+                f"this run knows no trigger {trigger!r}; it answered none of its commands with it"
+            )
+        try:
+            results = [each.result() for each in waited_for]
+        except TidegateError:
+            raise
+        except BaseException as error:
+            raise InternalError(f"the run ended with {type(error).__name__}: {error}") from error
+        return words.Done(next((each for each in results if isinstance(each, str)), None))

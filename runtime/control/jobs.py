@@ -1,0 +1,102 @@
+"""Runs of this user on this machine: each leaves a note of where it can be spoken to, as long as it lives.
+
+The notes are files only their owner can read, since they hold what opens the control socket. A note whose process is
+gone is removed by whoever comes across it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tidegate.clock import new_id
+from tidegate.errors import ConfigError
+from tidegate.ids import PipelineId, RunId
+from tidegate.runtime.options import default_root
+from tidegate.twophase.fencing import Lease
+from tidegate.twophase.process import alive
+
+__all__ = ["Job", "find_job", "known_jobs", "noted"]
+
+_ONLY_MINE: Final = 0o700
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A run, and where it can be spoken to."""
+
+    run: RunId
+    name: str
+    pipeline: PipelineId
+    target: str
+    root: str
+    """Where its checkpoints are."""
+    started_ms: int
+    process: Lease
+    socket: str
+    token: str
+    http: str | None = None
+    """Where it answers HTTP, if it does."""
+
+
+@contextlib.contextmanager
+def noted(job: Job) -> Iterator[None]:
+    """Leave a note of a run while it lives.
+
+    Raises:
+        OSError: it cannot be left.
+    """
+    directory = _directory()
+    directory.mkdir(mode=_ONLY_MINE, parents=True, exist_ok=True)
+    note = directory / f"{job.run}.json"
+    unfinished = directory / f".{new_id()}"
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(msgspec.json.encode(job))
+    unfinished.rename(note)
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def known_jobs() -> list[Job]:
+    """The runs that live, the oldest first."""
+    found = [job for note in _directory().glob("*.json") if (job := _read(note)) is not None]
+    return sorted(found, key=lambda job: (job.started_ms, job.run))
+
+
+def find_job(which: str) -> Job:
+    """The run with this id or the beginning of one, or of this pipeline or job name.
+
+    Raises:
+        ConfigError: there is none, or more than one.
+    """
+    jobs = known_jobs()
+    exact = [job for job in jobs if which in (job.run, job.pipeline, job.name)]
+    found = exact or [job for job in jobs if which and job.run.startswith(which)]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(f"{job.run} ({job.pipeline})" for job in found or jobs) or "none"
+    if found:
+        raise ConfigError(f"{which!r} is more than one job; got {known}; give the id of one of them")
+    raise ConfigError(f"no job {which!r} runs on this machine for this user; running are {known}")
+
+
+def _directory() -> Path:
+    # No pipeline can be called so, because names of pipelines begin with a letter, a digit or an underscore.
+    return default_root(os.environ) / ".jobs"
+
+
+def _read(note: Path) -> Job | None:
+    try:
+        job = msgspec.json.decode(note.read_bytes(), type=Job)
+    except (OSError, msgspec.DecodeError):
+        return None
+    if alive(job.process) is False:
+        note.unlink(missing_ok=True)
+        return None
+    return job

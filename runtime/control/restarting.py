@@ -1,0 +1,38 @@
+"""Whether this process will start its program anew when the program has ended, and whether it was asked to."""
+
+from __future__ import annotations
+
+import threading
+
+from tidegate.errors import ConfigError
+
+__all__ = ["RESTARTING", "Restarting"]
+
+
+class Restarting:
+    """An offer of whoever runs the program, and whether somebody has taken it."""
+
+    def __init__(self) -> None:
+        self.offered = False
+        self._asked = threading.Event()
+
+    @property
+    def asked(self) -> bool:
+        """Whether the program shall be started anew."""
+        return self._asked.is_set()
+
+    def ask(self) -> None:
+        """Have the program started anew once it has ended.
+
+        Raises:
+            ConfigError: nobody would.
+        """
+        if not self.offered:
+            raise ConfigError(
+                "this job was not started by the command 'tidegate run', so nobody would start its program again; "
+                "stop the job and start the program"
+            )
+        self._asked.set()
+
+
+RESTARTING = Restarting()

@@ -1,0 +1,120 @@
+"""The control socket of a run: a Unix socket in a directory that only the user of the run can enter.
+
+Nothing listens on the network. Whoever connects shows the token first, which stands in the note of the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from hmac import compare_digest
+from pathlib import Path
+from typing import Final
+
+from tidegate.errors import ConfigError
+from tidegate.runtime.control import words
+from tidegate.runtime.working_directory import short_directory
+
+__all__ = ["ControlServer", "listening"]
+
+_LAST_WORDS_S: Final = 1.0
+
+
+@contextlib.contextmanager
+def listening(answer: Callable[[words.Question], words.Answer], token: str) -> Iterator[str]:
+    """Answer questions until the end of the block; gives the socket's path.
+
+    Raises:
+        OSError: there is no place for a socket.
+    """
+    with tempfile.TemporaryDirectory(prefix="tidegate-job-", dir=short_directory()) as directory:
+        path = str(Path(directory) / "control")
+        server = ControlServer(path, answer, token)
+        try:
+            yield path
+        finally:
+            server.close()
+
+
+class ControlServer:
+    """One thread that accepts, and one for each connection."""
+
+    def __init__(self, path: str, answer: Callable[[words.Question], words.Answer], token: str) -> None:
+        self._answer = answer
+        self._token = token
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen()
+        self._connections: dict[socket.socket, threading.Thread] = {}
+        self._busy = 0
+        self._changed = threading.Condition()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True, name="tidegate-control")
+        self._acceptor.start()
+
+    def close(self) -> None:
+        """Accept no more, say what is about to be said, and hang up."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join()
+        self._listener.close()
+        with self._changed:
+            self._changed.wait_for(lambda: self._busy == 0, _LAST_WORDS_S)
+            left = dict(self._connections)
+            for connection in left:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        for thread in left.values():
+            thread.join(_LAST_WORDS_S)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            thread = threading.Thread(
+                target=self._converse, args=(connection,), daemon=True, name="tidegate-control"
+            )
+            with self._changed:
+                self._connections[connection] = thread
+            thread.start()
+
+    def _converse(self, connection: socket.socket) -> None:
+        try:
+            with contextlib.suppress(OSError), connection, connection.makefile("rwb") as lines:
+                known = False
+                for line in lines:
+                    with self._being_answered():
+                        said = self._reply(line, known)
+                        known = known or isinstance(said, words.Done)
+                        lines.write(words.encode(said))
+                        lines.flush()
+                    if not known:
+                        return
+        finally:
+            with self._changed:
+                del self._connections[connection]
+
+    def _reply(self, line: bytes, known: bool) -> words.Answer:
+        try:
+            question = words.decode_question(line)
+        except ConfigError as error:
+            return words.Refused(type(error).__name__, str(error))
+        if known:
+            return self._answer(question)
+        if isinstance(question, words.Hello) and compare_digest(question.token, self._token):
+            return words.Done()
+        return words.Refused("ConfigError", "the token does not fit the run; read it from the run's own note")
+
+    @contextlib.contextmanager
+    def _being_answered(self) -> Iterator[None]:
+        with self._changed:
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()

@@ -1,0 +1,36 @@
+"""What the coordinating thread hears and does, as events of the run."""
+
+from __future__ import annotations
+
+from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.embedded.cluster import WorkerLost
+from tidegate.runtime.embedded.requests import CancelRequested, SavepointRequested, StopRequested
+from tidegate.runtime.schedule.slots import called
+from tidegate.runtime.status import RunStatus
+from tidegate.runtime.task import messages
+
+__all__ = ["put_on_record"]
+
+
+def put_on_record(status: RunStatus, message: object) -> None:
+    """Note commands, what becomes of a checkpoint before it is decided, failures and losses; nothing else."""
+    note = status.note
+    match message:
+        case cp.TriggerSources(checkpoint):
+            note("triggered", f"checkpoint {checkpoint}", checkpoint=checkpoint)
+        case cp.Abort(checkpoint, reason):
+            note("aborted", f"checkpoint {checkpoint}: {reason}", checkpoint=checkpoint)
+        case messages.Acked(subtask, checkpoint):
+            note("acked", f"checkpoint {checkpoint}", checkpoint=checkpoint, subtask=subtask)
+        case messages.Declined(subtask, checkpoint, error):
+            note("declined", f"checkpoint {checkpoint}: {error}", checkpoint=checkpoint, subtask=subtask)
+        case messages.Failed():
+            note("failed", str(message.error), subtask=message.subtask)
+        case WorkerLost():
+            note("lost", f"{called(message.worker)} is gone ({message.how})")
+        case StopRequested():
+            note("asked", "stop")
+        case SavepointRequested():
+            note("asked", f"savepoint {message.order.place}")
+        case CancelRequested():
+            note("asked", "cancel")

@@ -1,0 +1,1 @@
+"""How a run shows itself: its events, the figures folded from them, and the forms in which others read both."""

@@ -1,0 +1,140 @@
+"""What happens to a run: one event after the other, the newest in memory, all of them in a file if somebody wants.
+
+Example:
+    >>> from tidegate.clock import ManualClock
+    >>> log = EventLog(ManualClock(now_ms=1_000))
+    >>> event = log.append("settled", "checkpoint 7", checkpoint=CheckpointId(7))
+    >>> line_of(event, {"job": "orders"})
+    b'{"at":"1970-01-01T00:00:01.000Z","job":"orders","what":"settled","text":"checkpoint 7","checkpoint":7}\\n'
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Final, Literal, Self, TypeAlias
+
+import msgspec
+
+from tidegate.clock import Clock
+from tidegate.errors import ConfigError
+from tidegate.ids import CheckpointId, Subtask
+
+__all__ = ["EventFile", "EventLog", "Happening", "JobEvent", "line_of"]
+
+Happening: TypeAlias = Literal[
+    "state",
+    "asked",
+    "triggered",
+    "acked",
+    "declined",
+    "decided",
+    "settled",
+    "aborted",
+    "failed",
+    "lost",
+    "restart",
+    "said",
+]
+
+_KEPT: Final = 1_000
+
+
+class JobEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that happened; what concerns a checkpoint or a subtask names it."""
+
+    at_ms: int
+    what: Happening
+    text: str
+    checkpoint: CheckpointId | None = None
+    subtask: Subtask | None = None
+    size: int | None = None
+    """Of a decided checkpoint: the bytes it refers to."""
+    transactions: int | None = None
+    """Of a decided checkpoint: pieces of output that are still to be made visible."""
+
+
+class EventLog:
+    """Takes events in the order in which they happen; owned by the thread that coordinates the run."""
+
+    def __init__(self, clock: Clock, file: EventFile | None = None) -> None:
+        self.count = 0
+        """How many there were."""
+        self._clock = clock
+        self._file = file
+        self._kept: deque[JobEvent] = deque(maxlen=_KEPT)
+
+    def append(
+        self,
+        what: Happening,
+        text: str,
+        *,
+        checkpoint: CheckpointId | None = None,
+        subtask: Subtask | None = None,
+        size: int | None = None,
+        transactions: int | None = None,
+    ) -> JobEvent:
+        """Something happened just now."""
+        event = JobEvent(self._clock.now_ms(), what, text, checkpoint, subtask, size, transactions)
+        self.count += 1
+        self._kept.append(event)
+        if self._file is not None:
+            self._file.write(event)
+        return event
+
+    def since(self, count: int) -> list[JobEvent]:
+        """What came after the first `count` events, as far as it is still in memory."""
+        new = min(self.count - count, len(self._kept))
+        return list(self._kept)[len(self._kept) - new :]
+
+    def __iter__(self) -> Iterator[JobEvent]:
+        return iter(self._kept)
+
+
+class EventFile:
+    """Appends each event to a file as one line of JSON that also says whose it is.
+
+    A file that takes no more, because its disk is full, does not end a job; what it did not take is lost.
+
+    Raises:
+        ConfigError: the file cannot be opened.
+    """
+
+    def __init__(self, path: str, whose: Mapping[str, str]) -> None:
+        self._whose = whose
+        try:
+            self._file: BinaryIO = Path(path).open("ab", buffering=0)  # noqa: SIM115  # closed by `__exit__`
+        except OSError as error:
+            raise ConfigError(
+                f"pipeline.event-log is {path!r}, which cannot be written: {error.strerror}; name another file"
+            ) from error
+
+    def write(self, event: JobEvent) -> None:
+        """Append an event."""
+        with contextlib.suppress(OSError):
+            self._file.write(line_of(event, self._whose))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def line_of(event: JobEvent, whose: Mapping[str, str]) -> bytes:
+    """An event as a line of JSON; a subtask is its operator's uid and its index."""
+    fields: dict[str, Any] = {"at": _iso(event.at_ms), **whose, **msgspec.to_builtins(event)}
+    del fields["at_ms"]
+    if event.subtask is not None:
+        fields["uid"], fields["subtask"] = event.subtask.vertex, event.subtask.index
+    return msgspec.json.encode(fields) + b"\n"
+
+
+def _iso(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
