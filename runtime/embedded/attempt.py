@@ -86,14 +86,7 @@ class Attempt:
         self._enumerated: dict[CheckpointId, dict[OperatorUid, bytes]] = {}
         self._sources = [s for v in start.graph.vertices.values() if v.is_source for s in v.subtasks]
         self._undrained = set(self._sources)
-        self._drift = Drift(
-            {
-                subtask: vertex.head.watermarks.aligned
-                for vertex in start.graph.vertices.values()
-                if vertex.head.watermarks is not None and vertex.head.watermarks.aligned is not None
-                for subtask in vertex.subtasks
-            }
-        )
+        self._drift = Drift.of(start.graph.vertices.values())
         self._commits: Counter[CheckpointId] = Counter()
         self._later: list[tuple[float, Callable[[], None]]] = []
         self._renew_at = 0.0

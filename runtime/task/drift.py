@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.ids import Subtask
+from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.stream.watermarks import Aligned
 from tidegate.runtime.task.messages import TimeReached
 
@@ -35,6 +37,18 @@ class Allow:
 
 class Drift:
     """The groups of aligned sources of a job."""
+
+    @classmethod
+    def of(cls, vertices: Iterable[JobVertex]) -> Self:
+        """Of all sources of a job that keep together."""
+        return cls(
+            {
+                subtask: vertex.head.watermarks.aligned
+                for vertex in vertices
+                if vertex.head.watermarks is not None and vertex.head.watermarks.aligned is not None
+                for subtask in vertex.subtasks
+            }
+        )
 
     def __init__(self, members: Mapping[Subtask, Aligned]) -> None:
         self._members = members
