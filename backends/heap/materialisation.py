@@ -37,7 +37,7 @@ __all__ = ["MemoryMaterialisation", "Place", "kept_entries", "merged", "read_bas
 FORMAT_VERSION: Final = 2
 _WHOLE: Final = "entries"
 """What the only file of a base was called in version 1."""
-_FILE_BYTES: Final = 8 * 1024 * 1024
+_FILE_BYTES: Final = 4 * 1024 * 1024
 _PART: Final = 500
 _WORK_S: Final = 0.001
 _SHORT_REST_S: Final = 0.000_05
