@@ -38,14 +38,8 @@ _VALUES: Final = {
 }
 _STANDBY: Final = "high-availability.standby=true"
 _MAIN: Final = "tidegate.runtime.cli.main"
-_ONCE: Final = tuple(
-    f"{key}="
-    for key in (
-        "execution.fresh",
-        "execution.savepoint.path",
-        "execution.accept-loss",
-        "execution.replay-from",
-    )
+_ONCE: Final = frozenset(
+    {"execution.fresh", "execution.savepoint.path", "execution.accept-loss", "execution.replay-from"}
 )
 """Settings of one start: started anew, the job goes on where it is."""
 
@@ -164,7 +158,7 @@ def run(arguments: argparse.Namespace) -> int:
 def again(arguments: argparse.Namespace, *, anew: bool) -> list[str]:
     """The command that runs the same program with the same settings; `anew` to go on where its last run ended."""
     asked = _asked(arguments)
-    kept = [each for each in asked.settings if not (anew and each.startswith(_ONCE))]
+    kept = [each for each in asked.settings if not (anew and each.partition("=")[0].strip() in _ONCE)]
     compat = ["--compat", arguments.compat] if arguments.compat else []
     config = ["--config", str(asked.config.absolute())] if asked.config else []
     assigned = (part for each in kept for part in ("-D", each))
@@ -190,7 +184,7 @@ def _split(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _settings(arguments: argparse.Namespace) -> list[str]:
-    settings = [each.strip() for each in arguments.settings]
+    settings = list(arguments.settings)
     if arguments.allow_non_restored_state:
         settings.append("execution.savepoint.ignore-unclaimed-state=true")
     if arguments.standby:

@@ -1,13 +1,14 @@
 """Runs of this user on this machine: each leaves a note of where it can be spoken to, as long as it lives.
 
 The notes are files only their owner can read, since they hold what opens the control socket. A note whose process is
-gone is removed by whoever comes across it.
+gone is removed by whoever comes across it, with the directory of the socket.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,10 @@ from tidegate.runtime.options import default_root
 from tidegate.twophase.fencing import Lease
 from tidegate.twophase.process import alive
 
-__all__ = ["Job", "find_job", "known_jobs", "noted"]
+__all__ = ["SOCKETS", "Job", "find_job", "known_jobs", "noted"]
+
+SOCKETS: Final = "tidegate-job-"
+"""How the directory of a control socket begins."""
 
 _ONLY_MINE: Final = 0o700
 
@@ -98,5 +102,8 @@ def _read(note: Path) -> Job | None:
         return None
     if alive(job.process) is False:
         note.unlink(missing_ok=True)
+        directory = Path(job.socket).parent
+        if directory.name.startswith(SOCKETS):
+            shutil.rmtree(directory, ignore_errors=True)
         return None
     return job

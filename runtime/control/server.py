@@ -16,6 +16,7 @@ from typing import Final
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.control import words
+from tidegate.runtime.control.jobs import SOCKETS
 from tidegate.runtime.working_directory import short_directory
 
 __all__ = ["ControlServer", "listening"]
@@ -30,7 +31,7 @@ def listening(answer: Callable[[words.Question], words.Answer], token: str) -> I
     Raises:
         OSError: there is no place for a socket.
     """
-    with tempfile.TemporaryDirectory(prefix="tidegate-job-", dir=short_directory()) as directory:
+    with tempfile.TemporaryDirectory(prefix=SOCKETS, dir=short_directory()) as directory:
         path = str(Path(directory) / "control")
         server = ControlServer(path, answer, token)
         try:

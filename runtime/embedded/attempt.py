@@ -344,6 +344,7 @@ class Attempt:
         for action in actions:
             match action:
                 case cp.TriggerSources() if self._startup.pipeline.record.passes_over(action.checkpoint):
+                    put_on_record(self._status, action)
                     self._trigger(action)
                 case cp.TriggerSources():
                     self._in_background(lambda action=action: self._number(action))  # type: ignore[misc]

@@ -16,6 +16,7 @@ from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from tidegate.errors import ConfigError
+from tidegate.runtime.cli.main import main
 from tidegate.runtime.client import JobClient
 from tidegate.state_reader import StateReader
 from tidegate.state_writer import StateWriter
@@ -72,6 +73,9 @@ def test_a_job_on_spark_takes_savepoints_and_embedded_goes_on_from_one(tmp_path:
 
     client = start("local[2]")
     place = client.trigger_savepoint().result(timeout=120)
+    assert main(["savepoint", "counts", "--to", str(tmp_path / "asked")]) == 0
+    assert len(list((tmp_path / "asked").glob("savepoint-*/_savepoint"))) == 1
+    assert main(["cancel", "counts"]) == 2, "it cannot be cancelled yet"
     with pytest.raises(
         ConfigError, match="a job on Spark cannot bring event time to its end when it is stopped"
     ):

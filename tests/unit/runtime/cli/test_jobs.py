@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,51 @@ def test_a_job_tells_how_it_is_doing_by_operator(tell: Told, start: Start) -> No
     assert "last settled" in text
     (numbers, seen) = json.loads(told)["operators"].items()
     assert (numbers[0], seen[0], numbers[1]["subtasks"]) == ("numbers", "seen", 1)
+
+
+def test_a_job_is_watched_until_it_ends(tell: Told, start: Start) -> None:
+    client = start()
+    ending = threading.Thread(target=lambda: client.stop().result(timeout=30))
+    ending.start()
+
+    code, text, _ = tell("info", "numbers", "--watch")
+
+    ending.join()
+    assert code == 0
+    assert text.count("open transactions") >= 1
+
+
+def test_a_job_serves_its_numbers_where_it_says(tell: Told, start: Start) -> None:
+    start(**{"metrics.http.port": 0})
+    job = json.loads(tell("info", "numbers", "--json")[1])
+
+    with urllib.request.urlopen(f"{job['http']}/metrics") as answer:
+        assert f'run="{job["run"]}",state="running"}} 1' in answer.read().decode()
+    with urllib.request.urlopen(f"{job['http']}/status") as answer:
+        assert json.load(answer)["pipeline"] == "numbers"
+
+
+def test_everything_that_happens_is_a_line_in_the_event_log(tell: Told, start: Start, tmp_path: Path) -> None:
+    run = start(**{"pipeline.event-log": str(tmp_path / "events.jsonl")}).get_job_id()
+    tell("savepoint", "numbers", "--to", "backups")
+    tell("stop", "numbers")
+
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+
+    assert {event["run"] for event in events} == {run}
+    assert [event["text"] for event in events if event["what"] == "state"] == [
+        "running",
+        "stopping",
+        "stopped",
+    ]
+    asked = [event["text"] for event in events if event["what"] == "asked"]
+    assert (asked[0].startswith(f"savepoint {tmp_path}/backups/"), asked[1:]) == (True, ["stop"])
+    first = [event for event in events if event.get("checkpoint") == 1]
+    assert [event["what"] for event in first] == ["triggered", "acked", "acked", "decided", "settled"]
+    assert {(event["uid"], event["subtask"]) for event in first if event["what"] == "acked"} == {
+        ("numbers", 0),
+        ("seen", 0),
+    }
 
 
 def test_checkpoints_of_a_job_are_shown_with_their_times(tell: Told, start: Start) -> None:

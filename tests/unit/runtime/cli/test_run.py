@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.runtime.cli.main import main
+from tidegate.runtime.cli.main import _parser, main
+from tidegate.runtime.cli.run import again
 
 Job = Callable[[str], Path]
 
@@ -100,6 +101,9 @@ print(options.parallelism, options.fresh or options.ignore_unclaimed, options.sa
         ([], ["--savepoint", "3"], "None False 3"),
         (["-D", "parallelism.default=3"], ["-D", "parallelism.default=5"], "5 False None"),
         ([], ["--freshly"], "None False None"),
+        (["-p", "3", "-n"], [], "3 True None"),
+        ([], ["--parallelism", "3"], "3 False None"),
+        ([], ["-p", "3"], "None False None"),
     ],
     ids=[
         "before",
@@ -111,6 +115,9 @@ print(options.parallelism, options.fresh or options.ignore_unclaimed, options.sa
         "two words",
         "the last one wins",
         "not an abbreviation",
+        "short ones in front",
+        "parallelism behind",
+        "short ones behind are the program's",
     ],
 )
 def test_settings_reach_the_program(
@@ -118,6 +125,49 @@ def test_settings_reach_the_program(
 ) -> None:
     assert main(["run", *before, str(job(SETTINGS)), *behind]) == 0
     assert capsys.readouterr().out == f"{expected}\n"
+
+
+def test_the_same_command_again_goes_on_instead_of_beginning_anew(tmp_path: Path) -> None:
+    (tmp_path / "set.toml").touch()
+    given = [
+        "run",
+        "--fresh",
+        "-s",
+        "7",
+        "-p",
+        "2",
+        "--on",
+        "inline",
+        "-D",
+        "execution.fresh = true",
+        "-D",
+        "a.b=c d",
+    ]
+    behind = [
+        "--accept-loss",
+        "3",
+        "--config",
+        str(tmp_path / "set.toml"),
+        "--replay-from=2",
+        "--",
+        "--fresh",
+        "x",
+    ]
+    arguments = _parser().parse_args([*given, "--compat", "pyflink", str(tmp_path / "job.py"), *behind])
+
+    first, later = again(arguments, anew=False), again(arguments, anew=True)
+
+    common = ["run", "--compat", "pyflink", "--config", str(tmp_path / "set.toml")]
+    own = [str(tmp_path / "job.py"), "--", "--fresh", "x"]
+    settings = ["-D", "a.b=c d", "-D", "parallelism.default=2", "-D", "execution.target=inline"]
+    assert later == [sys.executable, "-P", "-m", "tidegate.runtime.cli.main", *common, *settings, *own]
+    assert set(first) - set(later) == {
+        "execution.fresh = true",
+        "execution.fresh=true",
+        "execution.savepoint.path=7",
+        "execution.accept-loss=3",
+        "execution.replay-from=2",
+    }
 
 
 def test_a_program_runs_as_a_batch_job_if_the_command_line_says_so(
