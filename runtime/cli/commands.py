@@ -86,9 +86,11 @@ def _command(arguments: argparse.Namespace, command: words.Question, what: str) 
     job = find_job(arguments.job)
     with Caller(job) as caller:
         trigger = caller.trigger(command)
-        place = caller.outcome(trigger)
-    told = {"job": job.run, "trigger": trigger, "savepoint": place}
-    _say(arguments, told, *([f"savepoint {place}"] if place else []), f"job {job.run} {what}")
+        done = caller.outcome(trigger)
+    if done.state == "finished":
+        what = "had read everything and is finished; the next start begins anew"
+    told = {"job": job.run, "trigger": trigger, "savepoint": done.place, "state": done.state}
+    _say(arguments, told, *([f"savepoint {done.place}"] if done.place else []), f"job {job.run} {what}")
     return 0
 
 

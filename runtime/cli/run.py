@@ -70,7 +70,10 @@ def _run(arguments: argparse.Namespace) -> int:
         command = again(arguments, anew=False)
         return start(command, stands_by=_STANDBY in command)
     RESTARTING.offered = True
-    code = run(arguments)
+    try:
+        code = run(arguments)
+    finally:
+        RESTARTING.offered = False
     if RESTARTING.asked:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -59,8 +59,8 @@ class Caller:
         assert isinstance(answer, words.Triggered)
         return answer.trigger
 
-    def outcome(self, trigger: str) -> str | None:
-        """Wait until a command is carried out; the place of the savepoint if it was to take one.
+    def outcome(self, trigger: str) -> words.Done:
+        """Wait until a command is carried out.
 
         Raises:
             TidegateError: it came to nothing.
@@ -70,7 +70,7 @@ class Caller:
         answer = self._ask(words.Outcome(trigger))
         self._socket.settimeout(_PATIENCE_S)
         assert isinstance(answer, words.Done)
-        return answer.place
+        return answer
 
     def close(self) -> None:
         """Hang up."""

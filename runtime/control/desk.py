@@ -13,6 +13,7 @@ from tidegate.runtime.client import JobClient
 from tidegate.runtime.control import words
 from tidegate.runtime.control.restarting import RESTARTING
 from tidegate.runtime.observe.figures import Snapshot
+from tidegate.runtime.result import JobResult
 
 __all__ = ["Desk"]
 
@@ -90,4 +91,7 @@ class Desk:
             raise
         except BaseException as error:
             raise InternalError(f"the run ended with {type(error).__name__}: {error}") from error
-        return words.Done(next((each for each in results if isinstance(each, str)), None))
+        return words.Done(
+            place=next((each for each in results if isinstance(each, str)), None),
+            state=next((each.state for each in results if isinstance(each, JobResult)), None),
+        )

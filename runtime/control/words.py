@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from tidegate.errors import ConfigError, InternalError
-from tidegate.runtime.observe.figures import Snapshot
+from tidegate.runtime.observe.figures import Snapshot, State
 from tidegate.runtime.options import SavepointFormat
 
 __all__ = [
@@ -100,9 +100,10 @@ class Triggered(_Word, frozen=True):
 
 
 class Done(_Word, frozen=True):
-    """It was carried out; a savepoint is in this place."""
+    """It was carried out; a savepoint is in this place, and the job ended in this state, if it did."""
 
     place: str | None = None
+    state: State | None = None
 
 
 class Refused(_Word, frozen=True):

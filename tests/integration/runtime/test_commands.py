@@ -145,6 +145,27 @@ def test_a_restart_is_a_new_run_in_the_same_process_that_goes_on_where_the_old_o
     assert "tidegate: job 'counting' was cancelled" in log.read_text()
 
 
+def test_a_killed_job_is_listed_no_more_and_its_pipeline_is_known_to_have_been_killed(
+    tidegate: Tidegate,
+) -> None:
+    tidegate("run", "-d", "--on", "inline", PROGRAM, "out", "everything")
+    until(lambda: tidegate.rows("out"))
+    (job,) = tidegate.told("list")
+    assert [each["status"] for each in tidegate.told("pipelines", "list")] == ["running"]
+
+    os.killpg(job["process"]["pid"], signal.SIGKILL)
+    until(lambda: not tidegate.told("list"))
+
+    (pipeline,) = tidegate.told("pipelines", "list")
+    assert (pipeline["pipeline"], pipeline["status"], pipeline["run"]) == ("counting", "killed", job["run"])
+    assert not Path(job["socket"]).parent.exists()
+    code, _, err = tidegate("stop", job["run"])
+    assert (code, err.split(";")[0]) == (
+        2,
+        f"tidegate: no job '{job['run']}' runs on this machine for this user",
+    )
+
+
 @pytest.mark.parametrize(
     ("settings", "what", "code", "message"),
     [((), "nothing", 7, "there is nothing to count"), (("-p", "x"), "everything", 2, "parallelism.default")],

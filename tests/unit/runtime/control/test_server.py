@@ -66,7 +66,7 @@ def test_questions_are_answered_one_after_the_other(job: Job, answers: Answers) 
     with Caller(job) as caller:
         assert caller.look().state == "created"
         trigger = caller.trigger(words.Savepoint("/backups"))
-        assert (trigger, caller.outcome(trigger)) == ("t1", "/backups/sp-1")
+        assert (trigger, caller.outcome(trigger)) == ("t1", words.Done("/backups/sp-1"))
 
 
 def test_a_refusal_is_raised_where_the_question_was_asked(job: Job) -> None:
@@ -113,14 +113,14 @@ def test_what_is_not_understood_is_said_so_and_the_conversation_goes_on(job: Job
 def test_an_outcome_that_comes_at_the_end_is_still_told(answers: Answers) -> None:
     with listening(answers, "secret") as path:
         caller = Caller(described(path))
-        told: Future[str | None] = Future()
+        told: Future[words.Done] = Future()
         thread = threading.Thread(target=lambda: told.set_result(caller.outcome("t1")))
         thread.start()
         assert answers.waiting.wait(10)
         answers.outcome.set_result(words.Done("/sp"))
     thread.join()
 
-    assert told.result() == "/sp"
+    assert told.result() == words.Done("/sp")
     with pytest.raises(UnavailableError, match=r"job ab12 (ended before it answered|does not answer)"):
         caller.look()
     caller.close()

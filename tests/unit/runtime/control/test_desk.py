@@ -1,0 +1,155 @@
+"""What a run does with commands, whoever runs it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from tidegate.clock import ManualClock
+from tidegate.errors import UnavailableError
+from tidegate.ids import PipelineId, RunId
+from tidegate.runtime.checkpoint.orders import SavepointOrder
+from tidegate.runtime.client import JobClient
+from tidegate.runtime.control import words
+from tidegate.runtime.control.desk import Desk
+from tidegate.runtime.control.restarting import Restarting
+from tidegate.runtime.result import JobResult
+from tidegate.runtime.status import RunStatus
+
+
+class Asked:
+    """An executor that only notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.orders: list[SavepointOrder] = []
+
+    def run(self) -> JobResult:
+        raise AssertionError("it is never run")
+
+    def stop(
+        self, order: SavepointOrder | None = None, *, drain: bool = False, for_good: bool = False
+    ) -> None:
+        self.orders += [order] if order is not None else []
+        self.asked.append(("stop", order is not None, drain, for_good))
+
+    def savepoint(self, order: SavepointOrder) -> None:
+        self.orders.append(order)
+        self.asked.append("savepoint")
+
+    def cancel(self) -> None:
+        self.asked.append("cancel")
+
+
+def desk_of(executor: Asked, *, owns: bool = True) -> tuple[Desk, JobClient]:
+    client = JobClient(RunId("ab12"), executor, lambda: "running", "/backups")
+    return Desk(client, lambda: owns, RunStatus(ManualClock()).snapshot), client
+
+
+def outcome(desk: Desk, command: words.Question) -> words.Answer:
+    triggered = desk.answer(command)
+    assert isinstance(triggered, words.Triggered)
+    return desk.answer(words.Outcome(triggered.trigger))
+
+
+def ended(client: JobClient, how: Any) -> None:
+    """Let the job end with a result or an error."""
+
+    def run() -> JobResult:
+        if isinstance(how, BaseException):
+            raise how
+        result: JobResult = how
+        return result
+
+    with contextlib.suppress(BaseException):
+        client.run_to_end(run)
+
+
+RESULT = JobResult("orders", PipelineId("orders"), RunId("ab12"), "stopped", 7, 0, None, 1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        (words.Savepoint(), "savepoint"),
+        (words.Stop(drain=True), ("stop", False, True, False)),
+        (words.Stop(savepoint=True, for_good=True), ("stop", True, False, True)),
+        (words.Cancel(), "cancel"),
+    ],
+    ids=["savepoint", "stop", "for good", "cancel"],
+)
+def test_a_command_is_passed_on_and_known_by_its_trigger(command: words.Question, asked: Any) -> None:
+    executor = Asked()
+    desk, client = desk_of(executor)
+
+    triggered = desk.answer(command)
+
+    assert executor.asked == [asked]
+    assert isinstance(triggered, words.Triggered)
+    for order in executor.orders:
+        order.taken.set_result(order.place)
+    ended(client, RESULT)
+    done = desk.answer(words.Outcome(triggered.trigger))
+    assert isinstance(done, words.Done)
+    assert bool(done.place) is bool(executor.orders)
+    assert done.state == ("stopped" if isinstance(command, words.Stop) and not command.for_good else None)
+
+
+def test_an_error_of_the_run_is_the_outcome() -> None:
+    executor = Asked()
+    desk, client = desk_of(executor)
+    ended(client, UnavailableError("the storage is away"))
+
+    assert outcome(desk, words.Stop()) == words.Refused("UnavailableError", "the storage is away")
+    ended_otherwise, other = desk_of(Asked())
+    ended(other, KeyboardInterrupt())
+    assert outcome(ended_otherwise, words.Stop()) == words.Refused(
+        "InternalError", "the run ended with KeyboardInterrupt: "
+    )
+
+
+def test_a_savepoint_of_a_job_that_fails_meanwhile_is_refused_with_the_reason() -> None:
+    desk, client = desk_of(Asked())
+    triggered = desk.answer(words.Savepoint("/here"))
+    assert isinstance(triggered, words.Triggered)
+
+    ended(client, UnavailableError("gone"))
+
+    refused = desk.answer(words.Outcome(triggered.trigger))
+    assert isinstance(refused, words.Refused)
+    assert refused.text.startswith("no savepoint was written to /here/savepoint-ab12-")
+    assert refused.text.endswith("the job has failed: gone")
+
+
+def test_who_does_not_own_the_pipeline_takes_no_command_and_answers_all_the_same() -> None:
+    executor = Asked()
+    desk, _ = desk_of(executor, owns=False)
+
+    assert desk.answer(words.Stop()) == words.Refused(
+        "UnavailableError",
+        "the job does not own its pipeline yet: it starts, or stands by for another one; try again when it runs, "
+        "or end its process",
+    )
+    assert isinstance(desk.answer(words.Look()), words.Seen)
+    assert executor.asked == []
+
+
+def test_an_unknown_trigger_is_said_to_be_one() -> None:
+    desk, _ = desk_of(Asked())
+
+    assert desk.answer(words.Outcome("dead")) == words.Refused(
+        "ConfigError", "this run knows no trigger 'dead'; it answered none of its commands with it"
+    )
+
+
+def test_nobody_restarts_what_nobody_offers_to_start_again() -> None:
+    restarting = Restarting()
+    refused = desk_of(Asked())[0].answer(words.Restart())
+
+    assert isinstance(refused, words.Refused)
+    assert "so nobody would start its program again" in refused.text
+    restarting.offered = True
+    restarting.ask()
+    assert restarting.asked
