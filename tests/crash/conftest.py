@@ -32,6 +32,8 @@ class Job:
     program: Path = PROGRAM
     arguments: tuple[str, ...] = ()
     rate: float = RATE
+    count: int = COUNT
+    pipeline: str = "totals"
 
     @property
     def output(self) -> Path:
@@ -61,7 +63,7 @@ class Job:
             "-P",
             str(self.program),
             str(self.output),
-            str(COUNT),
+            str(self.count),
             str(self.rate),
             json.dumps(merged),
             *self.arguments,
@@ -92,28 +94,28 @@ class Job:
 
     def newest(self) -> Manifest | None:
         """The newest decided checkpoint."""
+        return next(reversed(self.retained()), None)
+
+    def retained(self) -> list[Manifest]:
+        """All decided checkpoints that are kept, the newest one last."""
         storage = open_storage(str(self.directory / "state"))
         assert storage.decisions is not None
-        decision = storage.decisions.read("totals/latest")
+        decision = storage.decisions.read(f"{self.pipeline}/latest")
         assert decision is not None
         record = msgspec.msgpack.decode(decision.data, type=Record)
-        if not record.retained:
-            return None
-        name = f"{record.retained[-1].run}/chk-{record.retained[-1].checkpoint}/_metadata"
-        with storage.blobs.open(name) as file:
-            return decode(file.read(), name)
+        found = []
+        for each in record.retained:
+            name = f"{each.run}/chk-{each.checkpoint}/_metadata"
+            with storage.blobs.open(name) as file:
+                found.append(decode(file.read(), name))
+        return found
 
     def unread(self) -> int:
         """How many records lie behind the positions of the newest decided checkpoint."""
         manifest = self.newest()
         if manifest is None:
-            return COUNT
-        (source,) = [operator for operator in manifest.operators if operator.coordinator is not None]
-        assert source.coordinator is not None
-        with_enumerator = msgspec.msgpack.decode(source.coordinator)
-        splits = [msgspec.msgpack.decode(split, type=RangeSplit) for split in source.splits]
-        waiting = [msgspec.convert(split, RangeSplit) for split in with_enumerator["splits"]]
-        return sum(len(split.head(COUNT)) for split in (*splits, *waiting))
+            return self.count
+        return sum(len(split.head(self.count)) for split in splits_of(manifest))
 
     def written(self) -> Counter[str]:
         """Every line of every visible file, with how often it is there."""
@@ -122,6 +124,15 @@ class Job:
     def audit(self) -> list[str]:
         """What is wrong with the output: every record shall be there once, every total be a running sum."""
         return _audit([json.loads(line) for line in self.written().elements()])
+
+
+def splits_of(manifest: Manifest) -> list[RangeSplit]:
+    """What a checkpoint says is still to be read, whoever would have read it."""
+    (source,) = [operator for operator in manifest.operators if operator.coordinator is not None]
+    assert source.coordinator is not None
+    with_enumerator = msgspec.msgpack.decode(source.coordinator)
+    waiting = [msgspec.convert(split, RangeSplit) for split in with_enumerator["splits"]]
+    return [*(msgspec.msgpack.decode(split, type=RangeSplit) for split in source.splits), *waiting]
 
 
 @pytest.fixture
