@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.crash.conftest import Job, splits_of
+from tests.crash.conftest import Job, retained_by, splits_of
 from tests.crash.programs.bank import legs
 
 __all__ = ["Bank"]
@@ -20,16 +20,22 @@ SETTINGS = {"execution.checkpointing.interval": "40 ms", "state.checkpoints.num-
 class Bank(Job):
     """A bank with its own directories; `settings` come on top of frequent checkpoints that are all kept."""
 
-    def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, directory: Path, settings: dict[str, Any], count: int = COUNT, rate: float = RATE
+    ) -> None:
         directory.mkdir()
         super().__init__(
-            directory, {**SETTINGS, **settings}, PROGRAM, rate=RATE, count=COUNT, pipeline="bank"
+            directory, {**SETTINGS, **settings}, PROGRAM, rate=rate, count=count, pipeline="bank"
         )
+
+    def beside(self, name: str, settings: dict[str, Any]) -> Bank:
+        """The same program with directories of its own, and other settings."""
+        return Bank(self.directory.parent / name, self.settings | settings, self.count, self.rate)
 
     def audit(self) -> list[str]:
         """What differs from a run without failures."""
         rows = [json.loads(line) for line in self.written().elements()]
-        wanted = Counter((account, cents, n) for n in range(COUNT) for account, cents, n in legs(n))
+        wanted = Counter((account, cents, n) for n in range(self.count) for account, cents, n in legs(n))
         seen = Counter((row["account"], row["cents"], row["transfer"]) for row in rows)
         wrong = [f"{leg} is missing" for leg in (wanted - seen).elements()]
         wrong += [f"{leg} is there twice" for leg in (seen - wanted).elements()]
@@ -49,13 +55,13 @@ class Bank(Job):
         for path in (self.directory / "reads").iterdir():
             for line in path.read_text().splitlines():
                 number, moment = map(int, line.split())
-                mine = first[f"{number * 3 // COUNT}/3"]
+                mine = first[f"{number * 3 // self.count}/3"]
                 mine.setdefault(int(path.name), (moment, number))
         return {part: max(by_process.values())[1] for part, by_process in first.items()}
 
     def positions(self) -> list[dict[str, int]]:
         """Where each decided checkpoint would go on, in every part of the input that is not read to its end."""
-        return [{split.id: split.next for split in splits_of(kept)} for kept in self.retained()]
+        return [{split.id: split.next for split in splits_of(kept)} for kept in retained_by(self)]
 
 
 def _balances(rows: list[dict[str, Any]]) -> dict[int, int | str]:

@@ -94,21 +94,7 @@ class Job:
 
     def newest(self) -> Manifest | None:
         """The newest decided checkpoint."""
-        return next(reversed(self.retained()), None)
-
-    def retained(self) -> list[Manifest]:
-        """All decided checkpoints that are kept, the newest one last."""
-        storage = open_storage(str(self.directory / "state"))
-        assert storage.decisions is not None
-        decision = storage.decisions.read(f"{self.pipeline}/latest")
-        assert decision is not None
-        record = msgspec.msgpack.decode(decision.data, type=Record)
-        found = []
-        for each in record.retained:
-            name = f"{each.run}/chk-{each.checkpoint}/_metadata"
-            with storage.blobs.open(name) as file:
-                found.append(decode(file.read(), name))
-        return found
+        return next(reversed(retained_by(self)), None)
 
     def unread(self) -> int:
         """How many records lie behind the positions of the newest decided checkpoint."""
@@ -124,6 +110,21 @@ class Job:
     def audit(self) -> list[str]:
         """What is wrong with the output: every record shall be there once, every total be a running sum."""
         return _audit([json.loads(line) for line in self.written().elements()])
+
+
+def retained_by(job: Job) -> list[Manifest]:
+    """All decided checkpoints that are kept, the newest one last."""
+    storage = open_storage(str(job.directory / "state"))
+    assert storage.decisions is not None
+    decision = storage.decisions.read(f"{job.pipeline}/latest")
+    assert decision is not None
+    record = msgspec.msgpack.decode(decision.data, type=Record)
+    found = []
+    for each in record.retained:
+        name = f"{each.run}/chk-{each.checkpoint}/_metadata"
+        with storage.blobs.open(name) as file:
+            found.append(decode(file.read(), name))
+    return found
 
 
 def splits_of(manifest: Manifest) -> list[RangeSplit]:

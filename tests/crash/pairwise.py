@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -13,18 +13,12 @@ Row = dict[str, Any]
 _Pair = tuple[tuple[str, Any], tuple[str, Any]]
 
 
-def pairwise(
-    columns: Mapping[str, Sequence[Any]], possible: Callable[[Row], bool] = lambda row: True, seed: int = 0
-) -> list[Row]:
-    """Rows that cover all pairs that some possible row has; the same ones for the same seed.
+def pairwise(columns: Mapping[str, Sequence[Any]], seed: int = 0) -> list[Row]:
+    """Rows that cover all pairs; the same ones for the same seed.
 
-    Each row begins with a pair that is still to be covered, and takes what covers most besides.
+    The next row is always one that covers most of what is missing.
     """
-    every = [
-        row
-        for values in product(*columns.values())
-        if possible(row := dict(zip(columns, values, strict=True)))
-    ]
+    every = [dict(zip(columns, values, strict=True)) for values in product(*columns.values())]
     random.Random(seed).shuffle(every)
     pairs_of = [frozenset(_pairs(row)) for row in every]
     missing = set[_Pair]().union(*pairs_of)

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.crash
 @pytest.mark.parametrize("point", ["base.before-upload", "base.after-upload"])
 def test_killed_upload_costs_nothing_and_leaves_nothing(job: Any, point: str, backend: str) -> None:
     at = f"taskmanager-1/{point}"
+    job.rate = SLOW
 
     done = job.run_into(at, state__backend__type=backend, **FREQUENT)
 
@@ -32,6 +33,8 @@ def test_killed_upload_costs_nothing_and_leaves_nothing(job: Any, point: str, ba
 
 @pytest.mark.parametrize("backend", ["filesystem", "rocksdb"])
 def test_bases_of_a_job_that_ends_by_itself_are_all_referred_to(job: Any, backend: str) -> None:
+    job.rate = SLOW
+
     job.result(state__backend__type=backend, **FREQUENT)
 
     newest = job.newest()
@@ -40,8 +43,9 @@ def test_bases_of_a_job_that_ends_by_itself_are_all_referred_to(job: Any, backen
     assert left_over(job.directory / "state") == set()
 
 
-# Enough checkpoints for a base.
+# Enough checkpoints for a base, and enough time for them on a busy machine.
 FREQUENT = {"execution.checkpointing.interval": "5 ms", "state.backend.fs.memory-threshold": 0}
+SLOW = 1_000.0
 
 
 def left_over(root: Path) -> set[str]:

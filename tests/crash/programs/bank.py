@@ -6,11 +6,11 @@ import dataclasses
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
@@ -49,7 +49,7 @@ class Read:
 
     def __call__(self, transfer: int) -> int:
         with (Path(self._directory) / str(os.getpid())).open("a") as file:
-            file.write(f"{transfer} {time.monotonic_ns()}\n")
+            file.write(f"{transfer} {SYSTEM_CLOCK.now_ns()}\n")
         return transfer
 
 
