@@ -49,6 +49,9 @@ def test_a_file_with_every_documented_key_is_read() -> None:
         ("io.tmp.dirs: /a,/b", "taskmanager.state.local.root-dirs", ("/a", "/b")),
         ("akka.watch.heartbeat.interval: 2s", "heartbeat.interval", 2_000),
         ("akka.watch.heartbeat.pause: 70s", "heartbeat.timeout", 70_000),
+        ("jobmanager.web.port: 8081", "metrics.http.port", 8081),
+        ("rest.bind-port: 8081-8090", "metrics.http.port", 8081),
+        ("rest.bind-address: 0.0.0.0", "metrics.http.bind-address", "0.0.0.0"),
         ("restart-strategy: failure-rate", "restart-strategy.type", "failure-rate"),
         ("restart-strategy.failure-rate.delay: 10s", "restart-strategy.failure-rate.delay", 10_000),
         (
