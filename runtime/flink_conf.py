@@ -218,7 +218,7 @@ def _ports(value: str, label: str) -> str:
         raise ConfigError(
             f"{label} does not fit; got {value!r}; expected a port or a range such as 8081-8090"
         )
-    return value
+    return ends[0].strip()
 
 
 def _list(value: str, label: str) -> str:
