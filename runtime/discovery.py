@@ -20,6 +20,8 @@ class Found:
     uid: OperatorUid
     what: Any = None
     error: TidegateError | None = None
+    attempt: int = 0
+    """Of the source's enumerator; what an earlier one looked for is not taken by its successor."""
 
 
 class Discovery:
@@ -29,20 +31,21 @@ class Discovery:
         self._tell = tell
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate-discovery")
 
-    def begin(self, uid: OperatorUid, look: Callable[[], Any]) -> None:
+    def begin(self, uid: OperatorUid, look: Callable[[], Any], attempt: int = 0) -> None:
         """Look, when the looks before it are over."""
-        self._thread.submit(self._look, uid, look)
+        self._thread.submit(self._look, uid, look, attempt)
 
     def close(self) -> None:
         """Wait for a look that has begun, and begin no more."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _look(self, uid: OperatorUid, look: Callable[[], Any]) -> None:
+    def _look(self, uid: OperatorUid, look: Callable[[], Any], attempt: int) -> None:
         try:
-            self._tell(Found(uid, look()))
+            self._tell(Found(uid, look(), attempt=attempt))
         except UnavailableError:
             pass
         except TidegateError as error:
-            self._tell(Found(uid, error=error))
+            self._tell(Found(uid, error=error, attempt=attempt))
         except Exception as error:
-            self._tell(Found(uid, error=InternalError(f"source {uid!r}: {type(error).__name__}: {error}")))
+            wrong = InternalError(f"source {uid!r}: {type(error).__name__}: {error}")
+            self._tell(Found(uid, error=wrong, attempt=attempt))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -50,6 +51,7 @@ class Enumerators:
     ) -> None:
         self._assign = assign
         self._enumerators: dict[OperatorUid, SplitEnumerator[Any]] = {}
+        self._attempts: Counter[OperatorUid] = Counter()
         self._look_at: dict[OperatorUid, int] = {}
         self._discovery = Discovery(tell) if tell is not None else None
         for vertex in graph.vertices.values():
@@ -61,6 +63,7 @@ class Enumerators:
         for vertex in vertices:
             if vertex.is_source:
                 self._enumerators[vertex.head.uid].close()
+                self._attempts[vertex.head.uid] += 1
                 self._enumerators[vertex.head.uid] = open_enumerator(vertex, manifest, self._assign)
 
     def request(self, uid: OperatorUid, reader: int) -> None:
@@ -80,9 +83,9 @@ class Enumerators:
             if self._look_at.setdefault(uid, now_ms + enumerator.discovery_interval_ms) <= now_ms:
                 self._look_at[uid] = now_ms + enumerator.discovery_interval_ms
                 if self._discovery is None:
-                    self.take(Found(uid, enumerator.discover()))
+                    self.take(Found(uid, enumerator.discover(), attempt=self._attempts[uid]))
                 else:
-                    self._discovery.begin(uid, enumerator.discover)
+                    self._discovery.begin(uid, enumerator.discover, self._attempts[uid])
 
     def take(self, found: Found) -> None:
         """Give an enumerator what its look brought.
@@ -90,6 +93,8 @@ class Enumerators:
         Raises:
             TidegateError: there is no going on with what it found.
         """
+        if found.attempt != self._attempts[found.uid]:
+            return
         if found.error is not None:
             raise found.error
         enumerator = self._enumerators[found.uid]

@@ -209,6 +209,9 @@ class JobOptions(RestartOptions):
         "region",
         "region: what a failure concerns restarts, the rest runs on; full: everything restarts",
     )
+    slot_timeout_ms: int = option(
+        "slot.request.timeout", 300_000, "how long a part of a job waits for the processes with its slots"
+    )
     heartbeat_ms: int = option(
         "heartbeat.interval", 10_000, "how often processes are asked whether they live"
     )

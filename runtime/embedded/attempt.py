@@ -19,16 +19,15 @@ from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.discovery import Found
 from tidegate.runtime.embedded.cluster import Farewell, WorkerLost
 from tidegate.runtime.embedded.crew import Crew, Heard, Said
-from tidegate.runtime.embedded.handshake import Ended, Pong
+from tidegate.runtime.embedded.handshake import Ended, Pong, Ready
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.news import Broken, Unmarked
+from tidegate.runtime.embedded.parts import PartBroken, PartDue, Parts
 from tidegate.runtime.embedded.record import put_on_record
 from tidegate.runtime.embedded.requests import CancelRequested, SavepointRequested, StopRequested
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
-from tidegate.runtime.schedule import failover as fo
-from tidegate.runtime.schedule.heartbeats import Ask, Heartbeats, Silent
 from tidegate.runtime.schedule.restart import RestartStrategy, worth_restarting
 from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.status import RunStatus
@@ -62,18 +61,13 @@ class Attempt:
         self._startup = startup
         self._start = start
         self._graph = start.graph
-        self._crews = crews
-        self._crew_of = {subtask: crew for crew in crews for subtask in crew.slots}
+        self._parts = Parts(crews, startup.program.options, restart, clock)
         self._heard = heard
         self._aside: deque[object] = deque()
         self._clock = clock
         self._status = status
         self._restart = restart
         self._observe = observe
-        self._failover = fo.Failover(restart)
-        self._heartbeats = Heartbeats(
-            startup.program.options.heartbeat_ms, startup.program.options.heartbeat_timeout_ms
-        )
         self._copies = LocalRecovery(startup.program.options, startup.run)
         self._vertex_of = {uid: v.id for v in start.graph.vertices.values() for uid in v.nodes}
         self._coordinator = startup.coordinator(start.graph, start)
@@ -101,8 +95,8 @@ class Attempt:
         farewell: Farewell = "at once"
         try:
             self._status.attempt_begins()
-            for crew in self._crews:
-                self._deploy(crew, self._start)
+            for crew in self._parts.crews:
+                self._parts.start(crew, self._startup, self._start)
             while self._ended is None:
                 self._tick()
                 try:
@@ -122,17 +116,12 @@ class Attempt:
             raise
         finally:
             self._enumerators.close()
-            for crew in self._crews:
-                crew.close(farewell, "finished" if farewell == "gracefully" else "canceled")
+            self._parts.close(farewell)
             self._count_last_records()
             # A savepoint reads files that the next attempt may delete.
             self._savepoints.shutdown(wait=True)
             self._storage.shutdown(wait=True)
             self._status.attempt_over()
-
-    def _deploy(self, crew: Crew, start: StartPoint) -> None:
-        crew.deploy(self._startup, start)
-        self._heartbeats.watch(*crew.workers)
 
     def _next(self, timeout_s: float) -> object:
         """What was heard next.
@@ -147,17 +136,18 @@ class Attempt:
     def _tick(self) -> None:
         now = self._clock.monotonic()
         self._observe(self._status)
-        if not self._graph.batch or not self._undrained:
+        if self._parts.deployed and not (self._graph.batch and self._undrained):
             self._tell(cp.Tick(int(now * 1000)))
         due = [work for at, work in self._later if at <= now]
         self._later = [(at, work) for at, work in self._later if at > now]
         for work in due:
             work()
-        for beat in self._heartbeats.tick(int(now * 1000)):
-            self._beat(beat)
-        quiet = self._coordinator.quiet
-        for action in self._failover.on(fo.Tick(int(now * 1000), quiet)) if self._failover.down else ():
-            self._perform_failover(action)
+        for found in self._parts.tick(lambda: self._coordinator.quiet):
+            match found:
+                case PartBroken():
+                    self._fail(found.crew, found.error)
+                case PartDue():
+                    self._bring_back(found.crew)
         self._enumerators.look(int(now * 1000))
         if now >= self._renew_at:
             self._renew_at = now + self._startup.renewal_s
@@ -226,8 +216,11 @@ class Attempt:
                 self._fail(crew, self._cause(crew, message.error))
             case WorkerLost():
                 self._fail(crew, self._lost(crew, message))
+            case Ready():
+                for deployed in self._parts.ready(message.worker):
+                    self._deployed(deployed)
             case Pong():
-                self._heartbeats.answered(message.worker)
+                self._parts.answered(message.worker)
             case Ended():
                 self._fail(crew, InternalError(f"{called(message.worker)} ended before the job did"))
             case _:
@@ -235,47 +228,29 @@ class Attempt:
 
     def _opened(self, crew: Crew, worker: int) -> None:
         crew.opened(worker)
-        if all(each.runs for each in self._crews) and self._status.state in ("created", "restarting"):
+        if self._parts.run and self._status.state in ("created", "restarting"):
             self._status.become("running")
+
+    def _deployed(self, crew: Crew) -> None:
+        """A part hears what it is told; one that comes back is given its splits again."""
+        if crew.start_point is not self._start and crew.start_point is not None:
+            try:
+                self._enumerators.reopen(crew.vertices, crew.start_point.manifest)
+            except TidegateError as error:
+                self._fail(crew, error)
+                return
+        if self._parts.deployed:
+            self._tell(cp.Resume())
 
     def _fail(self, crew: Crew, error: TidegateError) -> None:
         """A part cannot go on: it restarts alone if others run that know nothing of it, else everything does."""
         ending = not self._undrained or self._status.state == "stopping"
-        if len(self._crews) == 1 or ending or not worth_restarting(error):
+        if len(self._parts.crews) == 1 or ending or not worth_restarting(error):
             raise error
-        for action in self._failover.on(fo.PartFailed(crew.number, int(self._clock.monotonic() * 1000))):
-            if isinstance(action, fo.GiveUp):
-                raise used_up(self._startup.program.name, error) from error
-            self._status.become("restarting")
-            self._status.note("restart", str(error))
-            self._perform_failover(action)
-
-    def _beat(self, beat: Ask | Silent) -> None:
-        crew = next(crew for crew in self._crews if beat.worker in crew.workers)
-        if isinstance(beat, Ask):
-            crew.ping(beat.worker)
-            return
-        ran = crew.ran_by(beat.worker)
-        crew.failed(ran)
-        self._fail(
-            crew,
-            UnavailableError(
-                f"{called(beat.worker)} hangs: it has not answered for {beat.for_ms} ms and was killed; it ran "
-                f"{', '.join(map(str, ran))}; raise heartbeat.timeout if its functions call native code that keeps all "
-                "threads from running for so long"
-            ),
-        )
-
-    def _perform_failover(self, action: fo.Stop | fo.Start | fo.GiveUp) -> None:
-        match action:
-            case fo.Stop():
-                self._take_down(self._crews[action.part])
-            case fo.Start():
-                self._bring_back(self._crews[action.part])
-
-    def _take_down(self, crew: Crew) -> None:
-        crew.close("at once")
-        self._heartbeats.forget(crew.workers)
+        if not self._parts.stop(crew):
+            raise used_up(self._startup.program.name, error) from error
+        self._status.become("restarting")
+        self._status.note("restart", str(error))
         self._status.part_over(crew.workers)
         self._undrained |= crew.slots.keys() & set(self._sources)
         self._tell(cp.Pause(f"part of the job restarts: {', '.join(map(str, crew.slots))}"))
@@ -286,18 +261,14 @@ class Attempt:
 
     def _bring_back(self, crew: Crew) -> None:
         try:
-            start = self._startup.part_point(self._graph, crew.uids)
-            self._deploy(crew, start)
             self._drift.forget(crew.slots)
-            self._enumerators.reopen(crew.vertices, start.manifest)
+            uids = {uid for vertex in crew.vertices for uid in vertex.nodes}
+            self._parts.start(crew, self._startup, self._startup.part_point(self._graph, uids))
         except TidegateError as error:
             self._fail(crew, error)
-            return
-        if not self._failover.down:
-            self._tell(cp.Resume())
 
     def _stop(self, request: StopRequested) -> None:
-        if self._failover.down:
+        if not self._parts.deployed:
             self._soon(partial(self._stop, request))
             return
         reason = self._takes_no_checkpoint()
@@ -428,7 +399,7 @@ class Attempt:
         orphaned: list[Committable] = []
         for owner in sorted({self._owner(c) for c in action.committables}):
             mine = tuple(c for c in action.committables if self._owner(c) == owner)
-            if self._crew_of[owner].number in self._failover.down:
+            if self._parts.is_down(self._parts.of(owner)):
                 orphaned += mine
             else:
                 self._post(owner, messages.Commit(action.checkpoint, mine))
@@ -455,7 +426,7 @@ class Attempt:
             self._post(subtask, message)
 
     def _post(self, subtask: Subtask, message: messages.ToSubtask) -> None:
-        self._crew_of[subtask].post(subtask, message)
+        self._parts.of(subtask).post(subtask, message)
 
     def _cause(self, crew: Crew, error: TidegateError) -> TidegateError:
         """A worker that cannot reach another one often says so before the loss of the other is heard of."""

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import IO, Any, Literal, TextIO, TypeAlias
 
 from tidegate.clock import Clock, new_token
-from tidegate.errors import UnavailableError
 from tidegate.runtime.embedded.deploy import Deployment
-from tidegate.runtime.embedded.handshake import Ended, Gone, Invitation, Ping, Pong
+from tidegate.runtime.embedded.handshake import Ended, Gone, Invitation, Ping, Pong, Ready
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker
@@ -63,8 +62,12 @@ class Cluster(ABC):
         self._hear = hear
 
     @abstractmethod
+    def start(self, workers: Sequence[int]) -> None:
+        """Start these workers; each is `Ready` or lost before long."""
+
+    @abstractmethod
     def deploy(self, deployments: Sequence[Deployment]) -> None:
-        """Start one worker per deployment."""
+        """Give each worker what it shall run; all are ready."""
 
     @abstractmethod
     def post(self, worker: int, message: Post | Shutdown) -> None:
@@ -87,6 +90,11 @@ class InlineCluster(Cluster):
         self._clock = clock
         self._inbox = Inbox()
         self._thread: threading.Thread | None = None
+
+    def start(self, workers: Sequence[int]) -> None:
+        """Nothing has to be loaded."""
+        for worker in workers:
+            self._hear(Ready(worker, os.getpid()))
 
     def deploy(self, deployments: Sequence[Deployment]) -> None:
         """Start the thread."""
@@ -121,30 +129,46 @@ class ProcessCluster(Cluster):
         self._gone: dict[int, Future[Gone]] = {}
         self._pids: dict[int, int] = {}
         self._controls: dict[int, Connection] = {}
+        self._addresses: list[str] = []
         self._forwarders: list[threading.Thread] = []
         self._listeners: list[threading.Thread] = []
 
-    def deploy(self, deployments: Sequence[Deployment]) -> None:
-        """Start the processes, wait until all listen, send each its part.
-
-        Raises:
-            UnavailableError: a process ended before it was ready.
-        """
-        parts = {deployment.worker: deployment for deployment in deployments}
-        addresses = [str(Path(self._directory) / f"worker-{worker}") for worker in range(max(parts) + 1)]
-        self._start(list(parts), addresses)
+    def start(self, workers: Sequence[int]) -> None:
+        """Fork the workers from a process of their own; each says when it listens to others."""
+        self._addresses = [
+            str(Path(self._directory) / f"worker-{worker}") for worker in range(max(workers) + 1)
+        ]
+        forwarded = not _is_terminal_or_file(sys.stdout)
+        with contextlib.ExitStack() as given:
+            given.callback(self._collar.close)
+            inherited = [self._collar.fileno()]
+            arguments = list(inherited)
+            for worker in workers:
+                control, theirs = Pipe()
+                given.callback(theirs.close)
+                output = self._output(given) if forwarded else given.enter_context(os.fdopen(os.dup(1), "wb"))
+                inherited += [theirs.fileno(), output.fileno()]
+                arguments += [worker, *inherited[-2:]]
+                self._controls[worker] = control
+                self._gone[worker] = Future()
+            parent = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tidegate.runtime.embedded.taskmanager", *map(str, arguments)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=inherited,
+            )
+        self._listeners.append(_thread(self._await_ends, parent))
+        path = [entry or str(Path.cwd()) for entry in sys.path]
         for worker, control in self._controls.items():
-            try:
-                self._pids[worker] = control.recv().pid
-            except (EOFError, OSError) as error:
-                raise UnavailableError(
-                    f"{called(worker)} ended before it was ready: {self._fate(worker)}"
-                ) from error
-            if self._gone[worker].done():
-                raise UnavailableError(f"{called(worker)} lost its parent process: {self._fate(worker)}")
-        for worker, control in self._controls.items():
-            control.send_bytes(pack(f"the part of {called(worker)}", (parts[worker], addresses)))
+            with contextlib.suppress(OSError):  # who is gone already is missed when it should be ready
+                control.send(Invitation(worker, self._addresses[worker], self._token, path))
             self._listeners.append(_thread(self._listen, worker, control))
+
+    def deploy(self, deployments: Sequence[Deployment]) -> None:
+        """Send each process its part; one that is gone is heard of through its connection."""
+        for deployment in deployments:
+            part = pack(f"the part of {called(deployment.worker)}", (deployment, self._addresses))
+            with contextlib.suppress(OSError):
+                self._controls[deployment.worker].send_bytes(part)
 
     def post(self, worker: int, message: Post | Shutdown) -> None:
         """Send a message; a worker that is gone is heard of through its connection."""
@@ -174,31 +198,6 @@ class ProcessCluster(Cluster):
             end.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _start(self, workers: Sequence[int], addresses: Sequence[str]) -> None:
-        forwarded = not _is_terminal_or_file(sys.stdout)
-        with contextlib.ExitStack() as given:
-            given.callback(self._collar.close)
-            inherited = [self._collar.fileno()]
-            arguments = list(inherited)
-            for worker in workers:
-                control, theirs = Pipe()
-                given.callback(theirs.close)
-                output = self._output(given) if forwarded else given.enter_context(os.fdopen(os.dup(1), "wb"))
-                inherited += [theirs.fileno(), output.fileno()]
-                arguments += [worker, *inherited[-2:]]
-                self._controls[worker] = control
-                self._gone[worker] = Future()
-            parent = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tidegate.runtime.embedded.taskmanager", *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                pass_fds=inherited,
-            )
-        self._listeners.append(_thread(self._await_ends, parent))
-        path = [entry or str(Path.cwd()) for entry in sys.path]
-        for worker, control in self._controls.items():
-            with contextlib.suppress(OSError):  # who is gone already is missed when it should be ready
-                control.send(Invitation(worker, addresses[worker], self._token, path))
-
     def _output(self, given: contextlib.ExitStack) -> IO[bytes]:
         """A standard output for a worker, from where what it prints is carried on."""
         ours, theirs = os.pipe()
@@ -222,6 +221,10 @@ class ProcessCluster(Cluster):
         try:
             while True:
                 message = control.recv()
+                if isinstance(message, Ready):
+                    self._pids[worker] = message.pid
+                    if self._gone[worker].done():
+                        os.kill(message.pid, signal.SIGKILL)
                 if isinstance(message, Failed):
                     message.error.__cause__ = arrive(message.cause)
                 self._hear(message)

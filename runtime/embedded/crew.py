@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tidegate.ids import OperatorUid, Subtask
+from tidegate.ids import Subtask
 from tidegate.runtime.embedded.cluster import Cluster, Farewell, Hear
 from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.inbox import Post
@@ -52,6 +52,8 @@ class Crew:
         self.number = number
         self.slots = slots
         self.executions: list[Execution] = []
+        self.start_point: StartPoint | None = None
+        self._parts: list[Deployment] = []
         self._job = job
         self._attempts = executions
         self._new_cluster = new_cluster
@@ -66,11 +68,6 @@ class Crew:
         ]
 
     @property
-    def uids(self) -> set[OperatorUid]:
-        """The operators it runs."""
-        return {uid for vertex in self.vertices for uid in vertex.nodes}
-
-    @property
     def workers(self) -> list[int]:
         """The numbers of its workers."""
         return sorted({slot.task_manager for slot in self.slots.values()})
@@ -79,30 +76,39 @@ class Crew:
         """What one of its workers runs."""
         return [subtask for subtask, slot in self.slots.items() if slot.task_manager == worker]
 
-    def deploy(self, startup: Startup, start: StartPoint) -> None:
-        """Run another attempt of its subtasks from where a checkpoint ends.
+    def start(self, startup: Startup, start: StartPoint, workers: Sequence[int]) -> None:
+        """Begin another attempt of its subtasks, from where a checkpoint ends, by starting its workers.
 
         Raises:
-            TidegateError: it could not be started.
+            ConfigError: something the user wrote cannot be sent to them.
         """
+        self.start_point = start
         self.executions = self._attempts.attempt(self.slots)
+        self._parts = self._deployments(startup, start)
         cluster = self._cluster = self._new_cluster(
             lambda message: self._heard.put(Said(self, cluster, message))
         )
-        cluster.deploy(self._deployments(startup, start))
-        for execution in self.executions:
-            execution.become("deploying")
+        cluster.start(workers)
+
+    def deploy(self) -> None:
+        """Give its workers, which are all ready, what they shall run."""
+        if self._cluster is not None:
+            self._cluster.deploy(self._parts)
+            for execution in self.executions:
+                execution.become("deploying")
+
+    @property
+    def deployed(self) -> bool:
+        """Whether its subtasks hear what they are told."""
+        return bool(self.executions) and all(
+            each.state in ("deploying", "running") for each in self.executions
+        )
 
     def opened(self, worker: int) -> None:
         """A worker runs what it was given."""
         for execution in self.executions:
             if execution.slot.task_manager == worker:
                 execution.become("running")
-
-    @property
-    def runs(self) -> bool:
-        """Whether all of it runs."""
-        return all(execution.state == "running" for execution in self.executions)
 
     def failed(self, subtasks: list[Subtask]) -> None:
         """These subtasks cannot go on."""
@@ -115,8 +121,8 @@ class Crew:
         return said.cluster is self._cluster
 
     def post(self, subtask: Subtask, message: ToSubtask) -> None:
-        """Send a message to a subtask; lost if its worker is."""
-        if self._cluster is not None:
+        """Send a message to a subtask; lost if its worker is not there, or not deployed yet."""
+        if self._cluster is not None and self.deployed:
             self._cluster.post(self.slots[subtask].task_manager, Post(subtask, message))
 
     def ping(self, worker: int) -> None:

@@ -161,6 +161,17 @@ def test_a_task_manager_that_hangs_is_noticed_after_a_while_killed_and_named(pla
         env.execute("hanging")
 
 
+@pytest.mark.processes
+def test_processes_that_do_not_start_in_time_are_slots_that_are_missing(place: Path) -> None:
+    env = environment(place, "embedded", {"slot.request.timeout": "1 ms"}, attempts=0)
+    env.from_collection([1, 2]).rebalance().map(abs).sink_to(FileSink(place / "out"))
+
+    with pytest.raises(
+        JobFailedError, match=r"not enough slots: 2 needed, 0 there after 1 ms; .* slot.request.timeout"
+    ):
+        env.execute("crowded")
+
+
 def waits(seconds: float) -> Any:
     """A function that blocks once, with the interpreter lock free."""
 
