@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
@@ -22,6 +23,7 @@ from tidegate.types import TypeInformation
 
 __all__ = [
     "Delivery",
+    "DeliveryGuarantee",
     "EnumeratorContext",
     "Finding",
     "Finished",
@@ -270,6 +272,14 @@ class SupportsPausing(Protocol):
 
 
 Delivery = Literal["exactly-once", "at-least-once", "none"]
+
+
+class DeliveryGuarantee(Enum):
+    """The same under PyFlink's name."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+    NONE = "none"
 
 
 class Sink(ABC):

@@ -218,7 +218,7 @@ class Startup:
 
     def committers(self, graph: JobGraph) -> Committers:
         """The committers of the sinks of a graph, for whoever coordinates; to be closed."""
-        return Committers(self.pipeline, graph, self._clock)
+        return Committers(self.pipeline, graph, self._clock, self.storage.url)
 
     def coordinator(
         self,

@@ -272,6 +272,11 @@ class JobOptions(RestartOptions):
         settings = as_mapping(self).items()
         return {key: value for key, value in settings if key.startswith(prefix) and value is not None}
 
+    @property
+    def exposed_ms(self) -> int:
+        """How long what a sink prepared may have to wait for its commit: an interval, and the pauses of restarts."""
+        return (self.interval_ms or INTERVAL_MS) + self.pauses_ms
+
     def arm_faults(self, role: str) -> None:
         """Make this process, known as `role`, die where a test of recovery asks for it."""
         if self.faults and self.faults_dir:

@@ -31,6 +31,7 @@ POINTS = (
     "base.before-upload",
     "base.after-upload",
     "sink.before-flush",
+    "sink.after-flush",
     "sink.after-prepare",
     "checkpoint.before-metadata",
     "checkpoint.after-metadata",

@@ -76,6 +76,8 @@ class WriterContext:
     clock: Clock
     program: ProgramContext | None = None
     """For functions of the user; None where no program runs."""
+    exposed_ms: int | None = None
+    """How long prepared work may have to wait for its commit, with the pauses of restarts; None if nobody knows."""
 
 
 class ProgramContext(Protocol):
@@ -151,6 +153,8 @@ class CommitterContext:
     uid: OperatorUid
     lineage: LineageId
     clock: Clock
+    home: str = ""
+    """Where the pipeline's lease is; elsewhere another one of its name may run."""
 
 
 class Committer(ABC):

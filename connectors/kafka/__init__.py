@@ -7,7 +7,16 @@ from tidegate.connectors.kafka.offsets import (
     KafkaOffsetsInitializer as KafkaOffsetsInitializer,
     KafkaTopicPartition as KafkaTopicPartition,
 )
-from tidegate.connectors.kafka.options import KafkaSourceOptions as KafkaSourceOptions
+from tidegate.connectors.kafka.options import (
+    KafkaSinkOptions as KafkaSinkOptions,
+    KafkaSourceOptions as KafkaSourceOptions,
+)
+from tidegate.connectors.kafka.record_schema import (
+    KafkaRecordSerializationSchema as KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder as KafkaRecordSerializationSchemaBuilder,
+    KafkaTopicSelector as KafkaTopicSelector,
+    to_json as to_json,
+)
 from tidegate.connectors.kafka.serde import (
     JsonValues as JsonValues,
     KafkaDeserializer as KafkaDeserializer,
@@ -15,6 +24,12 @@ from tidegate.connectors.kafka.serde import (
     KafkaRecords as KafkaRecords,
     RawValues as RawValues,
     StringValues as StringValues,
+)
+from tidegate.connectors.kafka.sink import KafkaSink as KafkaSink, PlainKafkaSink as PlainKafkaSink
+from tidegate.connectors.kafka.sink_builder import (
+    FlinkKafkaProducer as FlinkKafkaProducer,
+    KafkaSinkBuilder as KafkaSinkBuilder,
+    Semantic as Semantic,
 )
 from tidegate.connectors.kafka.source import KafkaSource as KafkaSource
 from tidegate.connectors.kafka.source_builder import (
@@ -24,16 +39,26 @@ from tidegate.connectors.kafka.source_builder import (
 
 __all__ = [
     "FlinkKafkaConsumer",
+    "FlinkKafkaProducer",
     "JsonValues",
     "KafkaDeserializer",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaRecord",
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
     "KafkaRecords",
+    "KafkaSink",
+    "KafkaSinkBuilder",
+    "KafkaSinkOptions",
     "KafkaSource",
     "KafkaSourceBuilder",
     "KafkaSourceOptions",
     "KafkaTopicPartition",
+    "KafkaTopicSelector",
+    "PlainKafkaSink",
     "RawValues",
+    "Semantic",
     "StringValues",
+    "to_json",
 ]

@@ -5,15 +5,16 @@ Nothing here logs or shows a setting: some of them are secrets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from tidegate.connectors.kafka.offsets import Spec
 from tidegate.connectors.kafka.serde import Message
 from tidegate.connectors.kafka.split import Place
-from tidegate.errors import ConfigError, FencedError, MissingExtraError, TidegateError, UnavailableError
+from tidegate.errors import ConfigError, MissingExtraError, TidegateError, UnavailableError
 
 try:
     from confluent_kafka import (
@@ -38,6 +39,7 @@ __all__ = [
     "is_end",
     "marker_offset",
     "new_producer",
+    "said",
     "translate",
 ]
 
@@ -293,27 +295,43 @@ def is_end(message: Message) -> bool:
 
 def translate(error: Any, what: str, brokers: str) -> TidegateError:
     """A client's error as what its reader has to do."""
-    code, said = error.code(), f"{error.name()}: {error.str()}"
+    code, words = error.code(), f"{error.name()}: {error.str()}"
     if code in _REFUSED:
-        return ConfigError(f"kafka {what}: permission denied ({said}); grant it to the user of the program")
+        return ConfigError(f"kafka {what}: permission denied ({words}); grant it to the user of the program")
     if code in _BAD_LOGIN:
         return ConfigError(
-            f"kafka {what}: brokers {brokers} did not let the client in ({said}); check the security settings"
+            f"kafka {what}: brokers {brokers} did not let the client in ({words}); check the security settings"
         )
     if code in _UNKNOWN_TOPIC:
         return UnavailableError(
-            f"kafka {what}: there is no such topic or partition ({said}); create it or check the name"
+            f"kafka {what}: there is no such topic or partition ({words}); create it or check the name"
         )
     if code in _GONE:
         return ConfigError(
-            f"kafka {what}: the next record is gone from the broker ({said}); its retention is shorter than the "
+            f"kafka {what}: the next record is gone from the broker ({words}); its retention is shorter than the "
             "program was away; start anew with --fresh, or from a checkpoint whose positions are still there"
         )
     if code in _OVERTAKEN:
-        return FencedError(f"kafka {what}: another producer has taken over ({said}); this one stops")
+        return UnavailableError(
+            f"kafka {what}: the broker ended the transaction or let another producer take over ({words}); it ran out, "
+            "or another process uses the same transactional ids; what was not committed is written again"
+        )
     if code in _NO_BROKER:
-        return UnavailableError(f"kafka {what}: no answer from brokers {brokers} ({said}); are they running?")
-    return UnavailableError(f"kafka {what}: {said} at brokers {brokers}")
+        return UnavailableError(
+            f"kafka {what}: no answer from brokers {brokers} ({words}); are they running?"
+        )
+    return UnavailableError(f"kafka {what}: {words} at brokers {brokers}")
+
+
+@contextmanager
+def said(what: str, brokers: str) -> Iterator[None]:
+    """Errors of the client in here are about `what`."""
+    try:
+        yield
+    except KafkaException as error:
+        raise translate(error.args[0], what, brokers) from error
+    except BufferError as error:
+        raise UnavailableError(f"kafka {what}: the queue of the client is full; it is tried again") from error
 
 
 def _made(client: Callable[[dict[str, Any]], Any], settings: dict[str, Any], brokers: str) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from tidegate.connectors.spi import Delivery, OnBranch
+from tidegate.connectors.spi import OnBranch
 from tidegate.errors import ConfigError
 
 __all__ = [
@@ -94,10 +94,9 @@ class KafkaSourceOptions:
 
 @dataclass(frozen=True)
 class KafkaSinkOptions:
-    """How a sink behaves.
+    """How an exactly-once sink behaves.
 
     Args:
-        delivery: `exactly-once` by transactions, `at-least-once`, or `none`.
         prefix: what transactional ids begin with; None is made of pipeline and operator.
         pool: how many transactional ids a subtask may use, so how many checkpoints may be on their way.
         transaction_timeout_ms: when the broker gives up a transaction; None takes what the broker allows, at most
@@ -109,7 +108,6 @@ class KafkaSinkOptions:
         ConfigError: a value makes no sense.
     """
 
-    delivery: Delivery = "exactly-once"
     prefix: str | None = None
     pool: int = 5
     transaction_timeout_ms: int | None = None
@@ -117,7 +115,6 @@ class KafkaSinkOptions:
     on_branch: OnBranch = "refuse"
 
     def __post_init__(self) -> None:
-        _one_of("sink delivery", self.delivery, Delivery)
         _one_of("sink on_branch", self.on_branch, OnBranch)
         if self.prefix == "":
             raise ConfigError(

@@ -19,9 +19,10 @@ __all__ = ["Committers"]
 class Committers:
     """One committer per sink that has any, opened when it is first needed; close them all in the end."""
 
-    def __init__(self, pipeline: Pipeline, graph: JobGraph, clock: Clock) -> None:
+    def __init__(self, pipeline: Pipeline, graph: JobGraph, clock: Clock, home: str) -> None:
         self._pipeline = pipeline
         self._clock = clock
+        self._home = home
         self._sinks: dict[OperatorUid, SupportsCommit] = {
             uid: node.payload
             for uid, node in graph.nodes.items()
@@ -67,6 +68,6 @@ class Committers:
             )
         if uid not in self._opened:
             lineage = self._pipeline.record.lineage
-            context = CommitterContext(self._pipeline.id, uid, lineage, self._clock)
+            context = CommitterContext(self._pipeline.id, uid, lineage, self._clock, self._home)
             self._opened[uid] = self._sinks[uid].open_committer(context)
         return self._opened[uid]

@@ -222,6 +222,7 @@ class Worker:
             traced=deployment.options.traced and not vertex.batch,
             batch=vertex.batch,
             snapshots_wait=not deployment.options.background_snapshots,
+            exposed_ms=deployment.options.exposed_ms,
             wake=lambda: self._inbox.put(Wake()),
         )
 

@@ -87,6 +87,8 @@ class ChainEnvironment:
     """Whether a checkpoint refers to files of earlier ones."""
     snapshots_wait: bool = False
     """Whether records wait until a snapshot is written."""
+    exposed_ms: int | None = None
+    """How long what a sink prepared may have to wait for its commit; None if nobody knows."""
     wake: Callable[[], None] = lambda: None
     """Makes the subtask's thread look for work; safe to call from any thread."""
 

@@ -42,6 +42,7 @@ class SinkOperator:
                 restored=env.operator(self._node.uid).writers,
                 clock=env.clock,
                 program=Surroundings(self._node.uid, env),
+                exposed_ms=env.exposed_ms,
             )
         )
 

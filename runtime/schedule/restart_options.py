@@ -74,6 +74,19 @@ class RestartOptions:
         "restarts until a failure is final, unless pauses began anew meanwhile; default: any number",
     )
 
+    @property
+    def pauses_ms(self) -> int:
+        """The pauses of all restarts that may follow one another."""
+        match self.restart_strategy:
+            case "fixed-delay":
+                return self.restart_attempts * self.restart_delay_ms
+            case "failure-rate":
+                return self.failure_rate * self.failure_delay_ms
+            case "exponential-delay":
+                return (self.backoff_attempts or 1) * self.backoff_most_ms
+            case _:
+                return 0
+
     def __post_init__(self) -> None:
         if self.backoff_factor < 1:
             raise ConfigError(

@@ -40,6 +40,7 @@ WIDE_CLASSES: dict[str, str] = {
     "runtime/operators/chain.py:OperatorChain": "all that a subtask asks of its chain: records, both times, answers, cuts",
 }
 LONG_EXPORTS: dict[str, str] = {
+    "connectors/kafka/__init__.py": "a source and a sink with all the names PyFlink has for them",
     "tidegate/common/__init__.py": "PyFlink programs import all of these names from `pyflink.common`",
     "tidegate/datastream/__init__.py": "PyFlink programs import all of these names from `pyflink.datastream`",
 }

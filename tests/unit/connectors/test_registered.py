@@ -9,7 +9,7 @@ from tidegate.connectors.collection import CollectionSource, CollectSink, read_c
 from tidegate.connectors.files import FileSink, TextFileSource
 from tidegate.connectors.functions import FunctionSink, FunctionSource
 from tidegate.connectors.generator import GeneratorSource
-from tidegate.connectors.kafka import KafkaSource
+from tidegate.connectors.kafka import KafkaSink, KafkaSource
 from tidegate.connectors.print import PrintSink
 from tidegate.connectors.socket import SocketTextSource
 
@@ -26,6 +26,7 @@ from tidegate.connectors.socket import SocketTextSource
         ("files.source", TextFileSource),
         ("functions.source", FunctionSource),
         ("functions.sink", FunctionSink),
+        ("kafka.sink", KafkaSink),
         ("kafka.source", KafkaSource),
         ("socket.source", SocketTextSource),
     ],

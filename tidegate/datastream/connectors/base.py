@@ -1,5 +1,9 @@
 """What connectors implement, under PyFlink's module name."""
 
-from tidegate.connectors.spi import Sink as Sink, Source as Source
+from tidegate.connectors.spi import (
+    DeliveryGuarantee as DeliveryGuarantee,
+    Sink as Sink,
+    Source as Source,
+)
 
-__all__ = ["Sink", "Source"]
+__all__ = ["DeliveryGuarantee", "Sink", "Source"]

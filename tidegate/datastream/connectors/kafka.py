@@ -2,18 +2,32 @@
 
 from tidegate.connectors.kafka import (
     FlinkKafkaConsumer as FlinkKafkaConsumer,
+    FlinkKafkaProducer as FlinkKafkaProducer,
     KafkaOffsetResetStrategy as KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer as KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema as KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder as KafkaRecordSerializationSchemaBuilder,
+    KafkaSink as KafkaSink,
+    KafkaSinkBuilder as KafkaSinkBuilder,
     KafkaSource as KafkaSource,
     KafkaSourceBuilder as KafkaSourceBuilder,
     KafkaTopicPartition as KafkaTopicPartition,
+    KafkaTopicSelector as KafkaTopicSelector,
+    Semantic as Semantic,
 )
 
 __all__ = [
     "FlinkKafkaConsumer",
+    "FlinkKafkaProducer",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSink",
+    "KafkaSinkBuilder",
     "KafkaSource",
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
+    "KafkaTopicSelector",
+    "Semantic",
 ]

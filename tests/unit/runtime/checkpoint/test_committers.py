@@ -33,7 +33,9 @@ def committers(tmp_path: Path, sink: CollectSink) -> Committers:
     end = Transformation("sink", "out", sink, (Input(source),), uid=OUT)
     pipeline = Pipeline(LocalStorage(tmp_path / "state"), PipelineId("orders"), RunId("run"), SYSTEM_CLOCK)
     pipeline.acquire(lambda: LINEAGE, fresh=False, say=print)
-    return Committers(pipeline, build_job_graph(build_stream_graph([end], parallelism=1)), SYSTEM_CLOCK)
+    return Committers(
+        pipeline, build_job_graph(build_stream_graph([end], parallelism=1)), SYSTEM_CLOCK, "memory:"
+    )
 
 
 def prepare(sink: CollectSink, value: int, attempt: str) -> Committable:

@@ -1,0 +1,255 @@
+"""What librdkafka cannot do and an operator of transactions must: end one of another process, list and abort them.
+
+Speaks Kafka's protocol through kafka-python, which is imported when it is needed. librdkafka's transactions are those
+of protocol version 1: the epoch of a producer does not change with a commit, so (producer id, epoch) of a transaction
+that was prepared names it until a producer begins anew under its id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from tidegate.clock import Clock
+from tidegate.errors import ConfigError, MissingExtraError, UnavailableError
+
+__all__ = ["OpenTransaction", "Wire"]
+
+TIMEOUT_S: Final = 30.0
+_PAUSE_S: Final = 0.02
+_END_TXN_V1: Final = 1
+_INIT_PRODUCER_V4: Final = 4
+_FENCING_TIMEOUT_MS: Final = 60_000
+_OPEN: Final = frozenset({"Ongoing"})
+_ENDING: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+_LATER: Final = frozenset({14, 15, 16, 51})
+_ELSEWHERE: Final = frozenset({15, 16})
+_NOT_FOUND: Final = 105
+_REFUSED: Final = frozenset({29, 30, 31, 53})
+
+_NAMES: Final[Mapping[str, str]] = {
+    "bootstrap.servers": "bootstrap_servers",
+    "client.id": "client_id",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+    "ssl.crl.location": "ssl_crlfile",
+    "ssl.cipher.suites": "ssl_ciphers",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that takes records or waits for its end."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+class Wire:
+    """A connection to the coordinators of transactions and groups.
+
+    Args:
+        settings: Those of librdkafka.
+        clock: For waiting.
+
+    Raises:
+        ConfigError: a security setting has no counterpart here.
+        MissingExtraError: kafka-python is not installed.
+        UnavailableError: no broker answers.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], clock: Clock) -> None:
+        self._brokers = settings["bootstrap.servers"]
+        self._clock = clock
+        try:
+            from kafka import KafkaAdminClient
+            from kafka.errors import KafkaError
+        except ImportError as error:
+            raise MissingExtraError(
+                "kafka support is not installed; run: pip install 'tidegate[kafka]'"
+            ) from error
+        self._error: type[Exception] = KafkaError
+        try:
+            self._client = KafkaAdminClient(**_translated(settings))
+        except KafkaError as error:
+            raise self._unavailable("the cluster", error) from error
+
+    def commit(self, transactional_id: str, producer_id: int, epoch: int) -> int:
+        """Tell the coordinator to commit; its answer as Kafka's error code.
+
+        Raises:
+            ConfigError: the program may not.
+            UnavailableError: there was no answer, so anything may have happened.
+        """
+        from kafka.protocol.producer.transaction import EndTxnRequest
+
+        request = EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=True,
+            max_version=_END_TXN_V1,
+        )
+        code: int = self._to_coordinator(transactional_id, request).error_code
+        self._check_allowed(transactional_id, code)
+        return code
+
+    def abort(self, transactional_id: str) -> None:
+        """End whatever is open under an id, and shut out the producer it had.
+
+        Raises:
+            ConfigError: the program may not.
+            UnavailableError: the coordinator does not do it.
+        """
+        from kafka.protocol.producer.transaction import InitProducerIdRequest
+
+        deadline = self._clock.monotonic() + TIMEOUT_S
+        while True:
+            request = InitProducerIdRequest(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=_FENCING_TIMEOUT_MS,
+                producer_id=-1,
+                producer_epoch=-1,
+                max_version=_INIT_PRODUCER_V4,
+            )
+            code = self._to_coordinator(transactional_id, request).error_code
+            self._check_allowed(transactional_id, code)
+            if code == 0:
+                return
+            if code not in _LATER or self._clock.monotonic() > deadline:
+                raise UnavailableError(
+                    f"kafka transaction {transactional_id!r} could not be aborted (error {code}) at {self._brokers}"
+                )
+            self._clock.sleep(_PAUSE_S)
+
+    def state(
+        self, transactional_id: str, producer_id: int, epoch: int
+    ) -> Literal["ending", "closed", "unknown"]:
+        """Whether a transaction is open or being ended, its id has none like it, or nobody knows the id."""
+        try:
+            found = self._try(
+                transactional_id, lambda: self._client.describe_transactions([transactional_id])
+            )[transactional_id]
+        except LookupError:
+            return "unknown"
+        same = (found.producer_id, found.producer_epoch) == (producer_id, epoch)
+        # An end that the coordinator decided itself carries the next epoch.
+        ending = found.state.value in _ENDING and (same or found.state.value not in _OPEN)
+        return "ending" if ending else "closed"
+
+    def open_transactions(self, pattern: re.Pattern[str]) -> list[OpenTransaction]:
+        """The transactions that take records or wait for their end, under ids that match as a whole."""
+        listed = self._try(
+            "list of transactions", lambda: self._client.list_transactions(state_filters=sorted(_OPEN))
+        )
+        names = sorted(
+            {
+                row.transactional_id
+                for rows in listed.values()
+                for row in rows
+                if pattern.fullmatch(row.transactional_id)
+            }
+        )
+        if not names:
+            return []
+        described = self._try("transactions", lambda: self._client.describe_transactions(names))
+        return [
+            OpenTransaction(name, found.producer_id, found.producer_epoch)
+            for name, found in described.items()
+            if found.state.value in _OPEN
+        ]
+
+    def note(self, group: str, topic: str) -> str | None:
+        """The note beside a group's committed offset of the first partition of a topic."""
+        from kafka.structs import TopicPartition
+
+        place = TopicPartition(topic, 0)
+        found = self._try(group, lambda: self._client.list_group_offsets({group: [place]}))[group].get(place)
+        if found is None or found.offset < 0:
+            return None
+        # librdkafka sends the zero that ends its texts along.
+        note: str = found.metadata.rstrip("\0")
+        return note
+
+    def leave_note(self, group: str, topic: str, text: str) -> None:
+        """Commit an offset with a note, outside of any transaction."""
+        from kafka.structs import OffsetAndMetadata, TopicPartition
+
+        offsets = {TopicPartition(topic, 0): OffsetAndMetadata(0, text, -1)}
+        self._try(group, lambda: self._client.alter_group_offsets(group, offsets))
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client.close()
+
+    def _to_coordinator(self, transactional_id: str, request: Any) -> Any:
+        from kafka.protocol.metadata import CoordinatorType
+
+        async def send() -> Any:
+            node = await self._client._find_coordinator_ids(
+                [transactional_id], key_type=CoordinatorType.TRANSACTION
+            )
+            return await self._client._manager.send(request, node_id=node[transactional_id])
+
+        answer = self._try(transactional_id, lambda: self._client._manager.run(send))
+        if answer.error_code in _ELSEWHERE:
+            self._client._manager.cluster._coordinators.clear()
+        return answer
+
+    def _try(self, what: str, ask: Callable[[], Any]) -> Any:
+        deadline = self._clock.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                return ask()
+            except self._error as error:
+                code = getattr(error, "errno", None)
+                if code == _NOT_FOUND:
+                    raise LookupError(what) from error
+                self._check_allowed(what, code)
+                if code not in _LATER or self._clock.monotonic() > deadline:
+                    raise self._unavailable(what, error) from error
+                self._client._manager.cluster._coordinators.clear()
+                self._clock.sleep(_PAUSE_S)
+
+    def _check_allowed(self, what: str, code: int | None) -> None:
+        if code in _REFUSED:
+            raise ConfigError(
+                f"kafka sink: permission denied for {what!r} (error {code}); transactions need write and describe on "
+                "their ids and read on the groups named after them; grant them to the user of the program"
+            )
+
+    def _unavailable(self, what: str, error: Exception) -> UnavailableError:
+        return UnavailableError(
+            f"kafka sink: no useful answer about {what} from {self._brokers} ({type(error).__name__}: {error})"
+        )
+
+
+def _translated(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """librdkafka's settings for finding brokers and being let in, in kafka-python's words."""
+    known = {_NAMES[key]: value for key, value in settings.items() if key in _NAMES}
+    lost = [key for key in settings if key.startswith(("sasl.", "ssl.")) and key not in _NAMES]
+    checked = str(settings.get("ssl.endpoint.identification.algorithm", "https")).lower()
+    if lost := [key for key in lost if key != "ssl.endpoint.identification.algorithm"]:
+        raise ConfigError(
+            f"kafka property {lost[0]!r} cannot be used with exactly-once delivery: recovery speaks to brokers by "
+            f"another client, which has no such setting; expected {', '.join(sorted(_NAMES))}"
+        )
+    servers = [each.strip() for each in str(known.pop("bootstrap_servers")).split(",")]
+    return {
+        **known,
+        "bootstrap_servers": servers,
+        "security_protocol": str(known.get("security_protocol", "PLAINTEXT")).upper(),
+        "ssl_check_hostname": checked != "none",
+        "bootstrap_timeout_ms": int(TIMEOUT_S * 1_000),
+    }

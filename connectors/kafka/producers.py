@@ -1,0 +1,197 @@
+"""The producers of one subtask: each has a transactional id of the pool and at most one transaction.
+
+A prepared transaction waits here for its commit, which another thread performs; so does its process's registry, where
+the committer of the same process finds it. Whatever goes wrong with a producer ends it: its next incarnation has a
+newer epoch, so no request of the old one that is still on its way can touch the next transaction.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from tidegate.connectors.kafka.outcome import Marker
+from tidegate.connectors.kafka.pool import IdPool, marker_group
+from tidegate.errors import TidegateError, UnavailableError
+
+if TYPE_CHECKING:
+    from tidegate.clock import Clock
+
+__all__ = ["Producers", "Transaction", "prepared_here"]
+
+INIT_TIMEOUT_S: Final = 60.0
+FLUSH_TIMEOUT_S: Final = 120.0
+END_TIMEOUT_S: Final = 30.0
+_ASSIGNED_TIMEOUT_S: Final = 30.0
+_STATISTICS_MS: Final = 200
+_POLL_S: Final = 0.02
+
+Key = tuple[str, int, int]
+"""Transactional id, producer id, epoch: what names a transaction that is prepared."""
+
+
+class Registry:
+    """Prepared transactions of this process, by name; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._prepared: dict[Key, Transaction] = {}
+
+    def add(self, transaction: Transaction) -> None:
+        """It waits for its commit."""
+        with self._lock:
+            self._prepared[transaction.key] = transaction
+
+    def take(self, key: Key) -> Transaction | None:
+        """The transaction, which is the caller's to end now; None if it is not of this process, or ended."""
+        with self._lock:
+            return self._prepared.pop(key, None)
+
+
+prepared_here: Final = Registry()
+
+
+class Failures:
+    """What went wrong with deliveries; holds no reference to a producer, so that one can be dropped."""
+
+    def __init__(self, brokers: str) -> None:
+        self._brokers = brokers
+        self.first: TidegateError | None = None
+
+    def heard(self, error: Any, message: Any) -> None:
+        """A message was not delivered."""
+        from tidegate.connectors.kafka._client import translate
+
+        if error is not None and self.first is None:
+            where = f"sink, topic {message.topic()!r}"
+            self.first = translate(error, where, self._brokers)
+
+
+class Identity:
+    """The producer id and epoch, as the client's statistics tell them."""
+
+    def __init__(self) -> None:
+        self.found: tuple[int, int] | None = None
+
+    def heard(self, text: str) -> None:
+        """Statistics came in."""
+        if self.found is None:
+            told = msgspec.json.decode(text).get("eos", {})
+            if told.get("idemp_state") == "Assigned" and told.get("producer_id", -1) >= 0:
+                self.found = told["producer_id"], told["producer_epoch"]
+
+
+class Transaction:
+    """A producer under a transactional id; one transaction after the other."""
+
+    def __init__(
+        self, settings: Mapping[str, Any], transactional_id: str, owner: Producers, clock: Clock
+    ) -> None:
+        from tidegate.connectors.kafka._client import group_metadata, new_producer, said
+
+        self.id = transactional_id
+        self.failures = Failures(settings["bootstrap.servers"])
+        self._owner = owner
+        identity = Identity()
+        more = {
+            "transactional.id": transactional_id,
+            "statistics.interval.ms": _STATISTICS_MS,
+            "stats_cb": identity.heard,
+            "on_delivery": self.failures.heard,
+        }
+        self.producer: Any = new_producer({**settings, **more})
+        with said(f"transactional id {transactional_id!r}", settings["bootstrap.servers"]):
+            self.producer.init_transactions(INIT_TIMEOUT_S)
+        deadline = clock.monotonic() + _ASSIGNED_TIMEOUT_S
+        while identity.found is None:
+            self.producer.poll(_POLL_S)
+            if clock.monotonic() > deadline:
+                raise UnavailableError(
+                    f"kafka sink: the client does not tell the epoch of {transactional_id!r}"
+                )
+        self.key: Key = (transactional_id, *identity.found)
+        self._group = group_metadata(settings, marker_group(transactional_id))
+        self._brokers = settings["bootstrap.servers"]
+
+    def begin(self) -> None:
+        """Take records from now on."""
+        self.producer.begin_transaction()
+
+    def seal(self, topic: str, marker: Marker) -> None:
+        """Make all records durable and add the marker; from here on the broker alone can lose it.
+
+        Raises:
+            TidegateError: a record was not delivered, or the broker did not take the marker.
+        """
+        from tidegate.connectors.kafka._client import marker_offset, said
+
+        note = msgspec.json.encode(marker).decode()
+        with said(f"transaction {self.id!r}", self._brokers):
+            self.producer.send_offsets_to_transaction(
+                [marker_offset(topic, marker.checkpoint, note)], self._group, END_TIMEOUT_S
+            )
+
+    def commit(self) -> bool:
+        """Commit; False if that is not known to have worked, after which the producer is gone."""
+        from tidegate.connectors.kafka._client import said
+
+        try:
+            with said(f"transaction {self.id!r}", self._brokers):
+                self.producer.commit_transaction(END_TIMEOUT_S)
+        except TidegateError:
+            self.drop()
+            return False
+        self._owner.give_back(self)
+        return True
+
+    def drop(self) -> None:
+        """Part with the producer. Its `close` would abort what is prepared, so it is only let go."""
+        self.producer = None
+
+
+class Producers:
+    """Hands out producers of a pool of ids, and takes them back once their transaction is committed."""
+
+    def __init__(self, settings: Mapping[str, Any], pool: IdPool, clock: Clock) -> None:
+        self._settings = settings
+        self._pool = pool
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._idle: list[Transaction] = []
+        self._out: set[Transaction] = set()
+        self._idle.append(self._new())
+
+    def take(self) -> Transaction:
+        """A producer with a transaction that takes records.
+
+        Raises:
+            UnavailableError: every id holds work that waits for its commit, or no broker answers.
+        """
+        with self._lock:
+            transaction = self._idle.pop() if self._idle else None
+        transaction = transaction or self._new()
+        transaction.begin()
+        with self._lock:
+            self._out.add(transaction)
+        return transaction
+
+    def give_back(self, transaction: Transaction) -> None:
+        """Its transaction is committed; the id may be used again."""
+        with self._lock:
+            self._out.discard(transaction)
+            self._idle.append(transaction)
+
+    def close(self) -> None:
+        """Let go of all producers; what they prepared stays prepared."""
+        with self._lock:
+            for transaction in (*self._idle, *self._out):
+                prepared_here.take(transaction.key)
+                transaction.drop()
+            self._idle.clear()
+            self._out.clear()
+
+    def _new(self) -> Transaction:
+        return Transaction(self._settings, self._pool.take(), self, self._clock)

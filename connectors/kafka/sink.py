@@ -1,0 +1,169 @@
+"""Writes records to topics of Kafka.
+
+Guarantee: exactly once for readers of committed records. Every subtask writes an epoch in one transaction, which is
+committed after its checkpoint is decided, by its own producer or by whoever finds it after a crash.
+
+Example:
+    >>> KafkaSink("localhost:9092", KafkaRecordSerializationSchema("totals")).delivery
+    'exactly-once'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate.connectors.kafka.options import (
+    SINK_DEFAULTS,
+    SINK_GUARANTEED,
+    KafkaSinkOptions,
+    client_settings,
+)
+from tidegate.connectors.kafka.record_schema import KafkaRecordSerializationSchema
+from tidegate.connectors.kafka.transactions import KafkaCommitter
+from tidegate.connectors.kafka.writer import PlainWriter, TransactionalWriter
+from tidegate.connectors.spi import Delivery, OnBranch, Sink
+from tidegate.errors import ConfigError
+from tidegate.ids import OperatorUid, PipelineId
+from tidegate.twophase.naming import owner_name
+from tidegate.twophase.spi import CommitterContext, WriterContext
+
+if TYPE_CHECKING:
+    from tidegate.connectors.kafka.sink_builder import KafkaSinkBuilder
+
+__all__ = ["KafkaSink", "PlainKafkaSink"]
+
+TIMEOUT_MS: Final = 900_000
+"""The longest a transaction may take where nobody says otherwise; what brokers allow by default."""
+_BROKERS_LIMIT: Final = "transaction.max.timeout.ms"
+
+
+@dataclass(frozen=True)
+class KafkaSink(Sink):
+    """Topics as a sink, exactly once.
+
+    Args:
+        brokers: Where the cluster is, such as `host:9092,other:9092`.
+        schema: What becomes of records.
+        options: How to behave.
+        properties: More settings of the client, librdkafka's names; shown nowhere, as some are secrets.
+
+    Raises:
+        ConfigError: a property would break the guarantee.
+    """
+
+    brokers: str
+    schema: KafkaRecordSerializationSchema
+    options: KafkaSinkOptions = KafkaSinkOptions()
+    properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    delivery = "exactly-once"
+
+    def __post_init__(self) -> None:
+        self._settings()
+
+    @staticmethod
+    def builder() -> KafkaSinkBuilder:
+        """A sink in the making, as PyFlink's programs build it."""
+        from tidegate.connectors.kafka.sink_builder import KafkaSinkBuilder
+
+        return KafkaSinkBuilder()
+
+    @property
+    def on_branch(self) -> OnBranch:
+        """What happens to records committed after the checkpoint a branch goes back to."""
+        return self.options.on_branch
+
+    def open_writer(self, context: WriterContext) -> TransactionalWriter:
+        """Writes transactions.
+
+        Raises:
+            ConfigError: the topic does not exist, or transactions would run out before they can be committed.
+        """
+        settings = self._settings()
+        settings["transaction.timeout.ms"] = self._timeout_ms(settings, context.exposed_ms)
+        prefix = self._prefix(context.pipeline, context.uid)
+        return TransactionalWriter(settings, self.schema, prefix, self.options.pool, context)
+
+    def open_committer(self, context: CommitterContext) -> KafkaCommitter:
+        """Commits them."""
+        prefix = self._prefix(context.pipeline, context.uid)
+        return KafkaCommitter(
+            self._settings(), prefix, self.schema.one_topic, self.options.take_over, context
+        )
+
+    def _prefix(self, pipeline: PipelineId, uid: OperatorUid) -> str:
+        return self.options.prefix or owner_name(pipeline, uid)
+
+    def _timeout_ms(self, settings: Mapping[str, Any], exposed_ms: int | None) -> int:
+        """How long a transaction may take: as said, or as long as the brokers allow."""
+        from tidegate.connectors.kafka._client import Cluster
+
+        cluster = Cluster(settings)
+        topic = self.schema.one_topic
+        if topic is not None and not cluster.topics([topic]):
+            raise ConfigError(
+                f"kafka sink: topic {topic!r} does not exist; create it, or check its name and the permission to see it"
+            )
+        said = cluster.broker_setting(_BROKERS_LIMIT)
+        limit = TIMEOUT_MS if said is None else int(said)
+        asked = self.options.transaction_timeout_ms
+        if asked is not None and asked > limit:
+            raise ConfigError(
+                f"kafka sink: transaction_timeout_ms is {asked}; the brokers allow at most {limit} "
+                f"({_BROKERS_LIMIT}); ask for less, or raise theirs"
+            )
+        timeout = asked or min(limit, TIMEOUT_MS)
+        if exposed_ms is not None and timeout < exposed_ms:
+            raise ConfigError(
+                f"kafka sink: transactions run out after {timeout} ms, but with the checkpoint interval and the pauses "
+                f"of restarts one may have to wait {exposed_ms} ms for its commit; raise transaction_timeout_ms "
+                f"(and {_BROKERS_LIMIT} of the brokers), or make the interval shorter"
+            )
+        return timeout
+
+    def _settings(self) -> dict[str, Any]:
+        return _settings(self.brokers, self.properties, SINK_GUARANTEED)
+
+
+@dataclass(frozen=True)
+class PlainKafkaSink(Sink):
+    """Topics as a sink without transactions: everybody sees records as they come, after a failure some of them twice.
+
+    Args:
+        brokers: Where the cluster is.
+        schema: What becomes of records.
+        delivery: `at-least-once` waits for all deliveries before a checkpoint, `none` never waits.
+        properties: More settings of the client; shown nowhere.
+
+    Raises:
+        ConfigError: a property would break the guarantee.
+    """
+
+    brokers: str
+    schema: KafkaRecordSerializationSchema
+    delivery: Delivery = "at-least-once"
+    properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.delivery not in ("at-least-once", "none"):
+            raise ConfigError(
+                f"plain kafka sink delivery is {self.delivery!r}; expected 'at-least-once' or 'none'; for exactly "
+                "once use KafkaSink"
+            )
+        self._settings()
+
+    def open_writer(self, context: WriterContext) -> PlainWriter:
+        """Writes at once."""
+        return PlainWriter(self._settings(), self.schema, waits=self.delivery == "at-least-once")
+
+    def _settings(self) -> dict[str, Any]:
+        guaranteed = SINK_GUARANTEED if self.delivery == "at-least-once" else {}
+        return _settings(self.brokers, self.properties, guaranteed)
+
+
+def _settings(brokers: str, properties: Mapping[str, Any], guaranteed: Any) -> dict[str, Any]:
+    if not brokers:
+        raise ConfigError("kafka sink has no brokers; expected their addresses, such as 'localhost:9092'")
+    return client_settings(brokers, properties, defaults=SINK_DEFAULTS, guaranteed=guaranteed)

@@ -1,0 +1,227 @@
+"""Writes the records of one subtask to Kafka, in transactions or without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from tidegate.connectors.kafka.outcome import Marker
+from tidegate.connectors.kafka.pool import IdPool
+from tidegate.connectors.kafka.producers import (
+    FLUSH_TIMEOUT_S,
+    Failures,
+    Producers,
+    Transaction,
+    prepared_here,
+)
+from tidegate.connectors.kafka.record_schema import KafkaRecordSerializationSchema
+from tidegate.elements import Batch, RowKind
+from tidegate.errors import RecordError, TidegateError, UnavailableError
+from tidegate.faults import point
+from tidegate.ids import CheckpointId
+from tidegate.twophase.spi import SinkWriter, WriterContext
+
+__all__ = ["KafkaWork", "PlainWriter", "TransactionalWriter"]
+
+PROTOCOL: Final = 1
+"""librdkafka's transactions: the epoch stays with the producer."""
+_AT_ONCE: Final = 10_000
+_OVERHEAD: Final = 512
+_FULL_POLL_S: Final = 0.05
+_IN_BATCHES: Final = frozenset({"value", "key", "partition"})
+"""What the client takes in batches, which is quicker; headers and timestamps it takes one by one."""
+
+
+class KafkaWork(msgspec.Struct, frozen=True, tag_field="v", tag=1):
+    """A committable's payload: which transaction, and which marker says that it was committed."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    protocol: int
+    topic: str
+    marker: Marker
+    prepared_ms: int
+
+
+class Outlet:
+    """Puts messages into a producer's queue, in order, and makes room when it is full."""
+
+    def __init__(self, schema: KafkaRecordSerializationSchema, settings: Mapping[str, Any]) -> None:
+        self._schema = schema
+        self._largest = int(settings.get("message.max.bytes", 1_000_000)) - _OVERHEAD
+        self._room = int(settings["queue.buffering.max.messages"])
+
+    def messages(self, batch: Batch) -> list[dict[str, Any]]:
+        """The messages of a batch.
+
+        Raises:
+            RecordError: one cannot be written, so none is.
+        """
+        if batch.kinds is not None and any(kind is not RowKind.INSERT for kind in batch.kinds):
+            raise RecordError(
+                "a change came to a kafka sink that appends; expected inserts; map changes to messages first"
+            )
+        messages = self._schema.messages(batch.values, batch.timestamps)
+        for message, value in zip(messages, batch.values, strict=True):
+            size = len(message["value"] or b"") + len(message.get("key") or b"")
+            if size > self._largest:
+                raise RecordError(
+                    f"kafka sink: the message of record {value!r:.80} has {size} bytes; expected at most "
+                    f"{self._largest}; raise message.max.bytes here and at the topic, or write less"
+                )
+        return messages
+
+    def put(self, producer: Any, messages: list[dict[str, Any]]) -> str:
+        """Queue messages; the topic of the first."""
+        topic = self._schema.one_topic
+        if topic is None or not messages[0].keys() <= _IN_BATCHES:
+            for message in messages:
+                self._make_room(producer, 1)
+                producer.produce(**({"topic": topic} | message))
+            return topic or str(messages[0]["topic"])
+        for start in range(0, len(messages), _AT_ONCE):
+            part = messages[start : start + _AT_ONCE]
+            self._make_room(producer, len(part))
+            if producer.produce_batch(topic, part) != len(part):
+                failed = next(each["_error"] for each in part if "_error" in each)
+                raise UnavailableError(f"kafka sink: topic {topic!r} did not take a message: {failed}")
+        return topic
+
+    def _make_room(self, producer: Any, messages: int) -> None:
+        while len(producer) + messages > self._room:
+            producer.poll(_FULL_POLL_S)
+
+
+class TransactionalWriter(SinkWriter):
+    """One transaction per epoch that has records."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        schema: KafkaRecordSerializationSchema,
+        prefix: str,
+        pool: int,
+        context: WriterContext,
+    ) -> None:
+        self._settings = settings
+        self._context = context
+        self._outlet = Outlet(schema, settings)
+        self._producers = Producers(settings, IdPool(prefix, context.subtask.index, pool), context.clock)
+        self._open: Transaction | None = None
+        self._topic = ""
+        self._records = 0
+        self._broken: TidegateError | None = None
+
+    def write(self, batch: Batch) -> None:
+        """Queue a batch in the open transaction; a batch with a record that cannot be written leaves no trace."""
+        if not batch.values:
+            return
+        messages = self._outlet.messages(batch)
+        self._guard()
+        try:
+            if self._open is None:
+                self._open = self._producers.take()
+            self._put(self._open, messages)
+        except TidegateError as error:
+            self._broken = error
+            raise
+        self._records += len(messages)
+
+    def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
+        """Flush, and add the marker; the transaction then waits for its commit."""
+        self._guard()
+        if self._open is None:
+            return None
+        transaction, who = self._open, self._context
+        marker = Marker(who.lineage, who.branch, checkpoint, who.attempt)
+        try:
+            point("sink.before-flush")
+            _flush(transaction.producer, transaction.failures)
+            point("sink.after-flush")
+            transaction.seal(self._topic, marker)
+        except TidegateError as error:
+            self._broken = error
+            raise
+        self._open = None
+        prepared_here.add(transaction)
+        work = KafkaWork(*transaction.key, PROTOCOL, self._topic, marker, who.clock.now_ms())
+        records, self._records = self._records, 0
+        describe = f"transaction {transaction.id!r} of checkpoint {checkpoint} in topic {self._topic!r}"
+        return msgspec.msgpack.encode(work), describe, records
+
+    def close(self) -> None:
+        """Let go of the producers."""
+        self._producers.close()
+
+    def _put(self, transaction: Transaction, messages: list[dict[str, Any]]) -> None:
+        from tidegate.connectors.kafka._client import said
+
+        with said("sink", self._settings["bootstrap.servers"]):
+            topic = self._outlet.put(transaction.producer, messages)
+            transaction.producer.poll(0)
+        # The marker goes to a topic that the transaction writes to anyway, so it exists and may be written.
+        self._topic = self._topic if self._records else topic
+        if transaction.failures.first is not None:
+            raise transaction.failures.first
+
+    def _guard(self) -> None:
+        """After a failure nobody knows what the transaction holds."""
+        if self._broken is not None:
+            raise self._broken
+
+
+class PlainWriter(SinkWriter):
+    """No transactions: records are visible as they come."""
+
+    def __init__(
+        self, settings: Mapping[str, Any], schema: KafkaRecordSerializationSchema, *, waits: bool
+    ) -> None:
+        from tidegate.connectors.kafka._client import new_producer
+
+        self._brokers = settings["bootstrap.servers"]
+        self._failures = Failures(self._brokers)
+        self._outlet = Outlet(schema, settings)
+        self._producer = new_producer({**settings, "on_delivery": self._failures.heard})
+        self._waits = waits
+
+    def write(self, batch: Batch) -> None:
+        """Queue a batch."""
+        from tidegate.connectors.kafka._client import said
+
+        if not batch.values:
+            return
+        messages = self._outlet.messages(batch)
+        with said("sink", self._brokers):
+            self._outlet.put(self._producer, messages)
+            self._producer.poll(0)
+        if self._waits and self._failures.first is not None:
+            raise self._failures.first
+
+    def prepare(self, checkpoint: CheckpointId) -> None:
+        """Wait until everything is delivered, if that was promised."""
+        if self._waits:
+            _flush(self._producer, self._failures)
+
+    def close(self) -> None:
+        """Deliver what is queued, as far as that is quick."""
+        self._producer.flush(1.0)
+
+
+def _flush(producer: Any, failures: Failures) -> None:
+    try:
+        left = producer.flush(FLUSH_TIMEOUT_S)
+    except SystemError as error:
+        # The client's way of saying that it has failed for good, without saying why.
+        raise failures.first or UnavailableError(
+            "kafka sink: the client gave up; the broker ended the transaction or let another producer take over; what "
+            "was not committed is written again"
+        ) from error
+    if failures.first is not None:
+        raise failures.first
+    if left:
+        raise UnavailableError(
+            f"kafka sink: {left} messages were not delivered within {FLUSH_TIMEOUT_S:.0f} s"
+        )

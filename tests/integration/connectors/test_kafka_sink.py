@@ -1,0 +1,234 @@
+"""What a Kafka sink does on a real broker when things are not as they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidegate.clock import SYSTEM_CLOCK
+from tidegate.connectors.formats import SimpleStringSchema
+from tidegate.connectors.kafka import (
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSinkOptions,
+    PlainKafkaSink,
+)
+from tidegate.connectors.kafka._wire import Wire
+from tidegate.elements import Batch, RowKind
+from tidegate.errors import ConfigError, RecordError, UnavailableError
+from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
+from tidegate.testing.services import KafkaService
+from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, WriterContext
+
+pytestmark = pytest.mark.service
+
+UID = OperatorUid("sink")
+WRITER = WriterContext(
+    PipelineId("orders"), UID, Subtask("sink", 0), 1, LineageId("1f"), Branch(0), "a", (), SYSTEM_CLOCK
+)
+COMMITTER = CommitterContext(PipelineId("orders"), UID, LineageId("1f"), SYSTEM_CLOCK, "file:///state")
+
+
+@pytest.fixture
+def topic(kafka: KafkaService) -> str:
+    return kafka.new_topic()
+
+
+def sink_of(kafka: KafkaService, topic: str, **options: Any) -> KafkaSink:
+    """A sink whose prefix is its own, as all tests share a broker."""
+    schema = KafkaRecordSerializationSchema(topic, SimpleStringSchema(), key=str.encode)
+    return KafkaSink(kafka.address, schema, KafkaSinkOptions(**{"prefix": topic, **options}))
+
+
+def prepared(writer: Any, number: int) -> Committable:
+    found = writer.prepare(CheckpointId(number))
+    assert found is not None
+    return Committable(UID, 0, CheckpointId(number), *found)
+
+
+def test_the_writers_own_producers_commit_and_few_ids_are_used_for_many_checkpoints(
+    kafka: KafkaService, topic: str
+) -> None:
+    sink = sink_of(kafka, topic)
+    writer, committer = sink.open_writer(WRITER), sink.open_committer(COMMITTER)
+    works = []
+    for number in range(1, 8):
+        writer.write(Batch([f"record {number}"]))
+        works.append(prepared(writer, number))
+        assert committer.commit(works[-1:]) == [CommitAnswer.COMMITTED]
+    writer.close()
+
+    assert {work.describe.split("'")[1] for work in works} == {f"{topic}-0-0"}
+    assert committer.commit(works[-1:]) == [CommitAnswer.ALREADY_COMMITTED]
+    committer.close()
+
+
+def test_work_that_waits_takes_ids_until_there_are_none(kafka: KafkaService, topic: str) -> None:
+    writer = sink_of(kafka, topic, pool=2).open_writer(WRITER)
+    for number in (1, 2):
+        writer.write(Batch([f"record {number}"]))
+        prepared(writer, number)
+    with pytest.raises(
+        UnavailableError, match=rf"^kafka sink: all 2 transactional ids of the subtask \({topic}-0-0"
+    ):
+        writer.write(Batch(["one more"]))
+    writer.close()
+
+
+def test_a_transaction_that_ran_out_is_found_aborted_and_its_writer_says_what_happened(
+    kafka: KafkaService, topic: str
+) -> None:
+    """Somebody else began anew under the id, as the broker does by itself when a transaction runs out."""
+    sink = sink_of(kafka, topic)
+    writer, committer = sink.open_writer(WRITER), sink.open_committer(COMMITTER)
+    writer.write(Batch(["lost"]))
+    work = prepared(writer, 1)
+    writer.write(Batch(["lost too"]))
+    assert committer.abort_except(()) == 2
+    assert committer.commit([work]) == [CommitAnswer.ABORTED]
+    writer.write(Batch(["never"]))
+    with pytest.raises(
+        UnavailableError, match=r"the broker ended the transaction or let another producer take over"
+    ):
+        writer.prepare(CheckpointId(2))
+    with pytest.raises(UnavailableError, match="the broker ended the transaction"):
+        writer.write(Batch(["nor this"]))
+    writer.close()
+    committer.close()
+
+
+def test_a_prefix_of_another_pipeline_is_refused_by_its_name_unless_taken_over(
+    kafka: KafkaService, topic: str
+) -> None:
+    sink = sink_of(kafka, topic)
+    first = sink.open_committer(COMMITTER)
+    first.abort_except(())
+    first.abort_except(())
+    other = replace(COMMITTER, pipeline=PipelineId("refunds"))
+    second = sink.open_committer(other)
+    with pytest.raises(
+        ConfigError,
+        match=rf"^kafka sink: transactional ids that begin with '{topic}' belong to pipeline 'orders', operator 'sink', "
+        r"with its checkpoints in file:///state; choose another prefix; or, if .* start with take_over$",
+    ):
+        second.abort_except(())
+    elsewhere = sink.open_committer(replace(COMMITTER, home="file:///other"))
+    with pytest.raises(ConfigError, match="belong to pipeline 'orders'"):
+        elsewhere.abort_except(())
+    taking = sink_of(kafka, topic, take_over=True).open_committer(other)
+    taking.abort_except(())
+    with pytest.raises(ConfigError, match="belong to pipeline 'refunds'"):
+        first.abort_except(())
+    for committer in (first, second, elsewhere, taking):
+        committer.close()
+
+
+def test_a_topic_that_does_not_exist_is_named(kafka: KafkaService) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^kafka sink: topic 'no-such-topic' does not exist; create it, or check"
+    ):
+        sink_of(kafka, "no-such-topic").open_writer(WRITER)
+
+
+def test_unsafe_timeouts_are_refused_with_the_numbers(kafka: KafkaService, topic: str) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=r"^kafka sink: transaction_timeout_ms is 1000000; the brokers allow at most 900000 \(trans",
+    ):
+        sink_of(kafka, topic, transaction_timeout_ms=1_000_000).open_writer(WRITER)
+    with pytest.raises(
+        ConfigError,
+        match=r"^kafka sink: transactions run out after 5000 ms, but .* may have to wait 13000 ms for its commit; raise",
+    ):
+        sink_of(kafka, topic, transaction_timeout_ms=5_000).open_writer(replace(WRITER, exposed_ms=13_000))
+
+
+def test_a_record_over_the_limit_is_refused_with_its_whole_batch(kafka: KafkaService, topic: str) -> None:
+    writer = sink_of(kafka, topic).open_writer(WRITER)
+    with pytest.raises(
+        RecordError, match=r"^kafka sink: the message of record 'x+.* has 4000000 bytes; expected at most"
+    ):
+        writer.write(Batch(["small", "x" * 2_000_000]))
+    assert writer.prepare(CheckpointId(1)) is None
+    writer.close()
+
+
+def test_changes_are_refused(kafka: KafkaService, topic: str) -> None:
+    writer = sink_of(kafka, topic).open_writer(WRITER)
+    with pytest.raises(
+        RecordError, match=r"^a change came to a kafka sink that appends; expected inserts; map"
+    ):
+        writer.write(Batch(["a"], kinds=[RowKind.DELETE]))
+    writer.close()
+
+
+@pytest.fixture
+def small(kafka: KafkaService) -> Iterator[str]:
+    """A topic that takes less than the client thinks."""
+    admin, name = AdminClient({"bootstrap.servers": kafka.address}), f"small-{kafka.new_topic()}"
+    admin.create_topics([NewTopic(name, 1, 1, config={"max.message.bytes": "1000"})])[name].result()
+    yield name
+    admin.delete_topics([name])[name].result()
+
+
+@pytest.mark.parametrize("exactly", [True, False], ids=["exactly once", "at least once"])
+def test_a_failed_delivery_is_an_error(kafka: KafkaService, small: str, exactly: bool) -> None:
+    sink: Any = sink_of(kafka, small)
+    writer = (sink if exactly else PlainKafkaSink(kafka.address, sink.schema)).open_writer(WRITER)
+    writer.write(Batch(["x" * 2_000]))
+    with pytest.raises(UnavailableError, match=rf"^kafka sink, topic '{small}': MSG_SIZE_TOO_LARGE"):
+        writer.prepare(CheckpointId(1))
+    writer.close()
+
+
+def test_messages_have_key_headers_time_and_the_topic_of_their_record(
+    kafka: KafkaService, topic: str
+) -> None:
+    schema = KafkaRecordSerializationSchema(
+        lambda record: record["to"],
+        value=lambda record: record["text"].encode() if record["text"] else None,
+        key=lambda record: record["key"].encode(),
+        headers=lambda record: [("trace", b"7")],
+    )
+    writer = PlainKafkaSink(kafka.address, schema).open_writer(WRITER)
+    records = [{"to": topic, "key": "k", "text": text} for text in ("v", None)]
+    writer.write(Batch(records, timestamps=[1_234, 1_235]))
+    writer.prepare(CheckpointId(1))
+    writer.close()
+
+    consumer = Consumer(
+        {"bootstrap.servers": kafka.address, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    read = consumer.consume(2, 30)
+    consumer.close()
+    assert [(m.key(), m.value(), m.headers(), m.timestamp()[1]) for m in read] == [
+        (b"k", b"v", [("trace", b"7")], 1_234),
+        (b"k", None, [("trace", b"7")], 1_235),
+    ]
+
+
+def test_transactions_of_others_are_left_alone(kafka: KafkaService, topic: str) -> None:
+    foreign = Producer(
+        {"bootstrap.servers": kafka.address, "transactional.id": f"{topic}-x-0-0", "log_level": 0}
+    )
+    foreign.init_transactions(30)
+    foreign.begin_transaction()
+    foreign.produce(topic, "theirs")
+    foreign.flush(30)
+    committer = sink_of(kafka, topic).open_committer(COMMITTER)
+    assert committer.abort_except(()) == 0
+    committer.close()
+    foreign.commit_transaction(30)
+
+
+def test_security_that_recovery_could_not_use_is_refused_by_name() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^kafka property 'sasl.oauthbearer.config' cannot be used with exactly-once"
+    ):
+        Wire({"bootstrap.servers": "b:1", "sasl.oauthbearer.config": "secret"}, SYSTEM_CLOCK)
