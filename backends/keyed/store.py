@@ -187,11 +187,16 @@ class KeyedStore:
         Who changes values of the row by itself does so before `before_settling` is called, and after a state did.
 
         Raises:
-            InternalError: the key belongs to another subtask.
+            InternalError: the key belongs to another subtask, or the namespace is empty.
         """
         at = (NAMESPACED, key, namespace)
         row = self._rows.get(at)
         if row is None:
+            if not namespace:
+                # Two rows would stand for one address, and the one that is written last would win.
+                raise InternalError(
+                    f"namespace of key {key!r} is empty; got {namespace!r}; expected one byte at least; please report it"
+                )
             where = self._address(key, namespace)
             (data,) = self._materialisation.get_many([where])
             self._rows[at] = row = Row(key, where, data, self._codec.unpack(data), namespace)

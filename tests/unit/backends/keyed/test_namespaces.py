@@ -126,3 +126,13 @@ def test_a_namespace_of_a_key_of_another_subtask_is_refused(open_store: Open) ->
 
     with pytest.raises(InternalError, match=f"key group {group} is not here"):
         store.bind_in("a", b"x")
+
+
+def test_an_empty_namespace_is_refused_as_its_row_would_be_that_of_the_key(open_store: Open) -> None:
+    store = open_store()
+    with pytest.raises(
+        InternalError, match="namespace of key 'a' is empty; got b''; expected one byte at least"
+    ):
+        store.bind_in("a", b"")
+    with pytest.raises(InternalError, match="namespace of key 'a' is empty"):
+        store.delete_in("a", b"")
