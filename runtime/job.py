@@ -27,6 +27,7 @@ from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism,
 from tidegate.runtime.checkpoint.retention import Release
 from tidegate.runtime.going_back import GoingBack
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
+from tidegate.runtime.graph.journals import journaled
 from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.options import INTERVAL_MS, JobOptions
@@ -62,7 +63,8 @@ class Program:
                 "a program with iterations takes no unaligned checkpoints: what goes round has no barrier that could be "
                 "waited for; got execution.checkpointing.unaligned.enabled; leave it out"
             )
-        return build_job_graph(steps)
+        job = build_job_graph(steps)
+        return journaled(job, self.options.journaled) if self.options.granularity == "event" else job
 
     def at_a_stop(self) -> str:
         """What happens when it is stopped, in words."""

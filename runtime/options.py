@@ -134,6 +134,9 @@ class JobOptions(RestartOptions):
         "net",
         "net: what state became; event: also each change and the record that made it",
     )
+    journaled: tuple[str, ...] = option(
+        "state.log.operators", (), "operators, by uid, that granularity event is for; default: all with keys"
+    )
     root: str | None = option(
         "state.checkpoints.dir", None, "where checkpoints live; default: $XDG_STATE_HOME/tidegate"
     )
@@ -261,11 +264,6 @@ class JobOptions(RestartOptions):
         return NoRestart() if self.checkpointing == "NONE" else super().strategy()
 
     @property
-    def traced(self) -> bool:
-        """Whether every change of state is kept with the record that made it."""
-        return self.granularity == "event"
-
-    @property
     def of_backend(self) -> dict[str, Any]:
         """What was said about the chosen backend; what was not is its own default."""
         prefix = f"state.backend.{self.backend}."
@@ -295,6 +293,11 @@ class JobOptions(RestartOptions):
             raise ConfigError(
                 f"option 'heartbeat.timeout' is out of range; got {self.heartbeat_timeout_ms}; expected more than "
                 f"heartbeat.interval, which is {self.heartbeat_ms}"
+            )
+        if self.journaled and self.granularity != "event":
+            raise ConfigError(
+                "option 'state.log.operators' says whose changes are all kept; got state.log.granularity "
+                f"{self.granularity}; expected event; leave one of them out"
             )
         if self.unaligned and self.checkpointing != "EXACTLY_ONCE":
             raise ConfigError(

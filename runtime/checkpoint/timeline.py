@@ -145,7 +145,7 @@ class Timeline(Scratch):
     def history(self, where: Selection = EVERYTHING) -> Iterator[tuple[Moment, Difference]]:
         """How what is held came to be, one retained checkpoint after the other; raises as `held` does.
 
-        Where a checkpoint has a journal, every change of its epoch comes by itself.
+        Where a checkpoint has a journal of an operator, every change of its epoch comes by itself.
         """
         self._chosen(self.manifest(), where)
         earlier: Manifest | None = None
@@ -154,9 +154,7 @@ class Timeline(Scratch):
                 continue
             manifest = self.manifest(moment.checkpoint)
             with self._while_retained(self._retained(moment.checkpoint)):
-                told = self._told(earlier, manifest, where)
-                found = self._between(earlier, manifest, where) if told is None else told
-                yield from ((moment, each) for each in found)
+                yield from ((moment, each) for each in self._steps(earlier, manifest, where))
             earlier = manifest
 
     def operators(self, number: int | None, where: Selection = EVERYTHING) -> Sequence[OperatorState]:
@@ -186,18 +184,21 @@ class Timeline(Scratch):
         """Where bases are read, in a directory of its own."""
         return BackendContext(self._new_directory(), self.files, {})
 
-    def _between(self, old: Manifest | None, new: Manifest, where: Selection) -> Iterator[Difference]:
+    def _between(
+        self, old: Manifest | None, new: Manifest, where: Selection, besides: Sequence[OperatorState] = ()
+    ) -> Iterator[Difference]:
+        """What differs, except of some operators."""
         before, after = ({each.uid: each for each in _keyed(side, where)} for side in (old, new))
-        for uid in {**after, **before}:
+        known = {each.uid for each in besides}
+        for uid in [uid for uid in {**after, **before} if uid not in known]:
             sides = [self._records(side.get(uid), where) for side in (before, after)]
             yield from (Difference(uid, change) for change in changes(*sides))
 
-    def _told(self, old: Manifest | None, new: Manifest, where: Selection) -> Iterator[Difference] | None:
-        """What the journals of a checkpoint tell, if they tell everything since another one."""
-        parent = old.checkpoint if old is not None else None
-        chosen = _keyed(new, where)
-        told = new.parent == parent and any(handle.journal for each in chosen for handle in each.keyed)
-        return self._mutations(old, chosen, where) if told else None
+    def _steps(self, old: Manifest | None, new: Manifest, where: Selection) -> Iterator[Difference]:
+        """Every change from one checkpoint to the next where that was kept, and what differs elsewhere."""
+        told = _journaled(old, new, where)
+        yield from self._mutations(old, told, where)
+        yield from self._between(old, new, where, told)
 
     def _mutations(
         self, old: Manifest | None, chosen: Sequence[OperatorState], where: Selection
@@ -218,8 +219,8 @@ class Timeline(Scratch):
         for retained in self.record.retained:
             if before < retained.checkpoint <= after:
                 new = self.manifest(retained.checkpoint)
-                told = self._told(old, new, where)
-                causes.update((_place(each), each.cause) for each in told or ())
+                told = self._mutations(old, _journaled(old, new, where), where)
+                causes.update((_place(each), each.cause) for each in told)
                 old = new
         return causes
 
@@ -327,6 +328,13 @@ def _place(found: Difference) -> _Place:
 def _keyed(manifest: Manifest | None, where: Selection) -> Sequence[OperatorState]:
     operators = manifest.operators if manifest is not None else ()
     return [each for each in operators if each.keyed and where.operator in (None, each.uid)]
+
+
+def _journaled(old: Manifest | None, new: Manifest, where: Selection) -> Sequence[OperatorState]:
+    """The operators whose journals tell everything since another checkpoint."""
+    if new.parent != (old.checkpoint if old is not None else None):
+        return ()
+    return [each for each in _keyed(new, where) if any(handle.journal for handle in each.keyed)]
 
 
 def _splits(manifest: Manifest) -> dict[tuple[OperatorUid, str], dict[str, Any]]:

@@ -219,7 +219,7 @@ class Worker:
             uploads=self._uploads if deployment.options.background_snapshots else None,
             incremental=deployment.options.incremental,
             requests=self._requests,
-            traced=deployment.options.traced and not vertex.batch,
+            traced=vertex.traced,
             batch=vertex.batch,
             snapshots_wait=not deployment.options.background_snapshots,
             exposed_ms=deployment.options.exposed_ms,

@@ -69,6 +69,8 @@ class JobEdge:
     """Whether it leads back to where an iteration begins."""
     blocking: bool = False
     """Whether the target starts when everything has arrived."""
+    traced: bool = False
+    """Whether its records carry along where they were read."""
 
     @property
     def name(self) -> str:
@@ -126,6 +128,8 @@ class JobVertex:
     inputs: tuple[JobEdge, ...]
     outputs: tuple[JobEdge, ...]
     batch: bool = False
+    journaled: bool = False
+    """Whether each change of its state is kept with the record that made it."""
 
     @property
     def head(self) -> StreamNode:
@@ -136,6 +140,11 @@ class JobVertex:
     def is_source(self) -> bool:
         """Whether it reads from outside instead of from another vertex."""
         return self.head.kind == "source"
+
+    @property
+    def traced(self) -> bool:
+        """Whether it has to know of each record where that was read."""
+        return self.journaled or any(edge.traced for edge in self.outputs)
 
     @property
     def keyed(self) -> Hash | None:

@@ -71,7 +71,7 @@ class AsyncProcess(Deferring):
             raise ConfigError(
                 f"operator {context.get_task_name()!r} is `async def`; got "
                 f"{'a batch job' if context.env.batch else 'state.log.granularity event'}, where records go one by one; "
-                f"expected {'execution.runtime-mode STREAMING' if context.env.batch else 'net'}, or an ordinary function"
+                f"expected {'execution.runtime-mode STREAMING' if context.env.batch else 'state.log.operators that are neither it nor behind it'}, or an ordinary function"
             )
         self.stamp: int | None = None
         self.watermark = MIN_WATERMARK

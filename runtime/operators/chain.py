@@ -425,10 +425,10 @@ class OperatorChain:
 
     def _open_outputs(self, uid: OperatorUid) -> tuple[int, ...]:
         first = len(self._takers)
-        emit: list[Callable[[Batch], None]] = [
-            partial(self._outlet.emit, edge) for edge in self._vertex.outputs if edge.node == uid
-        ]
-        self._takers += emit if self._tracer is None else map(self._tracer.holding, emit)
+        for edge in self._vertex.outputs:
+            if edge.node == uid:
+                emit = partial(self._outlet.emit, edge)
+                self._takers.append(emit if self._tracer is None else self._tracer.holding(emit, edge.traced))
         nodes = self._vertex.nodes
         sinks = [child for child in self._vertex.follows[uid] if nodes[child].kind == "sink"]
         if nodes[uid].kind == "sink" and uid == self._vertex.head.uid:
@@ -452,7 +452,7 @@ class OperatorChain:
             now_ns=self._env.clock.now_ns,
             uploads=self._env.uploads,
             incremental=self._env.incremental,
-            journaled=self._env.traced,
+            journaled=self._vertex.journaled,
         )
 
 

@@ -80,7 +80,7 @@ class ChainEnvironment:
     requests: EventLoop = field(default_factory=EventLoop)
     """Runs what user functions await."""
     traced: bool = False
-    """Whether every change of state is kept with the record that made it."""
+    """Whether records know where they were read, each being taken alone."""
     batch: bool = False
     """Whether the job is a batch job: time moves once, at the end, and keys come one after the other."""
     incremental: bool = True

@@ -24,7 +24,7 @@ class Tracer:
     def __init__(self, uid: OperatorUid) -> None:
         self.origin: RecordOrigin | None = None
         self._uid = uid
-        self._held: list[tuple[Taker, list[Batch]]] = []
+        self._held: list[tuple[Taker, list[Batch], bool]] = []
 
     def one_by_one(self, batch: Batch) -> Iterator[Batch]:
         """The records of a batch, each alone, while its origin is the one at hand."""
@@ -33,25 +33,25 @@ class Tracer:
             yield batch.part(slice(place, place + 1))
         self.origin = None
 
-    def holding(self, taker: Taker) -> Taker:
-        """A taker that holds what it is given until it is told to let go."""
+    def holding(self, taker: Taker, traced: bool) -> Taker:
+        """A taker that holds what it is given until it is told to let go; `traced`: with its origins."""
         held: list[Batch] = []
-        self._held.append((taker, held))
+        self._held.append((taker, held, traced))
 
         def hold(batch: Batch) -> None:
-            batch.origins = [self.origin] * len(batch)
+            batch.origins = [self.origin] * len(batch) if traced else None
             held.append(batch)
 
         return hold
 
     def let_go(self) -> None:
         """Pass on what is held, in as few batches as there are takers."""
-        for taker, held in self._held:
+        for taker, held, traced in self._held:
             if held:
                 together = Batch(
                     _joined([batch.values for batch in held]),
                     _joined([batch.timestamps for batch in held]) if held[0].timestamps is not None else None,
-                    origins=_joined([batch.origins for batch in held]),
+                    origins=_joined([batch.origins for batch in held]) if traced else None,
                 )
                 held.clear()
                 taker(together)

@@ -99,7 +99,7 @@ class _Task:
             restored=order.restored.get(subtask, {}),
             given=order.options.given,
             incremental=order.options.incremental,
-            traced=order.options.traced,
+            traced=vertex.traced,
         )
 
     def report(self, order: Order, chain: OperatorChain) -> tuple[OperatorReport, ...]:

@@ -24,14 +24,15 @@ def test_records_of_a_source_have_their_split_and_position() -> None:
 
 
 def test_what_comes_out_has_the_origin_of_what_went_in_and_leaves_together() -> None:
-    tracer, sent = Tracer(SOURCE), list[Batch]()
-    hold = tracer.holding(sent.append)
+    tracer, sent, bare = Tracer(SOURCE), list[Batch](), list[Batch]()
+    hold, hold_bare = tracer.holding(sent.append, True), tracer.holding(bare.append, False)
     incoming = Batch(["a", "b", "c"], keys=[1, 2, 3], origins=[origin(4), None, origin(6)])
 
     for alone in tracer.one_by_one(incoming):
         assert alone.keys is not None
         for _ in range(alone.keys[0] - 1):
             hold(Batch(alone.values * 2))
+            hold_bare(Batch(alone.values))
     assert sent == []
     tracer.let_go()
     tracer.let_go()
@@ -40,6 +41,7 @@ def test_what_comes_out_has_the_origin_of_what_went_in_and_leaves_together() -> 
     assert batch.values == ["b", "b", "c", "c", "c", "c"]
     assert batch.origins == [None, None, *[origin(6)] * 4]
     assert batch.timestamps is None
+    assert [(each.values, each.origins) for each in bare] == [(["b", "c", "c"], None)]
 
 
 def test_records_of_unknown_origin_have_none() -> None:

@@ -398,3 +398,13 @@ def test_what_cannot_be_awaited_is_refused(function: Any, settings: dict[str, An
     stream.process(function).print()
     with pytest.raises(ConfigError, match=message):
         env.execute("refused")
+
+
+def test_a_journal_of_others_does_not_keep_a_function_from_awaiting() -> None:
+    settings = {"state.log.granularity": "event", "state.log.operators": "counted"}
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": "inline", "pipeline.progress": "off", **settings}
+    )
+    keyed = env.from_collection([("a", 1), ("a", 2)]).set_parallelism(1).key_by(lambda event: event[0])
+    keyed.sum(1).uid("counted").print()
+    assert list(keyed.process(Totals()).execute_and_collect()) == [("a", 1, 1), ("a", 2, 3)]

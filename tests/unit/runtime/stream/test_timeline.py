@@ -130,6 +130,36 @@ def test_every_change_is_told_with_the_record_that_made_it(
     assert sorted(positions) == made
 
 
+def test_only_named_operators_tell_every_change_and_the_others_what_differs(
+    anywhere: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    numbers = traced(anywhere, tmp_path, **{"state.log.operators": "counts"})
+    by_key = numbers.key_by(lambda number: number % KEYS)
+    by_key.process(Count()).uid("counts")
+    by_key.process(Count()).uid("others")
+    anywhere.execute("counting")
+
+    with Timeline(LocalStorage(tmp_path), "counting") as timeline:
+        found = list(timeline.history(Selection(key=3)))
+        handles = {
+            each.uid: each.keyed
+            for m in timeline.moments()
+            for each in timeline.manifest(m.checkpoint).operators
+        }
+        assert len({moment.checkpoint for moment, _ in found}) > 1
+    made = [number for number in range(400) if number % KEYS == 3]
+    causes = [each.cause for _, each in found if each.operator == "counts"]
+    assert [(cause.source, cause.position) for cause in causes if isinstance(cause, RecordOrigin)] == [
+        ("numbers", number) for number in made
+    ]
+    assert len(causes) == len(made)
+    others = [(moment.checkpoint, each) for moment, each in found if each.operator == "others"]
+    assert len({checkpoint for checkpoint, _ in others}) == len(others) < len(made)
+    assert {each.cause for _, each in others} == {None}
+    assert counted([others[-1][1]]) == {3: len(made)}
+    assert all(handle.journal is None for handle in handles["others"])
+
+
 @pytest.mark.parametrize("way", ["broadcast", "global_", "shuffle", "rescale", "forward", "partition_custom"])
 def test_origins_pass_every_exchange(anywhere: StreamExecutionEnvironment, way: str, tmp_path: Path) -> None:
     numbers = traced(anywhere, tmp_path)

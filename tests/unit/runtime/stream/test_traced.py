@@ -21,6 +21,7 @@ from tidegate.datastream import (
 )
 from tidegate.datastream.state import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from tidegate.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
+from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.timeline import Difference, Timeline
 
 RULES = MapStateDescriptor("rules")
@@ -136,3 +137,26 @@ def test_journals_change_nothing_and_tell_everything(
 
     assert results[0] == results[1]
     assert held[0].keys() == held[1].keys()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"state.log.operators": "totals"},
+            "option 'state.log.operators' says whose changes are all kept; got state.log.granularity net; expected event",
+        ),
+        (
+            {"state.log.operators": "totals,counts", "state.log.granularity": "event"},
+            "no operator with keys has uid 'counts'; got it in state.log.operators; known are totals",
+        ),
+    ],
+    ids=["net", "unknown"],
+)
+def test_operators_whose_changes_cannot_be_kept_are_refused(settings: dict[str, str], message: str) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": "inline", "pipeline.progress": "off", **settings}
+    )
+    pairs(env).sum(1).uid("totals").print()
+    with pytest.raises(ConfigError, match=message):
+        env.execute("program")
