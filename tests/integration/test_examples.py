@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tidegate.testing.services import KafkaService
+
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 
 
@@ -120,4 +122,14 @@ def test_every_order_gets_its_price_from_a_service_that_is_often_busy(tmp_path: 
 
     assert run("lookup_with_retry.py", tmp_path).splitlines() == [
         f"order {number}: {thing} for {cents[thing]} cents" for number, thing in enumerate(things, start=1)
+    ]
+
+
+@pytest.mark.service
+def test_what_users_spent_is_in_kafka_once_for_every_order(kafka: KafkaService, tmp_path: Path) -> None:
+    said = run("kafka_to_kafka.py", tmp_path, kafka.address)
+
+    assert said.splitlines() == [
+        "finished: 300 orders",
+        *(f"{user} spent {sum(range(n, 300, 3))}" for n, user in enumerate(("ada", "bob", "eve"))),
     ]
