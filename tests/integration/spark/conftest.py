@@ -20,7 +20,7 @@ import pytest
 
 from tidegate.backends.storage import open_storage
 from tidegate.connectors.base import RangeSplit
-from tidegate.runtime.checkpoint.manifest import decode
+from tidegate.runtime.checkpoint.manifest import Manifest, decode
 from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.spark.session import spark_context
@@ -107,16 +107,19 @@ class Job:
         rows = sorted(self.rows(), key=lambda row: row["total"])
         return {row["account"]: row["total"] for row in rows}
 
-    def unread(self) -> int:
-        """How many records lie behind the positions of the newest decided checkpoint."""
+    def newest(self) -> Manifest:
+        """The newest decided checkpoint."""
         storage = open_storage(str(self.directory / "state"))
         assert storage.decisions is not None
         decision = storage.decisions.read("totals/latest")
         assert decision is not None
         newest = msgspec.msgpack.decode(decision.data, type=Record).retained[-1]
         with storage.blobs.open(f"{newest.run}/chk-{newest.checkpoint}/_metadata") as file:
-            manifest = decode(file.read(), "newest")
-        (source,) = [operator for operator in manifest.operators if operator.coordinator is not None]
+            return decode(file.read(), "newest")
+
+    def unread(self) -> int:
+        """How many records lie behind the positions of the newest decided checkpoint."""
+        (source,) = [operator for operator in self.newest().operators if operator.coordinator is not None]
         assert source.coordinator is not None
         waiting = msgspec.msgpack.decode(source.coordinator)["splits"]
         splits = [msgspec.msgpack.decode(split, type=RangeSplit) for split in source.splits]

@@ -33,6 +33,21 @@ def test_what_embedded_began_spark_goes_on_with(job: Any, backend: str, parallel
     assert result.records == unread < job.count
 
 
+@pytest.mark.crash
+@pytest.mark.usefixtures("spark")
+def test_spark_works_off_what_a_checkpoint_on_embedded_has_overtaken(job: Any) -> None:
+    job.count = 100_000
+    job.settings |= {"execution.checkpointing.unaligned.enabled": True}
+    job.kill_at("checkpoint.after-settled@2", target="embedded")
+    (waiting,) = [operator.in_flight for operator in job.newest().operators if operator.in_flight]
+    assert waiting, "records were on their way to the totals"
+    job.settings |= {"parallelism.default": 3, "execution.spark.epoch-records": 50_000}
+
+    job.run()
+
+    assert job.audit() == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "ctrl-c"])
 def test_a_signal_stops_spark_with_a_checkpoint_and_embedded_goes_on(
     job: Any, number: signal.Signals

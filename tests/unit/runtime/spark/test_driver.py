@@ -1,0 +1,25 @@
+"""What the Spark executor refuses before it asks for a Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.errors import ConfigError
+
+
+def test_a_program_without_checkpoints_is_refused() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {
+            "execution.target": "local[1]",
+            "execution.checkpointing.mode": "NONE",
+            "pipeline.progress": "off",
+        }
+    )
+    env.from_collection([1]).print()
+
+    with pytest.raises(
+        ConfigError,
+        match="mode NONE is not available on Spark, where each epoch is a checkpoint; use EXACTLY_ONCE, or set",
+    ):
+        env.execute("without")
