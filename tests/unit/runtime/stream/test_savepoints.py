@@ -129,6 +129,7 @@ def test_a_job_stopped_with_a_savepoint_goes_on_from_it_exactly(
     assert not any(line.startswith("end") for line in lines(output))
 
 
+@pytest.mark.spec("000/STATE-09")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_job_goes_on_after_savepoints_and_others_go_on_from_them(
     settings: dict[str, Any], tmp_path: Path, form: SavepointFormat
@@ -243,6 +244,7 @@ def mapped(place: str) -> int:
 
 
 @pytest.mark.spec("002/AX-47")
+@pytest.mark.spec("000/STATE-10")
 def test_a_savepoint_maps_what_keeps_state_and_fits_with_a_step_put_between(
     anywhere: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
