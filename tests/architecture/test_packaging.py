@@ -37,7 +37,7 @@ def package_files(rooms: dict[str, Path]) -> set[str]:
         f"{package.replace('.', '/')}/{path.relative_to(folder).as_posix()}"
         for package, folder in rooms.items()
         for path in folder.rglob("*")
-        if path.suffix == ".py" or path.name in ("py.typed", "pyflink.toml")
+        if path.suffix == ".py" or path.name in ("py.typed", "flink_conf.toml", "pyflink.toml")
     }
 
 
