@@ -9,7 +9,7 @@ from pathlib import Path
 from tidegate.ids import FencingTerm, RunId
 from tidegate.twophase.fencing import Lease
 
-__all__ = ["alive", "this_process"]
+__all__ = ["alive", "this_process", "this_process_id"]
 
 _PROC = Path("/proc")
 
@@ -20,6 +20,12 @@ def this_process(term: FencingTerm, run: RunId) -> Lease:
     started = _start_time(pid)
     assert started is not None
     return Lease(socket.gethostname(), _boot_id(), pid, started, term, run)
+
+
+def this_process_id() -> str:
+    """Names the calling process among all there are and were, on any machine."""
+    pid = os.getpid()
+    return f"{socket.gethostname()}/{_boot_id()}/{pid}/{_start_time(pid)}"
 
 
 def alive(lease: Lease) -> bool | None:

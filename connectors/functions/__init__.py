@@ -13,6 +13,11 @@ from tidegate.connectors.functions.source import (
     SourceContext as SourceContext,
     SourceFunction as SourceFunction,
 )
+from tidegate.connectors.functions.transactions import (
+    TransactionalFunctionSink as TransactionalFunctionSink,
+    TransactionalFunctionWriter as TransactionalFunctionWriter,
+    as_sink as as_sink,
+)
 
 __all__ = [
     "FunctionSink",
@@ -22,4 +27,7 @@ __all__ = [
     "SinkFunction",
     "SourceContext",
     "SourceFunction",
+    "TransactionalFunctionSink",
+    "TransactionalFunctionWriter",
+    "as_sink",
 ]

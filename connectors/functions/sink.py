@@ -82,24 +82,22 @@ class FunctionSink(Sink):
 
     def open_writer(self, context: WriterContext) -> FunctionWriter:
         """An open instance."""
-        return FunctionWriter(copy.deepcopy(self.function), context)
+        return FunctionWriter(copy.deepcopy(self.function), context, type(self.function).__name__)
 
 
 class FunctionWriter(SinkWriter):
     """Calls the function; there is nothing to commit."""
 
-    def __init__(self, function: SinkFunction, context: WriterContext) -> None:
+    def __init__(self, function: SinkFunction, context: WriterContext, name: str) -> None:
         self._function = function
         self._context = SinkContext(context.clock.now_ms)
-        self._where = (
-            f"sink function {type(function).__name__} (uid {context.uid!r}, subtask {context.subtask})"
-        )
+        self._where = f"sink function {name} (uid {context.uid!r}, subtask {context.subtask})"
         self._codec = codec_for(None)
         items = [item for state in context.restored for item in _ITEMS.decode(state)]
         if items and isinstance(function, ListCheckpointed):
-            with self._blamed("restore_state"):
+            with self.blamed("restore_state"):
                 function.restore_state([self._codec.decode(item) for item in items])
-        with self._blamed("open"):
+        with self.blamed("open"):
             function.open(Place(context.uid, context.subtask.index, context.parallelism, context.program))
         self._now_ms = context.clock.now_ms
 
@@ -115,26 +113,28 @@ class FunctionWriter(SinkWriter):
         except Exception as error:
             raise self._failure(f"invoke on record {shorten(value)}", error) from error
 
-    def prepare(self, checkpoint: CheckpointId) -> None:
+    def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
         """Let the function write out what it holds."""
-        with self._blamed("flush"):
+        with self.blamed("flush"):
             self._function.flush()
+        return None
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes:
         """The function's list, empty if it has none."""
         held: list[Any] = []
         if isinstance(self._function, ListCheckpointed):
-            with self._blamed("snapshot_state"):
+            with self.blamed("snapshot_state"):
                 held = self._function.snapshot_state(checkpoint, self._now_ms())
         return msgspec.msgpack.encode([self._codec.encode(item) for item in held])
 
     def close(self) -> None:
         """Close the function."""
-        with self._blamed("close"):
+        with self.blamed("close"):
             self._function.close()
 
     @contextlib.contextmanager
-    def _blamed(self, doing: str) -> Iterator[None]:
+    def blamed(self, doing: str) -> Iterator[None]:
+        """Name the function in what it raises."""
         try:
             yield
         except Exception as error:

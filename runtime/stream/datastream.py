@@ -367,7 +367,10 @@ class DataStream(_Step, Generic[T]):
         return DataStreamSink(self._env, step)
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
-        """Call a `SinkFunction` with each record, at least once; a `Sink` is written to as by `sink_to`."""
+        """Call a `SinkFunction` with each record, at least once, or a `TwoPhaseCommitSinkFunction`, exactly once.
+
+        A `Sink` is written to as by `sink_to`.
+        """
         if isinstance(sink_func, Sink):
             return self.sink_to(sink_func)
         return self.sink_to(registry.load("tidegate.connectors", "functions.sink")(sink_func))

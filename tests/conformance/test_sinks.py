@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import msgspec
 import pytest
 
+from tests.crash.programs.transactions import Files
 from tidegate.connectors.collection import CollectSink, read_collected
 from tidegate.connectors.files import FileSink, TextLines
+from tidegate.connectors.functions import as_sink
 from tidegate.connectors.print import PrintSink
-from tidegate.testing.sink import CommittingSinkSuite, SinkSuite, SinkTarget
+from tidegate.testing.sink import CommitClauses, CommittingSinkSuite, CrashClauses, SinkSuite, SinkTarget
 
 
 class TestFileSinkWithJson(CommittingSinkSuite):
@@ -46,6 +50,24 @@ class TestCollectSink(CommittingSinkSuite):
     def target(self, tmp_path: Path) -> SinkTarget:
         records = [(number, {"half": number / 2}, frozenset({number})) for number in range(12)]
         return SinkTarget(CollectSink(str(tmp_path)), lambda: list(read_collected(tmp_path)), records)
+
+
+class TestTransactionFunction(CommitClauses, CrashClauses, SinkSuite):
+    """A function with transactions: exactly once; what is open is known to checkpoints, so there is no abort by name."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> Iterator[SinkTarget]:
+        def read() -> list[Any]:
+            return [
+                msgspec.json.decode(line)
+                for path in tmp_path.glob("part-*")
+                for line in path.read_bytes().splitlines()
+            ]
+
+        module = sys.modules[Files.__module__]
+        cloudpickle.register_pickle_by_value(module)
+        yield SinkTarget(as_sink(Files(str(tmp_path))), read)
+        cloudpickle.unregister_pickle_by_value(module)
 
 
 class TestPrintSink(SinkSuite):

@@ -7,7 +7,7 @@ import pytest
 from tidegate import registry
 from tidegate.connectors.collection import CollectionSource, CollectSink, read_collected
 from tidegate.connectors.files import FileSink, TextFileSource
-from tidegate.connectors.functions import FunctionSink, FunctionSource
+from tidegate.connectors.functions import FunctionSource, as_sink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.connectors.kafka import KafkaSink, KafkaSource
 from tidegate.connectors.print import PrintSink
@@ -25,7 +25,7 @@ from tidegate.connectors.socket import SocketTextSource
         ("files.sink", FileSink),
         ("files.source", TextFileSource),
         ("functions.source", FunctionSource),
-        ("functions.sink", FunctionSink),
+        ("functions.sink", as_sink),
         ("kafka.sink", KafkaSink),
         ("kafka.source", KafkaSource),
         ("socket.source", SocketTextSource),
