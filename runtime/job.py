@@ -206,7 +206,12 @@ class Startup:
         return StartPoint(graph, manifest, self._redistributed(graph, manifest))
 
     def part_point(self, graph: JobGraph, uids: Container[OperatorUid]) -> StartPoint:
-        """Where a part of a job, these operators of it, goes on while the rest runs; all that is decided is visible."""
+        """Where a part of a job, these operators of it, goes on while the rest runs; all that is decided is visible.
+
+        Raises:
+            FencedError: somebody else owns the pipeline, and what is prepared is theirs.
+        """
+        self.pipeline.refresh()
         retained = self.pipeline.record.retained
         manifest = self.pipeline.archive.load(retained[-1]) if retained else None
         with contextlib.closing(self.committers(graph)) as committers:

@@ -14,7 +14,7 @@ from tidegate.backends.storage import MemoryStorage, StorageFiles, decisions_of
 from tidegate.clock import SYSTEM_CLOCK, ManualClock
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.spi import Sink
-from tidegate.errors import CommitFailedError, CommitUnknownError, ConfigError, UnavailableError
+from tidegate.errors import CommitFailedError, CommitUnknownError, ConfigError, FencedError, UnavailableError
 from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Unsettled
@@ -142,6 +142,40 @@ def test_what_is_decided_is_committed_and_marked_before_anything_is_removed(
     assert sink.asked == ["part-2", "abort except 0"]
     assert (point.checkpoint, startup.resumed_from) == (2, 2)
     assert startup.pipeline.archive.settled(Retained(RunId("before"), CheckpointId(2)))
+
+
+def test_who_was_replaced_and_restarts_a_part_removes_nothing_of_the_new_owner(
+    storage: MemoryStorage,
+) -> None:
+    sink = Told()
+    startup = start(storage, sink, [])
+    startup.acquire()
+    graph = startup.start_point().graph
+    sink.asked.clear()
+    mine, tag = read_record(storage.decisions, ORDERS)
+    assert mine is not None
+    theirs = msgspec.structs.replace(
+        mine, lease=msgspec.structs.replace(mine.lease, run=RunId("second"), pid=99)
+    )
+    assert storage.decisions.swap("orders/latest", tag, msgspec.msgpack.encode(theirs))
+
+    with pytest.raises(FencedError, match="now owned by run second"):
+        startup.part_point(graph, {SINK})
+
+    assert sink.asked == []
+
+
+def test_a_part_goes_on_from_the_newest_checkpoint_without_its_undecided_work(
+    storage: MemoryStorage, before: Callable[..., Pipeline]
+) -> None:
+    before([1], settled=[1])
+    sink = Told()
+    startup = start(storage, sink, [])
+    startup.acquire()
+    graph = startup.start_point().graph
+
+    assert startup.part_point(graph, {SINK}).checkpoint == 1
+    assert sink.asked == ["abort except 0"] * 2
 
 
 def test_what_is_settled_is_never_asked_for_again_even_if_its_own_checkpoint_is_gone(

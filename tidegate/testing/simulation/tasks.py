@@ -1,17 +1,19 @@
-"""Subtasks of the simulation: two sources, each with a channel to each of two sinks, where barriers meet.
+"""Subtasks of the simulation: two sources and two sinks, where barriers meet.
+
+Either each source has a channel to each sink, or the two halves know nothing of each other.
 
 At a sink barriers are aligned; on request it overtakes what is in front of them, on all channels or on the first one.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from dataclasses import dataclass, field
 
 import msgspec
 
-from tests.simulation.outside import Outside, Record, Storage, require
-from tidegate.backends.spi import InlineChunk, KeyedHandle
+from tidegate.backends.spi import InlineChunk, KeyedHandle, StoredChunk
 from tidegate.elements import Barrier
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.keys import ranges
@@ -28,17 +30,36 @@ from tidegate.runtime.task.alignment import (
     Snapshot,
     Unblock,
 )
-from tidegate.twophase.spi import Committable
+from tidegate.testing.simulation.outside import Outside, Record, Storage, require
+from tidegate.twophase.spi import CommitAnswer, Committable
 
-__all__ = ["COUNT", "GROUPS", "SINKS", "SOURCE", "Report", "SinkTask", "SourceTask"]
+__all__ = ["COUNT", "GROUPS", "SINKS", "SOURCE", "SOURCES", "Mode", "Report", "SinkTask", "SourceTask"]
 
 SOURCE, COUNT = OperatorUid("source"), OperatorUid("count")
-SINKS = GROUPS = 2
+SOURCES = SINKS = GROUPS = 2
 
 Report = tuple[CheckpointId, OperatorReport]
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """What a seed's pipeline is like: how its barriers are treated, and whether its halves are apart."""
+
+    aligned_ms: int | None
+    overtakable: tuple[int, ...]
+    exactly_once: bool
+    apart: bool
+
+    def target(self, record: Record) -> int:
+        """The sink that a record goes to."""
+        return record[0] if self.apart else record[1] % SINKS
+
+    def sources(self, sink: int) -> tuple[int, ...]:
+        """Those that a sink has channels from."""
+        return (sink,) if self.apart else tuple(range(SOURCES))
+
+
+@dataclass(eq=False)
 class SourceTask:
     """Reads records by position and deals them to the sinks."""
 
@@ -46,11 +67,13 @@ class SourceTask:
     position: int
     triggered: CheckpointId = CheckpointId(0)
 
-    def emit(self) -> tuple[int, Record]:
-        """The next record and the sink it goes to."""
-        record = (self.index, self.position)
+    def __post_init__(self) -> None:
+        self.subtask = Subtask("source", self.index)
+
+    def emit(self) -> Record:
+        """The next record."""
         self.position += 1
-        return record[1] % SINKS, record
+        return self.index, self.position - 1
 
     def trigger(self, barrier: Barrier) -> OperatorReport | None:
         """Take part in a checkpoint whose barrier is sent now; None if a newer one overtook it."""
@@ -71,24 +94,31 @@ class Cut:
     records: list[Record] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(eq=False)
 class SinkTask:
     """Remembers every record it has seen, in files, and writes it outside, in transactions."""
 
     index: int
     attempt: str
+    mode: Mode
+    alignment: Alignment
     storage: Storage
     outside: Outside
-    seen: frozenset[Record]
+    before: frozenset[Record]
+    """What its state knows already."""
     restored: tuple[CheckpointId | None, KeyedHandle | None]
-    overtakable: tuple[int, ...] = (0, 1)
     replay: deque[Record] = field(default_factory=deque)
-    channels: list[deque[Record | Barrier]] = field(default_factory=lambda: [deque() for _ in range(2)])
     buffer: list[Record] = field(default_factory=list)
     unconfirmed: list[Committable] = field(default_factory=list)
+    in_use: dict[int, Committable] = field(default_factory=dict)
+    """Transaction ids whose work is not known to be visible."""
 
     def __post_init__(self) -> None:
-        self.alignment = Alignment(range(len(self.channels)), overtakable=self.overtakable)
+        self.channels: dict[int, deque[Record | Barrier]] = {
+            n: deque() for n in self.mode.sources(self.index)
+        }
+        self.seen = set(self.before)
+        self._latest = dict(sorted(self.seen))
         self.cut: Cut | None = None
         self.announced: Barrier | None = None
         self.blocked: set[object] = set()
@@ -99,8 +129,8 @@ class SinkTask:
     def ready(self) -> list[int]:
         """Channels something can be taken from."""
         if self.replay:
-            return [0]
-        return [n for n, channel in enumerate(self.channels) if channel and n not in self.blocked]
+            return [next(iter(self.channels))]
+        return [n for n, channel in self.channels.items() if channel and n not in self.blocked]
 
     def take(self, channel: int, *, compact: bool) -> list[Report]:
         """Take one element; a report if it was the last barrier of a checkpoint."""
@@ -126,10 +156,23 @@ class SinkTask:
         self.channels[channel].append(element)
         return self._record(channel, element)
 
+    def commit(self, work: tuple[Committable, ...]) -> tuple[tuple[Committable, CommitAnswer], ...]:
+        """Make decided work visible; ids of what is visible are free again."""
+        answers = tuple((each, self.outside.commit(each, self.storage)) for each in work)
+        visible = {
+            each
+            for each, answer in answers
+            if answer in (CommitAnswer.COMMITTED, CommitAnswer.ALREADY_COMMITTED)
+        }
+        self.in_use = {number: each for number, each in self.in_use.items() if each not in visible}
+        return answers
+
     def _see(self, record: Record) -> None:
-        later = [seen for seen in self.seen if seen[0] == record[0] and seen[1] >= record[1]]
-        require(not later, f"{record} comes after {later}")
-        self.seen |= {record}
+        source, position = record
+        latest = self._latest.get(source, -1)
+        require(position > latest or not self.mode.exactly_once, f"{record} comes after {(source, latest)}")
+        self._latest[source] = position
+        self.seen.add(record)
         self.buffer.append(record)
 
     def _act(self, actions: list[Action], barrier: Barrier, compact: bool) -> list[Report]:
@@ -144,7 +187,7 @@ class SinkTask:
                     reports.append((action.checkpoint, self._snapshot(barrier, compact=compact)))
                 case Overtake():
                     self.cut = Cut(self._snapshot(barrier, compact=compact), set(action.channels))
-                    for channel, queue in enumerate(self.channels):
+                    for channel, queue in self.channels.items():
                         for element in list(queue):
                             reports += self._record(channel, element)
                 case Recorded():
@@ -170,23 +213,29 @@ class SinkTask:
         if barrier.confirmed is not None:
             self.unconfirmed = [c for c in self.unconfirmed if c.checkpoint > barrier.confirmed]
         if self.buffer:
-            payload, name = (
-                msgspec.msgpack.encode(self.buffer),
-                f"{self.attempt}/{self.subtask}/{barrier.checkpoint}",
-            )
-            work = Committable(COUNT, self.index, barrier.checkpoint, payload, name, len(self.buffer))
-            self.outside.prepared.add(work)
-            self.unconfirmed.append(work)
-            self.buffer = []
+            self._prepare(barrier.checkpoint)
         handle = self._handle(barrier, compact=compact)
         self.taken[barrier.checkpoint] = handle
         return OperatorReport(COUNT, self.index, keyed=handle, committables=tuple(self.unconfirmed))
+
+    def _prepare(self, checkpoint: CheckpointId) -> None:
+        number = next(n for n in itertools.count() if n not in self.in_use)
+        transaction = f"{self.attempt}/{self.subtask}/{number}"
+        self.outside.begin(transaction)
+        payload, name = msgspec.msgpack.encode(self.buffer), f"{transaction} for {checkpoint}"
+        work = Committable(COUNT, self.index, checkpoint, payload, name, len(self.buffer))
+        self.in_use[number] = work
+        self.outside.prepared.add(work)
+        self.unconfirmed.append(work)
+        self.buffer = []
 
     def _handle(self, barrier: Barrier, *, compact: bool) -> KeyedHandle:
         """The files of the confirmed checkpoint and one with everything since, or one with everything."""
         before = self.taken.get(barrier.confirmed)
         chunks = before.chunks if before is not None and not compact else ()
         known = self.storage.union(chunk.name for chunk in chunks)  # type: ignore[union-attr] # all are stored
-        name = f"{self.attempt}/{self.subtask}/{barrier.checkpoint}"
-        new = self.storage.chunk(name, self.seen - known)
+        new = self._upload(barrier.checkpoint, frozenset(self.seen - known))
         return KeyedHandle(ranges(SINKS, GROUPS)[self.index], None, (*chunks, new))
+
+    def _upload(self, checkpoint: CheckpointId, content: frozenset[Record]) -> StoredChunk:
+        return self.storage.chunk(f"{self.attempt}/{self.subtask}/{checkpoint}", content)

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tidegate.backends.spi import InlineChunk, StoredChunk
-from tidegate.ids import CheckpointId
+from tidegate.errors import InternalError
+from tidegate.ids import CheckpointId, RunId
 from tidegate.runtime.checkpoint.manifest import Manifest, decode, encode, files_of, stored
 from tidegate.runtime.checkpoint.retention import Release
+from tidegate.twophase.fencing import Lease
 from tidegate.twophase.spi import CommitAnswer, Committable
 
-__all__ = ["InvariantError", "Outside", "Record", "Storage", "in_flight", "records_of", "require"]
+__all__ = ["Kept", "Outside", "Record", "Storage", "in_flight", "records_of", "require"]
 
 Record = tuple[int, int]
 """A source and the position in it."""
@@ -24,39 +26,71 @@ Kept = tuple[int, CheckpointId]
 """A term and the checkpoint decided in it."""
 
 
-class InvariantError(AssertionError):
-    """An invariant does not hold."""
-
-
 def require(holds: bool, what: str) -> None:
-    """Every invariant is checked through here."""
+    """Every invariant is checked through here.
+
+    Raises:
+        InternalError: it does not hold.
+    """
     if not holds:
-        raise InvariantError(what)
+        raise InternalError(what)
 
 
 @dataclass
 class Storage:
     """Files, metadata, and the one record that says who owns the pipeline and what is decided."""
 
+    exactly_once: bool = True
     files: dict[str, frozenset[Record]] = field(default_factory=dict)
     metadata: dict[Kept, bytes] = field(default_factory=dict)
+    needed: dict[Kept, frozenset[str]] = field(default_factory=dict)
+    """The files that the metadata of a checkpoint names."""
     settled: set[Kept] = field(default_factory=set)
     retained: list[Kept] = field(default_factory=list)
     newest_id: CheckpointId = CheckpointId(0)
-    term: int = 0
+    lease: Lease | None = None
+    renewals: int = 0
+    attempts: int = 0
     promised: set[Committable] = field(default_factory=set)
 
+    @property
+    def term(self) -> int:
+        """That of the owner."""
+        return self.lease.term if self.lease is not None else 0
+
+    def acquire(self, lease: Lease) -> None:
+        """Change the owner; who was it before may have been at the number after the newest one."""
+        require(lease.term > self.term, f"term {lease.term} follows term {self.term}")
+        self.newest_id = CheckpointId(self.newest_id + (self.lease is not None))
+        self.lease, self.renewals = lease, 0
+
+    def owned(self, run: RunId) -> bool:
+        """Whether a run may change the record."""
+        return self.lease is not None and self.lease.run == run
+
+    def use(self, run: RunId, checkpoint: CheckpointId) -> bool:
+        """Have later owners pass over a number; False if there is a newer owner."""
+        if checkpoint <= self.newest_id + 1:
+            return True
+        if self.owned(run):
+            self.newest_id = CheckpointId(checkpoint - 1)
+        return self.owned(run)
+
     def write(self, term: int, manifest: Manifest) -> frozenset[str]:
-        self.metadata[term, manifest.checkpoint] = encode(manifest)
-        return files_of(manifest)
+        """Make metadata durable."""
+        kept = (term, manifest.checkpoint)
+        self.metadata[kept] = encode(manifest)
+        self.needed[kept] = files_of(manifest)
+        return self.needed[kept]
 
     def load(self, kept: Kept) -> Manifest:
+        """Read metadata."""
         require(kept in self.metadata, f"the metadata of retained {kept} is gone")
         return decode(self.metadata[kept], str(kept))
 
-    def swap(self, term: int, checkpoint: CheckpointId) -> bool:
+    def swap(self, run: RunId, term: int, checkpoint: CheckpointId) -> bool:
         """Decide; False if there is a newer owner."""
-        if term != self.term:
+        if not self.owned(run):
             return False
         require(checkpoint > self.newest_id, f"checkpoint {checkpoint} is decided after {self.newest_id}")
         manifest = self.load((term, checkpoint))
@@ -64,6 +98,7 @@ class Storage:
         self.retained.append((term, checkpoint))
         self.newest_id = checkpoint
         self.promised.update(work for each in manifest.unsettled for work in each.committables)
+        self._check()
         return True
 
     def release(self, release: Release) -> None:
@@ -79,8 +114,10 @@ class Storage:
             del self.metadata[kept]
         for name in release.files:
             self.files.pop(name, None)
+        self._check()
 
     def newest_settled(self) -> Kept | None:
+        """The newest checkpoint whose output is known to be visible."""
         return next((kept for kept in reversed(self.retained) if kept in self.settled), None)
 
     def content(self, manifest: Manifest) -> frozenset[Record]:
@@ -88,6 +125,7 @@ class Storage:
         return self.union(name for op in manifest.operators for name in stored(op.keyed))
 
     def union(self, names: Iterable[str]) -> frozenset[Record]:
+        """All records that these files hold."""
         seen: frozenset[Record] = frozenset()
         for name in names:
             require(name in self.files, f"file {name} is needed and gone")
@@ -95,14 +133,16 @@ class Storage:
         return seen
 
     def chunk(self, name: str, content: frozenset[Record]) -> StoredChunk:
+        """Write a file."""
         require(name not in self.files, f"file {name} is written twice")
         self.files[name] = content
         return StoredChunk(name, 1, 0)
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Every file of every retained checkpoint is there."""
         for kept in self.retained:
-            missing = files_of(self.load(kept)) - self.files.keys()
+            require(kept in self.metadata, f"the metadata of retained {kept} is gone")
+            missing = self.needed[kept] - self.files.keys()
             require(not missing, f"{kept} is retained and its files {missing} were released")
 
     def _check_cut(self, manifest: Manifest) -> None:
@@ -115,7 +155,12 @@ class Storage:
             not self.content(manifest) & set(on_their_way), f"{on_their_way} have had their effect already"
         )
         known = self.content(manifest) | set(on_their_way)
-        require(known == expected, f"checkpoint {manifest.checkpoint} is no consistent cut")
+        require(known >= expected, f"checkpoint {manifest.checkpoint} has lost {expected - known}")
+        if self.exactly_once:
+            require(
+                known == expected,
+                f"checkpoint {manifest.checkpoint} knows {known - expected}, which will be read again",
+            )
 
 
 @dataclass
@@ -127,6 +172,7 @@ class Outside:
     aborted: set[Committable] = field(default_factory=set)
     done: set[Committable] = field(default_factory=set)
     visible: Counter[Record] = field(default_factory=Counter)
+    exactly_once: bool = True
     faulty: bool = True
 
     def commit(self, work: Committable, storage: Storage) -> CommitAnswer:
@@ -143,13 +189,24 @@ class Outside:
         self.done.add(work)
         self.visible.update(records_of(work))
         twice = [record for record in records_of(work) if self.visible[record] > 1]
-        require(not twice, f"{twice} are visible twice")
+        require(not (twice and self.exactly_once), f"{twice} are visible twice")
         return (
             CommitAnswer.UNKNOWN if self.faulty and self.chance.random() < 0.003 else CommitAnswer.COMMITTED
         )
 
+    def remove(self, some: Iterable[Committable], storage: Storage) -> None:
+        """Abort work that nobody will ever decide."""
+        doomed = list(some)
+        decided = [work.describe for work in doomed if work in storage.promised]
+        require(not decided, f"{decided} were decided and are removed")
+        self.abort(doomed)
+
+    def begin(self, transaction: str) -> None:
+        """Begin a transaction; what was prepared under its id and is not visible is lost."""
+        self.prepared = {work for work in self.prepared if not work.describe.startswith(f"{transaction} ")}
+
     def abort(self, some: Iterable[Committable]) -> None:
-        """Transactions that time out, or that nobody will ever decide."""
+        """Make work invisible for ever."""
         for work in list(some):
             self.prepared.remove(work)
             self.aborted.add(work)

@@ -1,0 +1,6 @@
+"""The machines of the runtime under a seeded scheduler, with every misfortune that a seed holds."""
+
+from tidegate.testing.simulation.machines import Machines as Machines
+from tidegate.testing.simulation.world import World as World
+
+__all__ = ["Machines", "World"]

@@ -1,0 +1,56 @@
+"""What a coordinator is told and answers, in the words of a trace.
+
+Example:
+    >>> in_words(cp.Abort(CheckpointId(3), "no space left"))
+    'abort 3: no space left'
+"""
+
+from __future__ import annotations
+
+import re
+
+from tidegate.ids import CheckpointId
+from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.twophase import ledger
+
+__all__ = ["in_words"]
+
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def in_words(said: cp.Event | cp.Action) -> str | None:
+    """One line; None for what goes on all the time."""
+    if isinstance(said, cp.Tick):
+        return None
+    name = _CAPITAL.sub(" ", type(said).__name__).lower()
+    number: CheckpointId | None = getattr(said, "checkpoint", None)
+    detail = _detail(said)
+    return f"{name}{f' {number}' if number is not None else ''}{f': {detail}' if detail else ''}"
+
+
+def _detail(said: cp.Event | cp.Action) -> str:
+    match said:
+        case cp.Ack():
+            return str(said.subtask)
+        case cp.Decline():
+            return f"{said.subtask}, {said.error}"
+        case cp.Abort() | cp.Pause():
+            return said.reason
+        case cp.SavepointFailed():
+            return f"{said.place}, {said.reason}"
+        case cp.SavepointWanted() | cp.SavepointOver() | cp.WriteSavepoint():
+            return said.place
+        case cp.CommitWork():
+            return ", ".join(work.describe for work in said.committables)
+        case ledger.Answered():
+            return ", ".join(f"{work.describe} {answer.name.lower()}" for work, answer in said.answers)
+        case cp.TriggerSources() | cp.Announce():
+            return f"after {said.confirmed or 'nothing'}"
+        case cp.Settled() if said.release.checkpoints:
+            return (
+                f"drops {', '.join(map(str, said.release.checkpoints))} and {len(said.release.files)} files"
+            )
+        case cp.MetadataFailed() | cp.FailJob():
+            return str(said.error)
+        case _:
+            return ""
