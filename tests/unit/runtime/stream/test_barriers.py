@@ -183,6 +183,7 @@ TWICE = ['"11"', '"12"', '"21"', '"22"', '"31"', '"32"', '"41"', '"a1"', '"b1"',
 
 
 @pytest.mark.spec("004/AX-021")
+@pytest.mark.spec("003/EX-10")
 def test_aligned_what_is_behind_the_first_barrier_waits_for_the_second(anywhere: Env, tmp_path: Path) -> None:
     assert run(anywhere, tmp_path, "exactly once") == ONCE, "the snapshot knew nothing of 1, 2, 3"
 
