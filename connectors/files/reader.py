@@ -1,30 +1,32 @@
-"""Reads lines of parts of files; the position is the byte at which the next line begins."""
+"""Reads parts of files, in whichever format."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from pathlib import Path
-from typing import BinaryIO
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from tidegate.connectors.files.reading import FileFormat, Piece
 from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.spi import Finished, NotYet, Poll, SourceReader
 from tidegate.elements import Batch, Origin
-from tidegate.errors import RecordError, UnavailableError
+from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId
 
-__all__ = ["LineReader"]
+__all__ = ["FileReader"]
 
 
-class LineReader(SourceReader[FileSplit]):
-    """Reads one part after the other."""
+class FileReader(SourceReader[FileSplit]):
+    """Reads one part after the other; the file at hand stays open between polls."""
 
-    def __init__(self, charset: str) -> None:
-        self._charset = charset
+    def __init__(self, file_format: FileFormat) -> None:
+        self._format = file_format
         self._splits: deque[FileSplit] = deque()
         self._complete = False
+        self._pieces: Iterator[Piece] | None = None
+        self._piece = _NOTHING
+        self._taken = 0
 
     def add_splits(self, splits: Sequence[FileSplit]) -> None:
         """Take parts."""
@@ -35,48 +37,45 @@ class LineReader(SourceReader[FileSplit]):
         self._complete = True
 
     def poll(self, limit: int) -> Poll:
-        """The next lines of the part at hand."""
+        """The next records of the part at hand."""
         while self._splits:
             try:
-                batch = self._read(limit)
-            except OSError as error:
-                raise UnavailableError(f"file {self._splits[0].path} cannot be read: {error}") from error
-            if len(batch):
+                batch = self._next(limit)
+            except Exception as error:
+                self._leave()
+                if isinstance(error, OSError):
+                    raise UnavailableError(f"file {self._splits[0].path} cannot be read: {error}") from error
+                raise
+            if batch is not None:
                 return batch
             self._splits.popleft()
+            self._leave()
         return Finished() if self._complete else NotYet()
 
     def snapshot(self, checkpoint: CheckpointId) -> list[FileSplit]:
         """The parts that are not read to their end."""
         return list(self._splits)
 
-    def _read(self, limit: int) -> Batch:
+    def close(self) -> None:
+        """Close the file at hand."""
+        self._leave()
+
+    def _next(self, limit: int) -> Batch | None:
         split = self._splits[0]
-        values: list[str] = []
-        positions: list[int] = []
-        with Path(split.path).open("rb") as file:
-            at = _to_next_line(file, split)
-            while len(values) < limit and at < split.stop and (line := file.readline()):
-                values.append(self._text(line, split, at))
-                positions.append(at)
-                at += len(line)
-        self._splits[0] = msgspec.structs.replace(split, at=at, begun=True)
-        return Batch(values, origin=Origin(split.id, positions))
+        if self._pieces is None:
+            self._pieces = self._format.read(split)
+        while self._taken == len(self._piece.values):
+            piece = next(self._pieces, None)
+            if piece is None:
+                return None
+            self._piece, self._taken = piece, 0
+        start, end = self._taken, min(self._taken + limit, len(self._piece.values))
+        self._taken = end
+        self._splits[0] = msgspec.structs.replace(split, at=self._piece.bounds[end], begun=True)
+        return Batch(self._piece.values[start:end], origin=Origin(split.id, self._piece.bounds[start:end]))
 
-    def _text(self, line: bytes, split: FileSplit, at: int) -> str:
-        try:
-            return line.rstrip(b"\n").removesuffix(b"\r").decode(self._charset)
-        except UnicodeDecodeError as error:
-            raise RecordError(
-                f"line at byte {at} of {split.path} is no {self._charset}: {error.reason}; give its charset"
-            ) from error
+    def _leave(self) -> None:
+        self._pieces, self._piece, self._taken = None, _NOTHING, 0
 
 
-def _to_next_line(file: BinaryIO, split: FileSplit) -> int:
-    """Go to where the part's next line begins, and say where that is."""
-    if split.begun or split.at == 0:
-        return file.seek(split.at)
-    # A line that begins before the part belongs to the part before; one that begins at it has an end before it.
-    file.seek(split.at - 1)
-    file.readline()
-    return file.tell()
+_NOTHING = Piece([], ())

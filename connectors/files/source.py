@@ -1,69 +1,97 @@
-"""Reads the lines of text files.
+"""Reads the records of files.
 
-Guarantee: bounded and replayable; the position of a line is its first byte. Files are cut into parts, so one file is
-read by several readers; lines keep their order within a part. The files must not change while they are read.
+Guarantee: replayable; a record's position is its first byte, or its row where a format has rows. Files are cut into
+parts, so one file is read by several readers; records keep their order within a part. Files must not change once they
+are seen: write them under a name that begins with `.` and rename them. Bounded, unless it looks for more files.
 
 Example:
-    >>> TextFileSource("/data/logs").bounded
+    >>> RecordFileSource("/data/logs", JsonFormat()).bounded
     True
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tidegate.connectors.files.enumerator import FileEnumerator
-from tidegate.connectors.files.reader import LineReader
+from tidegate.connectors.files.enumerator import FileEnumerator, Files, WatchingEnumerator
+from tidegate.connectors.files.lines import TextFormat
+from tidegate.connectors.files.reader import FileReader
+from tidegate.connectors.files.reading import FileFormat
 from tidegate.connectors.files.split import FileSplit
-from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
+from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source, SplitEnumerator
 from tidegate.errors import ConfigError
 
-__all__ = ["TextFileSource"]
+__all__ = ["RecordFileSource", "TextFileSource"]
 
 
 @dataclass(frozen=True)
-class TextFileSource(Source[FileSplit]):
-    """Text files as a source of lines, without their ends.
+class RecordFileSource(Source[FileSplit]):
+    """Files of one format as a source.
 
     Args:
-        path: A file, or a directory whose files are all read, except those that begin with `.` or `_`.
-        charset: How text is encoded; one in which a line feed is the byte 10.
-        part_bytes: How much of a file one reader takes at a time.
+        paths: Files, and directories of which all files are read, also those of folders within; except what begins
+            with `.` or `_`.
+        format: How they are read.
+        part_bytes: About how much of a file one reader takes at a time.
+        watch_ms: How often to look for new files; None reads what is there at the first start.
+
+    Example:
+        >>> RecordFileSource(["/data/a", "/data/b"], JsonFormat(), watch_ms=1_000).bounded
+        False
 
     Raises:
-        ConfigError: the charset is unknown or ends lines otherwise, or the path is on another system.
+        ConfigError: a number makes no sense, or a path is on another system or missing.
     """
 
-    path: str
-    charset: str = "UTF-8"
+    paths: str | list[str]
+    format: FileFormat
     part_bytes: int = 64 * 1024 * 1024
+    watch_ms: int | None = None
+    bounded: bool = field(init=False)
 
     split_type = FileSplit
-    bounded = True
 
     def __post_init__(self) -> None:
-        try:
-            fits = "\n".encode(self.charset) == b"\n"
-        except LookupError as error:
-            raise ConfigError(f"charset {self.charset!r} is unknown") from error
-        if not fits:
-            raise ConfigError(
-                f"charset {self.charset!r} does not end lines by the byte 10; convert the file to UTF-8"
-            )
+        if not self.paths:
+            raise ConfigError("a file source has no path; expected a file or a directory")
         if self.part_bytes < 1:
             raise ConfigError(f"part_bytes is {self.part_bytes}; expected at least 1")
-        if urlsplit(self.path).scheme not in ("", "file"):
-            raise ConfigError(f"path {self.path!r} is not on this machine; expected a path or a file:// URL")
+        if self.watch_ms is not None and self.watch_ms < 1:
+            raise ConfigError(f"watch_ms is {self.watch_ms}; expected at least 1, or None")
+        for path in self._each_path():
+            if urlsplit(path).scheme not in ("", "file"):
+                raise ConfigError(f"path {path!r} is not on this machine; expected a path or a file:// URL")
+        object.__setattr__(self, "bounded", self.watch_ms is None)
 
     def open_enumerator(
         self, context: EnumeratorContext[FileSplit], restored: bytes | None
-    ) -> FileEnumerator:
+    ) -> SplitEnumerator[FileSplit]:
         """Deals the parts of all files."""
-        path = urlsplit(self.path).path if self.path.startswith("file:") else self.path
-        return FileEnumerator(context, Path(path), self.part_bytes, restored)
+        paths = [
+            Path(urlsplit(path).path if path.startswith("file:") else path) for path in self._each_path()
+        ]
+        files = Files(paths, self.format, self.part_bytes)
+        if self.watch_ms is None:
+            return FileEnumerator(context, files, restored)
+        return WatchingEnumerator(context, files, self.watch_ms, restored)
 
-    def open_reader(self, context: ReaderContext) -> LineReader:
-        """Reads parts line by line."""
-        return LineReader(self.charset)
+    def open_reader(self, context: ReaderContext) -> FileReader:
+        """Reads parts."""
+        return FileReader(self.format)
+
+    def _each_path(self) -> list[str]:
+        return [self.paths] if isinstance(self.paths, str) else self.paths
+
+
+class TextFileSource(RecordFileSource):
+    """Text files as a source of lines, without their ends.
+
+    Example:
+        >>> TextFileSource("/data/logs").format
+        TextFormat(charset='UTF-8')
+    """
+
+    def __init__(self, path: str, charset: str = "UTF-8", part_bytes: int = 64 * 1024 * 1024) -> None:
+        super().__init__(path, TextFormat(charset), part_bytes)

@@ -1,73 +1,66 @@
-"""PyFlink's way of building a file source, as far as ours can do what is asked.
+"""PyFlink's way of building a file source.
 
 Example:
-    >>> FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build().path
-    '/data/in'
+    >>> FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build().paths
+    ['/data/in']
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import Protocol, Self
 
-from tidegate.connectors.files.source import TextFileSource
-from tidegate.errors import ConfigError
+from tidegate.connectors.files.lines import TextFormat
+from tidegate.connectors.files.reading import FileFormat
+from tidegate.connectors.files.source import RecordFileSource
 
 __all__ = ["FileSource", "FileSourceBuilder", "StreamFormat"]
 
 
-@dataclass(frozen=True)
+class _Duration(Protocol):
+    def to_milliseconds(self) -> int: ...
+
+
 class StreamFormat:
     """How a file is read record by record."""
 
-    charset_name: str
-
     @staticmethod
-    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
+    def text_line_format(charset_name: str = "UTF-8") -> TextFormat:
         """A record per line."""
-        return StreamFormat(charset_name)
+        return TextFormat(charset_name)
 
 
 class FileSource:
     """Where file sources are built."""
 
     @staticmethod
-    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
-        """A source of the lines of a file, or of the files of a directory.
+    def for_record_stream_format(stream_format: FileFormat, *paths: str) -> FileSourceBuilder:
+        """A source of the records of files, and of all files of directories."""
+        return FileSourceBuilder(stream_format, *paths)
 
-        Raises:
-            ConfigError: it is not one path.
-        """
-        if len(paths) != 1:
-            raise ConfigError(
-                f"a file source takes one path; got {len(paths)}; expected a file or a directory; "
-                "make a source of each and unite them by union(...)"
-            )
-        return FileSourceBuilder(stream_format, paths[0])
+    @staticmethod
+    def for_bulk_file_format(bulk_format: FileFormat, *paths: str) -> FileSourceBuilder:
+        """The same for formats whose records stand in blocks."""
+        return FileSourceBuilder(bulk_format, *paths)
 
 
-@dataclass(frozen=True)
 class FileSourceBuilder:
     """A file source in the making."""
 
-    stream_format: StreamFormat
-    path: str
+    def __init__(self, file_format: FileFormat, *paths: str) -> None:
+        self._format = file_format
+        self._paths = list(paths)
+        self._watch_ms: int | None = None
 
     def process_static_file_set(self) -> Self:
-        """Read what is there at the start, which is all it does."""
+        """Read what is there at the start."""
+        self._watch_ms = None
         return self
 
-    def monitor_continuously(self, discovery_interval: Any) -> NoReturn:
-        """Refused.
+    def monitor_continuously(self, discovery_interval: _Duration) -> Self:
+        """Look for new files again and again."""
+        self._watch_ms = discovery_interval.to_milliseconds()
+        return self
 
-        Raises:
-            ConfigError: always.
-        """
-        raise ConfigError(
-            "monitor_continuously is not available yet: a file source reads what is there at its first start; "
-            "leave it out"
-        )
-
-    def build(self) -> TextFileSource:
+    def build(self) -> RecordFileSource:
         """The source."""
-        return TextFileSource(self.path, self.stream_format.charset_name)
+        return RecordFileSource(self._paths, self._format, watch_ms=self._watch_ms)

@@ -1,4 +1,4 @@
-"""A part of a text file: the lines that begin within a range of bytes.
+"""A part of a file: a range of bytes of one that is cut by lines, of rows of one that is not.
 
 Example:
     >>> [(part.at, part.stop) for part in parts("/data/log", size=10, most=4)]
@@ -14,7 +14,7 @@ __all__ = ["FileSplit", "parts"]
 
 
 class FileSplit(Split, frozen=True, tag_field="v", tag=1):
-    """What is left of a part: `at` is the next byte, a line's first one once the part was begun."""
+    """What is left of a part: `at` is where the next record begins, exactly so once the part was begun."""
 
     path: str
     at: int
@@ -23,7 +23,7 @@ class FileSplit(Split, frozen=True, tag_field="v", tag=1):
 
 
 def parts(path: str, *, size: int, most: int) -> list[FileSplit]:
-    """A file in parts of at most `most` bytes; a line belongs to the part its first byte is in."""
+    """A file in parts of at most `most`; a record belongs to the part in which it begins."""
     return [
         FileSplit(id=SplitId(f"{path}:{start}"), path=path, at=start, stop=min(start + most, size))
         for start in range(0, size, most)

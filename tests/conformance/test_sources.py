@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
 import pytest
 
 from tidegate.connectors.collection import CollectionSource
-from tidegate.connectors.files import TextFileSource
+from tidegate.connectors.files import (
+    CsvFormat,
+    JsonFormat,
+    OrcFormat,
+    ParquetFormat,
+    RecordFileSource,
+    TextFileSource,
+    TextFormat,
+)
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.testing.source import PausingSourceSuite, RangedSourceSuite, SourceSuite, SourceTarget
 from tidegate.types import Types
@@ -59,6 +73,73 @@ class TestTextFileSource(SourceSuite):
         (tmp_path / ".hidden").write_bytes(b"nothing\n")
         expected = ["eins", "zwei", "", "fünf, with a long text", "end", "only"]
         return SourceTarget(TextFileSource(str(tmp_path), part_bytes=7), expected=expected)
+
+
+class TestJsonFileSource(SourceSuite):
+    """Lines of JSON, some blank, in parts that cut them."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SourceTarget:
+        values: list[Any] = [{"id": number, "text": "ü" * number} for number in range(9)]
+        lines = [msgspec.json.encode(value) for value in values]
+        (tmp_path / "a.jsonl").write_bytes(b"\n".join([*lines[:5], b"", b" "]))
+        (tmp_path / "b.jsonl").write_bytes(b"\n" + b"\n".join(lines[5:]) + b"\n")
+        return SourceTarget(RecordFileSource(str(tmp_path), JsonFormat(), part_bytes=11), expected=values)
+
+
+class TestCompressedCsvFileSource(SourceSuite):
+    """CSV that says its names itself, plain and compressed, in folders."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SourceTarget:
+        files = {"a.csv": 'id,name\n1,one\n2,"t,wo"\n', "b.csv.gz": "name,id\nthree,3\nfour,4\n"}
+        (tmp_path / "sub").mkdir()
+        (tmp_path / "a.csv").write_text(files["a.csv"])
+        (tmp_path / "sub" / "b.csv.gz").write_bytes(gzip.compress(files["b.csv.gz"].encode()))
+        source = RecordFileSource([str(tmp_path)], CsvFormat(types={"id": int}), part_bytes=5)
+        expected = [{"id": 1, "name": "one"}, {"id": 2, "name": "t,wo"}]
+        return SourceTarget(
+            source, expected=[*expected, {"name": "three", "id": 3}, {"name": "four", "id": 4}]
+        )
+
+
+class TestParquetFileSource(SourceSuite):
+    """Some rows and columns of Parquet, in parts of a row group."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SourceTarget:
+        rows = [{"id": number, "name": f"n{number % 3}", "half": number / 2} for number in range(20)]
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet", row_group_size=4)
+        reading = ParquetFormat(columns=("half", "name"), where=[("id", ">", 5), ("name", "!=", "n1")])
+        expected = [
+            {"half": row["half"], "name": row["name"]}
+            for row in rows
+            if row["id"] in range(6, 20) and row["name"] != "n1"
+        ]
+        return SourceTarget(RecordFileSource(str(tmp_path), reading, part_bytes=1), expected=expected)
+
+
+class TestOrcFileSource(SourceSuite):
+    """Rows of ORC."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SourceTarget:
+        rows = [{"id": number, "name": f"n{number}"} for number in range(10)]
+        orc.write_table(pa.Table.from_pylist(rows), tmp_path / "a.orc")
+        expected = [{"id": row["id"]} for row in rows]
+        return SourceTarget(RecordFileSource(str(tmp_path), OrcFormat(columns=("id",))), expected=expected)
+
+
+class TestWatchingFileSource(SourceSuite):
+    """A directory that is looked at again and again."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SourceTarget:
+        lines = [f"line {number}" for number in range(10)]
+        for number in range(0, 10, 2):
+            (tmp_path / str(number)).write_text("".join(f"{line}\n" for line in lines[number : number + 2]))
+        source = RecordFileSource(str(tmp_path), TextFormat(), part_bytes=8, watch_ms=1_000)
+        return SourceTarget(source, expected=lines, patience=8)
 
 
 FAULTS = {

@@ -10,6 +10,8 @@ import pytest
 
 from tidegate.connectors.base import ListEnumerator, PendingFile, RangeSplit
 from tidegate.connectors.collection.serde import Frames, frames_in
+from tidegate.connectors.files import TextFormat
+from tidegate.connectors.files.enumerator import Files, WatchingEnumerator
 from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.functions.split import FunctionSplit, pack, unpack
 from tidegate.elements import Idle, Watermark
@@ -26,6 +28,16 @@ EMITTED: list[Any] = [("a", 5), ((1, b"\x00"), None), Watermark(7), Idle(True)]
 INSTANCE = FunctionSplit(
     id=SplitId("1"), items=(b"\x01", b"\x02"), emitted=tuple(pack(each) for each in EMITTED), returned=True
 )
+
+
+def watching(restored: bytes | None = None) -> WatchingEnumerator:
+    return WatchingEnumerator(Deal(), Files([], TextFormat(), 1), 1, restored)
+
+
+def watched() -> bytes:
+    watcher = watching()
+    watcher.discovered({"/data/log": [PART], "/data/a": []})
+    return watcher.snapshot(CheckpointId(1))
 
 
 class Deal:
@@ -70,6 +82,16 @@ def test_the_splits_of_an_enumerator_of_version_1_load() -> None:
     assert deal.assigned == SPLITS
 
 
+def test_what_a_watched_directory_noted_in_version_1_loads() -> None:
+    watcher = watching((HERE / "watched-files-1.msgpack").read_bytes())
+
+    assert msgspec.msgpack.decode(watcher.snapshot(CheckpointId(2)), type=dict[str, Any]) == {
+        "v": 1,
+        "seen": ["/data/a", "/data/log"],
+        "pending": [msgspec.to_builtins(PART)],
+    }
+
+
 def test_a_pending_file_of_version_1_loads() -> None:
     data = (HERE / "pending-file-1.msgpack").read_bytes()
 
@@ -89,10 +111,11 @@ def test_collected_values_of_version_1_load() -> None:
         ("file-split-1.msgpack", msgspec.msgpack.encode(PART)),
         ("function-split-1.msgpack", msgspec.msgpack.encode(INSTANCE)),
         ("list-enumerator-1.msgpack", ListEnumerator(Deal(), SPLITS, RangeSplit).snapshot(CheckpointId(1))),
+        ("watched-files-1.msgpack", watched()),
         ("pending-file-1.msgpack", msgspec.msgpack.encode(FILE)),
         ("collected-1.frames", Frames().encode(VALUES) * 2),
     ],
-    ids=["split", "file", "function", "enumerator", "pending file", "collected"],
+    ids=["split", "file", "function", "enumerator", "watched files", "pending file", "collected"],
 )
 def test_what_is_written_now_is_on_record(name: str, data: bytes) -> None:
     assert data == (HERE / name).read_bytes()

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tidegate.common import Encoder
+from tidegate.common import Duration, Encoder
+from tidegate.connectors.files import ParquetFormat
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors.file_system import (
     BucketAssigner,
@@ -64,25 +65,24 @@ def test_without_a_file_config_names_are_the_sinks() -> None:
     assert sink.build().options.prefix == "part"
 
 
+def test_a_source_that_was_built_reads_all_its_paths_and_may_watch_them() -> None:
+    columns = ParquetFormat(columns=("id",))
+    builder = FileSource.for_bulk_file_format(columns, "a", "b")
+
+    watching = builder.monitor_continuously(Duration.of_seconds(2)).build()
+    assert (watching.paths, watching.format, watching.watch_ms) == (["a", "b"], columns, 2_000)
+    assert (watching.bounded, builder.process_static_file_set().build().bounded) == (False, True)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: FileSource.for_record_stream_format(StreamFormat.text_line_format(), "a", "b"),
-            r"takes one path; got 2; expected a file or a directory; make a source of each",
-        ),
-        (
-            lambda: FileSource.for_record_stream_format(
-                StreamFormat.text_line_format(), "a"
-            ).monitor_continuously(None),
-            r"monitor_continuously is not available yet: .*leave it out",
-        ),
         (
             BucketAssigner.date_time_bucket_assigner,
             r"date_time_bucket_assigner is not available yet: .*use base_path_bucket_assigner\(\)",
         ),
     ],
-    ids=["two paths", "monitoring", "folders by time"],
+    ids=["folders by time"],
 )
 def test_what_cannot_be_done_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from tidegate.connectors.files import TextFileSource
-from tidegate.connectors.files.reader import LineReader
+from tidegate.connectors.files import TextFileSource, TextFormat
+from tidegate.connectors.files.reader import FileReader
 from tidegate.connectors.files.split import parts
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.elements import Batch
@@ -22,7 +22,7 @@ def test_every_line_is_read_once_however_the_file_is_cut(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "cut"
     path.write_text(text)
-    reader = LineReader("UTF-8")
+    reader = FileReader(TextFormat())
     reader.add_splits(parts(str(path), size=len(text), most=most))
     reader.no_more_splits()
 
@@ -64,14 +64,14 @@ def test_a_file_that_is_not_there_is_named() -> None:
         {"execution.target": "inline", "pipeline.progress": "off"}
     )
 
-    with pytest.raises(ConfigError, match="text file '/nowhere' does not exist"):
+    with pytest.raises(ConfigError, match="file '/nowhere' does not exist; expected a file or a directory"):
         list(env.read_text_file("/nowhere").execute_and_collect())
 
 
 def test_a_line_that_cannot_be_decoded_is_named_by_its_place(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"good\n\xff\n")
-    reader = LineReader("UTF-8")
+    reader = FileReader(TextFormat())
     reader.add_splits(parts(str(path), size=7, most=100))
 
     with pytest.raises(
@@ -81,7 +81,7 @@ def test_a_line_that_cannot_be_decoded_is_named_by_its_place(tmp_path: Path) -> 
 
 
 def test_a_file_that_went_away_can_be_tried_again(tmp_path: Path) -> None:
-    reader = LineReader("UTF-8")
+    reader = FileReader(TextFormat())
     reader.add_splits(parts(str(tmp_path / "gone"), size=7, most=100))
 
     with pytest.raises(UnavailableError, match="gone cannot be read"):

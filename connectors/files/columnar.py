@@ -1,0 +1,85 @@
+"""Parquet and ORC: rows as dictionaries; the position of a record is its row.
+
+Example:
+    >>> ParquetFormat(columns=("id",), where=[("amount", ">", 100)]).columns
+    ('id',)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from tidegate.connectors.files.reading import Piece
+from tidegate.connectors.files.split import FileSplit
+from tidegate.ids import SplitId
+
+__all__ = ["OrcFormat", "ParquetFormat"]
+
+
+@dataclass(frozen=True)
+class ParquetFormat:
+    """Rows of Parquet files, cut into parts between row groups.
+
+    Args:
+        columns: The columns that are wanted, the only ones that are read; all if None.
+        where: What rows must meet, as pyarrow takes it: `[("amount", ">", 100), ("country", "in", ["at", "ch"])]`. Row
+            groups whose statistics rule it out are not read.
+    """
+
+    columns: tuple[str, ...] | None = None
+    where: list[Any] | None = None
+
+    def parts(self, path: str, most: int) -> list[FileSplit]:
+        """Row groups that together have about so many bytes."""
+        from tidegate.connectors.files import _arrow
+
+        return _parts(path, _arrow.row_groups(path), most)
+
+    def read(self, split: FileSplit) -> Iterator[Piece]:
+        """The rows of a part that are wanted."""
+        from tidegate.connectors.files import _arrow
+
+        return _arrow.ParquetPart(split, self.columns, self.where).pieces()
+
+
+@dataclass(frozen=True)
+class OrcFormat:
+    """Rows of ORC files; a file is one part.
+
+    Args:
+        columns: The columns that are wanted, the only ones that are read; all if None.
+    """
+
+    columns: tuple[str, ...] | None = None
+
+    def parts(self, path: str, most: int) -> list[FileSplit]:
+        """The file."""
+        from tidegate.connectors.files import _arrow
+
+        return _parts(path, [(_arrow.orc_rows(path), 0)], most)
+
+    def read(self, split: FileSplit) -> Iterator[Piece]:
+        """The rows, one stripe at a time."""
+        from tidegate.connectors.files import _arrow
+
+        return _arrow.orc_pieces(split, self.columns)
+
+
+def _parts(path: str, groups: list[tuple[int, int]], most: int) -> list[FileSplit]:
+    """Parts from the rows and bytes of groups that are read as a whole."""
+    bounds = [0]
+    end = held = 0
+    for rows, size in groups:
+        if held and held + size > most:
+            bounds.append(end)
+            held = 0
+        end, held = end + rows, held + size
+    bounds.append(end)
+    return [
+        FileSplit(id=SplitId(f"{path}:{at}"), path=path, at=at, stop=stop)
+        for at, stop in pairwise(bounds)
+        if at < stop
+    ]

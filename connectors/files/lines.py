@@ -1,0 +1,265 @@
+"""Formats whose records are lines: text, JSON and CSV.
+
+A file is cut anywhere, and a line belongs to the part in which it begins. Files whose names end with `.gz`, `.bz2` or
+`.xz` are unpacked on the way and not cut. The position of a record is the byte, of the unpacked file, at which it
+begins.
+
+Example:
+    >>> JsonFormat().decoder(())([b'{"id":1}', b"[2]"])
+    [{'id': 1}, [2]]
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import lzma
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import accumulate
+from pathlib import Path
+from typing import IO, Any, ClassVar, TypeAlias
+
+import msgspec
+
+from tidegate.connectors.files.reading import Piece
+from tidegate.connectors.files.split import FileSplit, parts
+from tidegate.errors import ConfigError, RecordError
+
+__all__ = ["CsvFormat", "JsonFormat", "LineFormat", "TextFormat"]
+
+Decode: TypeAlias = Callable[[list[bytes]], list[Any]]
+
+_CHUNK = 1 << 18
+_END = 2**63 - 1
+_DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+
+
+class LineFormat(ABC):
+    """Records that are lines, in a charset in which a line feed is the byte 10; subclasses are frozen dataclasses.
+
+    Raises:
+        ConfigError: the charset is unknown or ends lines otherwise.
+    """
+
+    charset: str
+    name: ClassVar[str]
+    keeps_blank: ClassVar[bool] = False
+    """Whether a line with nothing on it is a record."""
+
+    def __post_init__(self) -> None:
+        try:
+            fits = "\n".encode(self.charset) == b"\n"
+        except LookupError as error:
+            raise ConfigError(f"charset {self.charset!r} is unknown") from error
+        if not fits:
+            raise ConfigError(
+                f"charset {self.charset!r} does not end lines by the byte 10; convert the file to UTF-8"
+            )
+
+    @abstractmethod
+    def decoder(self, head: tuple[bytes, ...]) -> Decode:
+        """What makes records of lines, one of each; it may raise ValueError for lines that are none.
+
+        Args:
+            head: The lines that `head_of` took from the beginning of the file.
+        """
+
+    def head_of(self, file: IO[bytes]) -> tuple[bytes, ...]:
+        """Lines at the beginning that are no records."""
+        return ()
+
+    def parts(self, path: str, most: int) -> list[FileSplit]:
+        """Parts of so many bytes; one if the file is compressed."""
+        if Path(path).suffix in _UNPACK:
+            return parts(path, size=_END, most=_END)
+        return parts(path, size=Path(path).stat().st_size, most=most)
+
+    def read(self, split: FileSplit) -> Iterator[Piece]:
+        """The lines that begin within a part."""
+        try:
+            with _opened(split.path) as file:
+                decode = self.decoder(self.head_of(file))
+                at = max(file.tell(), _next_line(file, split))
+                file.seek(at)
+                while at < split.stop and (data := file.read(min(_CHUNK, split.stop - at))):
+                    data = data if data.endswith(b"\n") else data + file.readline()
+                    yield self._piece(data, at, split.path, decode)
+                    at += len(data)
+        except _DAMAGED as error:
+            raise RecordError(f"file {split.path} cannot be unpacked: {error}; it is damaged") from error
+
+    def _piece(self, data: bytes, at: int, path: str, decode: Decode) -> Piece:
+        lines = BytesIO(data).readlines()
+        bounds = list(accumulate(map(len, lines), initial=at))
+        if not self.keeps_blank:
+            for index in reversed([index for index, line in enumerate(lines) if line.isspace()]):
+                del lines[index], bounds[index]
+        try:
+            return Piece(decode(lines), bounds)
+        except (ValueError, csv.Error):
+            for line, start in zip(lines, bounds, strict=False):
+                self._explain(line, start, path, decode)
+            raise
+
+    def _explain(self, line: bytes, start: int, path: str, decode: Decode) -> None:
+        try:
+            decode([line])
+        except UnicodeDecodeError as error:
+            raise RecordError(
+                f"line at byte {start} of {path} is no {self.charset}: {error.reason}; give its charset"
+            ) from error
+        except (ValueError, csv.Error) as error:
+            raise RecordError(
+                f"line at byte {start} of {path} is no {self.name}: {error}; got {line[:80]!r}"
+            ) from error
+
+
+@dataclass(frozen=True)
+class TextFormat(LineFormat):
+    """Lines as texts, without their ends.
+
+    Args:
+        charset: How they are encoded.
+    """
+
+    charset: str = "UTF-8"
+
+    name = "text"
+    keeps_blank = True
+
+    def decoder(self, head: tuple[bytes, ...]) -> Decode:
+        """Decodes them."""
+        charset = self.charset
+        return lambda lines: [line.rstrip(b"\n").removesuffix(b"\r").decode(charset) for line in lines]
+
+
+@dataclass(frozen=True)
+class JsonFormat(LineFormat):
+    """A JSON value on each line; blank lines are left out.
+
+    Args:
+        type: What the values must be, as msgspec takes it (a dataclass, a TypedDict, `list[int]`); anything if `Any`.
+    """
+
+    type: Any = Any
+    charset: str = field(default="UTF-8", init=False)
+
+    name = "JSON"
+
+    def decoder(self, head: tuple[bytes, ...]) -> Decode:
+        """Parses them."""
+        decode = msgspec.json.Decoder(self.type).decode
+        return lambda lines: [decode(line) for line in lines]
+
+
+@dataclass(frozen=True)
+class CsvFormat(LineFormat):
+    """Lines of fields as dictionaries; blank lines are left out.
+
+    Args:
+        names: What the fields are called; None takes each file's first line.
+        types: What makes values of fields, by name: `int`, `float`, `bool` or a function of a text. An empty field is
+            then None. The others stay text.
+        columns: The fields that are wanted; all if None.
+        delimiter: What stands between fields.
+        quote: What stands around a field that holds a delimiter; a line break within is refused.
+        charset: How text is encoded.
+    """
+
+    names: tuple[str, ...] | None = None
+    types: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    delimiter: str = ","
+    quote: str = '"'
+    charset: str = "UTF-8"
+
+    name = "CSV"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for kind, text in (("delimiter", self.delimiter), ("quote", self.quote)):
+            if len(text) != 1 or text in "\r\n":
+                raise ConfigError(f"CSV {kind} is {text!r}; expected one character")
+        if self.names is not None:
+            self._check_names(self.names, "names")
+
+    def head_of(self, file: IO[bytes]) -> tuple[bytes, ...]:
+        """The names of the fields, unless they are given."""
+        return () if self.names is not None else (file.readline(),)
+
+    def decoder(self, head: tuple[bytes, ...]) -> Decode:
+        """Cuts them into fields, and makes values of these column by column."""
+        names = self.names
+        if names is None:
+            names = tuple(next(self._rows(list(head)), ()))
+            self._check_names(names, "the first line")
+        wanted = [
+            (index, name, _CONVERT.get(make, make) if (make := self.types.get(name)) else None)
+            for index, name in enumerate(names)
+            if self.columns is None or name in self.columns
+        ]
+        keys, width = [name for _, name, _ in wanted], len(names)
+
+        def decode(lines: list[bytes]) -> list[Any]:
+            rows = list(self._rows(lines))
+            for row in rows:
+                if len(row) != width:
+                    raise ValueError(f"it has {len(row)} fields; expected {width}")
+            if len(rows) != len(lines):
+                raise ValueError("a quoted line break")
+            columns = list(zip(*rows, strict=True)) or [()] * width
+            made = [
+                columns[index] if make is None else [make(text) if text else None for text in columns[index]]
+                for index, _, make in wanted
+            ]
+            return [dict(zip(keys, values, strict=True)) for values in zip(*made, strict=True)]
+
+        return decode
+
+    def _rows(self, lines: list[bytes]) -> Iterator[list[str]]:
+        text = b"".join(lines).decode(self.charset)
+        # Lines end where the file's do: `splitlines` would cut at characters that a field may hold.
+        cut = [f"{line}\n" for line in text.removesuffix("\n").split("\n")] if text else []
+        return csv.reader(cut, delimiter=self.delimiter, quotechar=self.quote, strict=True)
+
+    def _check_names(self, names: tuple[str, ...], where: str) -> None:
+        if not names or len(set(names)) != len(names):
+            raise ConfigError(f"CSV fields are called {names} by {where}; expected different names")
+        for name in (*self.types, *(self.columns or ())):
+            if name not in names:
+                raise ConfigError(f"CSV has no field {name!r}; {where} has {', '.join(names)}")
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _plain(path: str) -> IO[bytes]:
+    return Path(path).open("rb")
+
+
+_CONVERT: dict[Callable[[str], Any], Callable[[str], Any]] = {bool: _boolean}
+_UNPACK: dict[str, Callable[[str], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+def _opened(path: str) -> IO[bytes]:
+    unpack = _UNPACK.get(Path(path).suffix, _plain)
+    file: IO[bytes] = unpack(path)
+    return file
+
+
+def _next_line(file: IO[bytes], split: FileSplit) -> int:
+    """Where the part's next line begins."""
+    if split.begun or split.at == 0:
+        return split.at
+    # A line that begins before the part belongs to the part before; one that begins at it has an end before it.
+    file.seek(split.at - 1)
+    file.readline()
+    return file.tell()

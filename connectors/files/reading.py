@@ -1,0 +1,44 @@
+"""What a format of files owes a source: how a file is cut into parts, and the records of a part.
+
+A format is a picklable object with these two methods; `LineFormat` is the start for one whose records are lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tidegate.connectors.files.split import FileSplit
+
+__all__ = ["FileFormat", "Piece"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some records, where each of them begins, and, as one bound more, where to go on after the last."""
+
+    values: list[Any]
+    bounds: Sequence[int]
+
+
+class FileFormat(Protocol):
+    """How files are read."""
+
+    def parts(self, path: str, most: int) -> list[FileSplit]:
+        """The file in parts of about `most` bytes, which are read independently. Called by the coordinator.
+
+        Raises:
+            OSError: the file cannot be read.
+            RecordError: it is not of this format.
+        """
+        ...
+
+    def read(self, split: FileSplit) -> Iterator[Piece]:
+        """The records of a part from `at` on, in order, the same each time. Called by a reader's thread.
+
+        Raises:
+            OSError: the file cannot be read now.
+            RecordError: something in it is not of this format.
+        """
+        ...
