@@ -5,7 +5,7 @@ parts, so one file is read by several readers; records keep their order within a
 are seen: write them under a name that begins with `.` and rename them. Bounded, unless it looks for more files.
 
 Example:
-    >>> RecordFileSource("/data/logs", JsonFormat()).bounded
+    >>> RecordFileSource("/data/logs", TextFormat()).bounded
     True
 """
 
@@ -38,7 +38,7 @@ class RecordFileSource(Source[FileSplit]):
         watch_ms: How often to look for new files; None reads what is there at the first start.
 
     Example:
-        >>> RecordFileSource(["/data/a", "/data/b"], JsonFormat(), watch_ms=1_000).bounded
+        >>> RecordFileSource(["/data/a", "/data/b"], TextFormat(), watch_ms=1_000).bounded
         False
 
     Raises:

@@ -1,12 +1,14 @@
 """Files, under PyFlink's module name."""
 
-from tidegate.connectors.files import (
+from tidegate.connectors.files.output import (
     BucketAssigner as BucketAssigner,
-    FileSink as FileSink,
-    FileSource as FileSource,
-    FileSourceBuilder as FileSourceBuilder,
     OutputFileConfig as OutputFileConfig,
     RollingPolicy as RollingPolicy,
+)
+from tidegate.connectors.files.sink import FileSink as FileSink
+from tidegate.connectors.files.source_builder import (
+    FileSource as FileSource,
+    FileSourceBuilder as FileSourceBuilder,
     StreamFormat as StreamFormat,
 )
 
