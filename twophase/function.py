@@ -33,16 +33,15 @@ Example:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tidegate.errors import UnavailableError, UserCodeError
 from tidegate.ids import OperatorUid
 from tidegate.serde import codec_for
+from tidegate.twophase.one_by_one import OneByOneCommitter
 from tidegate.twophase.process import this_process_id
-from tidegate.twophase.spi import CommitAnswer, Committable, Committer
+from tidegate.twophase.spi import CommitAnswer, Committable
 
 __all__ = ["TransactionCommitter", "TransactionWork", "TwoPhaseCommitSinkFunction"]
 
@@ -102,38 +101,16 @@ class TransactionWork(msgspec.Struct, frozen=True, tag_field="v", tag=1):
     transaction: bytes
 
 
-class TransactionCommitter(Committer):
-    """Calls the function's side of a commit."""
+class TransactionCommitter(OneByOneCommitter):
+    """Calls the function's side of a commit; an open transaction is aborted by the next writer of its state."""
 
     def __init__(self, function: TwoPhaseCommitSinkFunction[Any], uid: OperatorUid) -> None:
+        super().__init__(f"sink function {type(function).__name__}", uid)
         self._function = function
-        self._uid = uid
         self._codec = codec_for(None)
 
-    def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
-        """Commit each; what the function raises for one is raised when all others are done."""
-        answers: list[CommitAnswer] = []
-        failed: UserCodeError | None = None
-        for work in committables:
-            try:
-                answers.append(self._commit(msgspec.msgpack.decode(work.payload, type=TransactionWork)))
-            except UnavailableError:
-                answers.append(CommitAnswer.RETRY)
-            except Exception as error:
-                failed = UserCodeError(
-                    f"sink function {type(self._function).__name__} (uid {self._uid!r}) failed to commit "
-                    f"{work.describe} of checkpoint {work.checkpoint}: {type(error).__name__}: {error}"
-                )
-                failed.__cause__ = error
-        if failed is not None:
-            raise failed
-        return answers
-
-    def abort_except(self, keep: Sequence[Committable]) -> int:
-        """Nothing: an open transaction is known to the checkpoint alone, and its next writer aborts it."""
-        return 0
-
-    def _commit(self, work: TransactionWork) -> CommitAnswer:
-        here = work.process == this_process_id()
+    def _commit(self, work: Committable) -> CommitAnswer:
+        held = msgspec.msgpack.decode(work.payload, type=TransactionWork)
+        here = held.process == this_process_id()
         finish = self._function.commit if here else self._function.recover_and_commit
-        return finish(self._codec.decode(work.transaction)) or CommitAnswer.COMMITTED
+        return finish(self._codec.decode(held.transaction)) or CommitAnswer.COMMITTED

@@ -1,4 +1,4 @@
-"""What several connectors share: fixed lists of splits, ranges of a sequence, directories that commit in two phases."""
+"""What several connectors share: fixed lists of splits, ranges of a sequence, directories and logs that commit in two phases."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tidegate.connectors.base.pending_files import (
     PendingFile as PendingFile,
 )
 from tidegate.connectors.base.ranges import Pace as Pace, RangeReader as RangeReader, RangeSplit as RangeSplit
+from tidegate.connectors.base.write_ahead import WriteAheadSink as WriteAheadSink
 
 __all__ = [
     "FileCommitter",
@@ -20,4 +21,5 @@ __all__ = [
     "PendingFile",
     "RangeReader",
     "RangeSplit",
+    "WriteAheadSink",
 ]

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from tests.crash.programs.transactions import Files
+from tidegate.connectors.base import WriteAheadSink
 from tidegate.connectors.collection import CollectSink, read_collected
 from tidegate.connectors.files import FileSink, TextLines
 from tidegate.connectors.functions import as_sink
@@ -67,6 +68,37 @@ class TestTransactionFunction(CommitClauses, CrashClauses, SinkSuite):
         module = sys.modules[Files.__module__]
         cloudpickle.register_pickle_by_value(module)
         yield SinkTarget(as_sink(Files(str(tmp_path))), read)
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+class OneFileATime:
+    """A system without transactions: a file for each token, made in one act."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def __call__(self, token: str, records: list[Any]) -> bool:
+        file = self.directory / token.encode().hex()
+        if file.exists():
+            return False
+        half = file.with_suffix(".half")
+        half.write_bytes(msgspec.json.encode(records))
+        half.rename(file)
+        return True
+
+
+class TestWriteAheadSink(CommitClauses, CrashClauses, SinkSuite):
+    """A log in the checkpoint: exactly once by tokens; nothing is outside before the commit, so nothing to abort."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> Iterator[SinkTarget]:
+        def read() -> list[Any]:
+            files = [path for path in tmp_path.iterdir() if not path.suffix]
+            return [record for path in files for record in msgspec.json.decode(path.read_bytes())]
+
+        module = sys.modules[__name__]
+        cloudpickle.register_pickle_by_value(module)
+        yield SinkTarget(WriteAheadSink(OneFileATime(tmp_path)), read)
         cloudpickle.unregister_pickle_by_value(module)
 
 

@@ -1,0 +1,50 @@
+"""A committer that hands each piece to code of the user, and lets a failing one not stop the others."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from tidegate.errors import UnavailableError, UserCodeError
+from tidegate.ids import OperatorUid
+from tidegate.twophase.spi import CommitAnswer, Committable, Committer
+
+__all__ = ["OneByOneCommitter"]
+
+
+class OneByOneCommitter(Committer):
+    """Commits pieces one after the other; nothing of them is known outside before.
+
+    Args:
+        name: What errors call the user's code.
+        uid: The operator.
+    """
+
+    def __init__(self, name: str, uid: OperatorUid) -> None:
+        self._where = f"{name} (uid {uid!r})"
+
+    def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+        """Commit each; what the user's code raises for one is raised when all others are done."""
+        answers: list[CommitAnswer] = []
+        failed: UserCodeError | None = None
+        for work in committables:
+            try:
+                answers.append(self._commit(work))
+            except UnavailableError:
+                answers.append(CommitAnswer.RETRY)
+            except Exception as error:
+                failed = UserCodeError(
+                    f"{self._where} failed to commit {work.describe} of checkpoint {work.checkpoint}: "
+                    f"{type(error).__name__}: {error}"
+                )
+                failed.__cause__ = error
+        if failed is not None:
+            raise failed
+        return answers
+
+    def abort_except(self, keep: Sequence[Committable]) -> int:
+        """Nothing: what is not committed is known to checkpoints alone."""
+        return 0
+
+    @abstractmethod
+    def _commit(self, work: Committable) -> CommitAnswer: ...
