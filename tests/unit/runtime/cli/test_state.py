@@ -117,8 +117,8 @@ def test_pipelines_and_their_checkpoints_are_listed(shown: Shown) -> None:
     assert [line.split(None, 4)[3:] for line in out.splitlines()] == [
         ["checkpoint", "time                     size  added  state    operators"],
         ["1", "2023-11-14 22:13:21.500  155   155    settled  payments, accounts"],
-        ["2", "2023-11-14 22:13:23.000  458   305    settled  payments, accounts"],
-        ["3", "2023-11-14 22:13:24.500  641   183    decided  payments, accounts, rules"],
+        ["2", "2023-11-14 22:13:23.000  463   308    settled  payments, accounts"],
+        ["3", "2023-11-14 22:13:24.500  649   186    decided  payments, accounts, rules"],
     ]
     assert json.loads(shown("list", "orders", "--json")[1])[2] == {
         "pipeline": "orders",
