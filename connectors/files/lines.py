@@ -17,9 +17,9 @@ import gzip
 import lzma
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import BytesIO
+from io import BytesIO, StringIO
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, ClassVar, TypeAlias
@@ -34,7 +34,7 @@ __all__ = ["CsvFormat", "JsonFormat", "LineFormat", "TextFormat"]
 
 Decode: TypeAlias = Callable[[list[bytes]], list[Any]]
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _END = 2**63 - 1
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
@@ -207,16 +207,12 @@ class CsvFormat(LineFormat):
 
         def decode(lines: list[bytes]) -> list[Any]:
             rows = list(self._rows(lines))
-            for row in rows:
-                if len(row) != width:
-                    raise ValueError(f"it has {len(row)} fields; expected {width}")
+            for found in set(map(len, rows)) - {width}:
+                raise ValueError(f"it has {found} fields; expected {width}")
             if len(rows) != len(lines):
                 raise ValueError("a quoted line break")
             columns = list(zip(*rows, strict=True)) or [()] * width
-            made = [
-                columns[index] if make is None else [make(text) if text else None for text in columns[index]]
-                for index, _, make in wanted
-            ]
+            made = [_made(columns[index], make) for index, _, make in wanted]
             return [dict(zip(keys, values, strict=True)) for values in zip(*made, strict=True)]
 
         return decode
@@ -224,7 +220,7 @@ class CsvFormat(LineFormat):
     def _rows(self, lines: list[bytes]) -> Iterator[list[str]]:
         text = b"".join(lines).decode(self.charset)
         # Lines end where the file's do: `splitlines` would cut at characters that a field may hold.
-        cut = [f"{line}\n" for line in text.removesuffix("\n").split("\n")] if text else []
+        cut = StringIO(text, newline="\n")
         return csv.reader(cut, delimiter=self.delimiter, quotechar=self.quote, strict=True)
 
     def _check_names(self, names: tuple[str, ...], where: str) -> None:
@@ -233,6 +229,12 @@ class CsvFormat(LineFormat):
         for name in (*self.types, *(self.columns or ())):
             if name not in names:
                 raise ConfigError(f"CSV has no field {name!r}; {where} has {', '.join(names)}")
+
+
+def _made(column: Sequence[str], make: Callable[[str], Any] | None) -> Sequence[Any]:
+    if make is None:
+        return column
+    return [make(text) if text else None for text in column] if "" in column else list(map(make, column))
 
 
 def _boolean(text: str) -> bool:
