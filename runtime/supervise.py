@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal, Protocol
 
 from tidegate.clock import Clock
-from tidegate.errors import JobCancelledError, JobFailedError, TidegateError
+from tidegate.errors import FencedError, JobCancelledError, JobFailedError, TidegateError
 from tidegate.runtime.checkpoint.coordinator import How
 from tidegate.runtime.job import Startup
 from tidegate.runtime.result import JobResult
@@ -58,6 +58,11 @@ class Supervisor:
                 # What is decided was promised, so it is committed before the pipeline is given up.
                 self._startup.start_point()
                 self._leave("canceled")
+                raise
+            except FencedError:
+                # The job goes on elsewhere; this process only has nothing to do with it any more.
+                self._status.become("suspended")
+                self._observe(self._status)
                 raise
             except TidegateError as error:
                 self._after_failure(error)

@@ -65,6 +65,7 @@ def wait_until(process: subprocess.Popen[str], wanted: Callable[[str], bool]) ->
     raise AssertionError(f"it ended before: {said}")
 
 
+@pytest.mark.spec("004/AX-042")
 @pytest.mark.parametrize(
     ("how", "backend"),
     [(signal.SIGKILL, "rocksdb"), (signal.SIGSTOP, "filesystem")],
@@ -91,6 +92,9 @@ def test_a_job_is_taken_over_without_losing_or_repeating_a_record(
     else:
         assert owner.returncode != 0
         assert "FencedError" in said
+        assert [json.loads(line)["state"] for line in said.splitlines() if '"state"' in line][
+            -1
+        ] == "suspended"
         assert f"is now owned by run {result['run']}" in said
 
 
