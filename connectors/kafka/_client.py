@@ -5,6 +5,7 @@ Nothing here logs or shows a setting: some of them are secrets.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ __all__ = [
     "marker_offset",
     "new_producer",
     "said",
+    "served",
     "translate",
 ]
 
@@ -321,6 +323,27 @@ def translate(error: Any, what: str, brokers: str) -> TidegateError:
             f"kafka {what}: no answer from brokers {brokers} ({words}); are they running?"
         )
     return UnavailableError(f"kafka {what}: {words} at brokers {brokers}")
+
+
+def served(call: Callable[[float], Any], seconds: float, what: str, brokers: str) -> Any:
+    """Let a client's `poll` or `flush` work; its failing for good is raised as an error about `what`.
+
+    The client raises that as an object which is no exception of Python's, so that handlers of exceptions and tracebacks
+    stumble over it; or as a `SystemError` that does not say why.
+    """
+    lost: Any = None
+    try:
+        return call(seconds)
+    except SystemError as error:
+        raise UnavailableError(
+            f"kafka {what}: the client gave up; the broker ended the transaction or let another producer take over; what "
+            "was not committed is written again"
+        ) from error
+    except BaseException:
+        raise
+    except:  # noqa: E722  # nothing else catches what is no exception
+        lost = sys.exc_info()[1]
+    raise translate(lost, what, brokers)
 
 
 @contextmanager

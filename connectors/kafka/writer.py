@@ -53,6 +53,7 @@ class Outlet:
         self._schema = schema
         self._largest = int(settings.get("message.max.bytes", 1_000_000)) - _OVERHEAD
         self._room = int(settings["queue.buffering.max.messages"])
+        self._brokers = settings["bootstrap.servers"]
 
     def messages(self, batch: Batch) -> list[dict[str, Any]]:
         """The messages of a batch.
@@ -91,8 +92,10 @@ class Outlet:
         return topic
 
     def _make_room(self, producer: Any, messages: int) -> None:
+        from tidegate.connectors.kafka._client import served
+
         while len(producer) + messages > self._room:
-            producer.poll(_FULL_POLL_S)
+            served(producer.poll, _FULL_POLL_S, "sink", self._brokers)
 
 
 class TransactionalWriter(SinkWriter):
@@ -139,7 +142,7 @@ class TransactionalWriter(SinkWriter):
         marker = Marker(who.lineage, who.branch, checkpoint, who.attempt)
         try:
             point("sink.before-flush")
-            _flush(transaction.producer, transaction.failures)
+            _flush(transaction.producer, transaction.failures, self._settings["bootstrap.servers"])
             point("sink.after-flush")
             transaction.seal(self._topic, marker)
         except TidegateError as error:
@@ -157,11 +160,12 @@ class TransactionalWriter(SinkWriter):
         self._producers.close()
 
     def _put(self, transaction: Transaction, messages: list[dict[str, Any]]) -> None:
-        from tidegate.connectors.kafka._client import said
+        from tidegate.connectors.kafka._client import said, served
 
-        with said("sink", self._settings["bootstrap.servers"]):
+        brokers = self._settings["bootstrap.servers"]
+        with said("sink", brokers):
             topic = self._outlet.put(transaction.producer, messages)
-            transaction.producer.poll(0)
+            served(transaction.producer.poll, 0, "sink", brokers)
         # The marker goes to a topic that the transaction writes to anyway, so it exists and may be written.
         self._topic = self._topic if self._records else topic
         if transaction.failures.first is not None:
@@ -189,36 +193,37 @@ class PlainWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         """Queue a batch."""
-        from tidegate.connectors.kafka._client import said
+        from tidegate.connectors.kafka._client import said, served
 
         if not batch.values:
             return
         messages = self._outlet.messages(batch)
         with said("sink", self._brokers):
             self._outlet.put(self._producer, messages)
-            self._producer.poll(0)
+            served(self._producer.poll, 0, "sink", self._brokers)
         if self._waits and self._failures.first is not None:
             raise self._failures.first
 
     def prepare(self, checkpoint: CheckpointId) -> None:
         """Wait until everything is delivered, if that was promised."""
         if self._waits:
-            _flush(self._producer, self._failures)
+            _flush(self._producer, self._failures, self._brokers)
 
     def close(self) -> None:
         """Deliver what is queued, as far as that is quick."""
-        self._producer.flush(1.0)
+        from tidegate.connectors.kafka._client import served
+
+        served(self._producer.flush, 1.0, "sink", self._brokers)
 
 
-def _flush(producer: Any, failures: Failures) -> None:
+def _flush(producer: Any, failures: Failures, brokers: str) -> None:
+    from tidegate.connectors.kafka._client import served
+
     try:
-        left = producer.flush(FLUSH_TIMEOUT_S)
-    except SystemError as error:
-        # The client's way of saying that it has failed for good, without saying why.
-        raise failures.first or UnavailableError(
-            "kafka sink: the client gave up; the broker ended the transaction or let another producer take over; what "
-            "was not committed is written again"
-        ) from error
+        left = served(producer.flush, FLUSH_TIMEOUT_S, "sink", brokers)
+    except UnavailableError:
+        if failures.first is None:
+            raise
     if failures.first is not None:
         raise failures.first
     if left:
