@@ -268,10 +268,10 @@ class Attempt:
             self._fail(crew, error)
 
     def _stop(self, request: StopRequested) -> None:
-        if not self._parts.deployed:
+        reason = self._takes_no_checkpoint()
+        if reason is None and not self._parts.deployed:
             self._soon(partial(self._stop, request))
             return
-        reason = self._takes_no_checkpoint()
         if request.order is not None and not self._take_on(request.order, reason):
             return
         if reason is not None:

@@ -14,7 +14,7 @@ from tests.simulation.mutations import MUTATIONS
 from tidegate.errors import InternalError
 from tidegate.runtime import job, status
 from tidegate.runtime.checkpoint import archive, coordinator, turn
-from tidegate.runtime.embedded import attempt, crew
+from tidegate.runtime.embedded import crew, parts
 from tidegate.runtime.schedule import restart_options
 from tidegate.runtime.schedule.regions import joined
 from tidegate.runtime.schedule.restart import FixedDelay
@@ -95,8 +95,8 @@ def test_a_seed_that_fails_says_how_to_see_it() -> None:
         (Machines().ledger, [coordinator, job.__dict__["ledger"]]),
         (Machines().registry, [archive, coordinator]),
         (Machines().alignment, [gate]),
-        (Machines().failover, [attempt.__dict__["fo"]]),
-        (Machines().heartbeats, [attempt]),
+        (Machines().failover, [parts.__dict__["fo"]]),
+        (Machines().heartbeats, [parts]),
         (Machines().judge, [turn]),
         (FixedDelay, [owner, restart_options]),
         (JobLife, [owner, status]),

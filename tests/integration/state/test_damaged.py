@@ -155,7 +155,7 @@ def test_metadata_of_a_newer_version_is_named_and_an_older_checkpoint_is_gone_on
     file.write_bytes(data)
 
     with pytest.raises(
-        StateFormatError, match=r"_metadata: metadata version 9 is newer than supported 1; upgrade"
+        StateFormatError, match=r"_metadata: metadata version 9 is newer than supported 2; upgrade"
     ):
         run(tmp_path, "filesystem")
 
