@@ -15,13 +15,13 @@ pytestmark = pytest.mark.crash
 COUNT = 3_000
 
 
-def waiting(job: Any, checkpoint: int) -> int:
-    """How many entries of queues a checkpoint holds."""
-    (path,) = (job.directory / "state").glob(f"*/chk-{checkpoint}/_metadata")
-    manifest = decode(path.read_bytes(), str(path))
-    return sum(
-        len(each.items) for operator in manifest.operators for lists in operator.lists for each in lists
-    )
+def waiting(job: Any) -> list[int]:
+    """How many entries of queues each checkpoint holds."""
+    paths = (job.directory / "state").glob("*/chk-*/_metadata")
+    return [
+        sum(len(each.items) for operator in manifest.operators for lists in operator.lists for each in lists)
+        for manifest in (decode(path.read_bytes(), str(path)) for path in paths)
+    ]
 
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
@@ -38,7 +38,7 @@ def test_requests_under_way_are_asked_again_and_answers_written_once(
 
     assert done.returncode == 0, done.stderr
     assert job.reached(point), f"{point} was never passed"
-    assert waiting(job, 2) > 0
+    assert any(waiting(job)), "no checkpoint holds a request"
     assert job.written() == Counter(f'{{"id":{number}}}' for number in range(COUNT))
 
 

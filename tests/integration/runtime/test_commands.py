@@ -158,7 +158,7 @@ def test_a_killed_job_is_listed_no_more_and_its_pipeline_is_known_to_have_been_k
 
     (pipeline,) = tidegate.told("pipelines", "list")
     assert (pipeline["pipeline"], pipeline["status"], pipeline["run"]) == ("counting", "killed", job["run"])
-    assert not Path(job["socket"]).parent.exists()
+    until(lambda: not Path(job["socket"]).parent.exists())
     code, _, err = tidegate("stop", job["run"])
     assert (code, err.split(";")[0]) == (
         2,
