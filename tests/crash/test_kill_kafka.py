@@ -146,12 +146,3 @@ def test_a_killed_coordinator_is_followed_by_a_start_that_loses_and_doubles_noth
     between_topics.kill_at(of_coordinator)
     between_topics.result()
     assert_exactly_once(between_topics)
-
-
-def test_a_start_killed_between_two_commits_of_what_it_found_is_followed_by_another(
-    between_topics: KafkaJob,
-) -> None:
-    between_topics.kill_at("checkpoint.after-swap@6")
-    between_topics.kill_at("commit.between")
-    between_topics.result()
-    assert_exactly_once(between_topics)
