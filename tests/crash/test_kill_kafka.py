@@ -7,6 +7,7 @@ all other readers of the topic.
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,5 +145,15 @@ def test_a_killed_coordinator_is_followed_by_a_start_that_loses_and_doubles_noth
     between_topics: KafkaJob, of_coordinator: str
 ) -> None:
     between_topics.kill_at(of_coordinator)
+    between_topics.result()
+    assert_exactly_once(between_topics)
+
+
+def test_a_start_killed_between_two_commits_of_what_it_found_is_followed_by_another(
+    between_topics: KafkaJob,
+) -> None:
+    between_topics.kill_at("checkpoint.after-swap@3")
+    shutil.rmtree(between_topics.witnesses)
+    between_topics.kill_at("commit.between")
     between_topics.result()
     assert_exactly_once(between_topics)
