@@ -23,7 +23,8 @@ from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import MapFunction, StreamExecutionEnvironment
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
-from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint import protocol as cp
+from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator
 from tidegate.runtime.client import JobClient, JobStatus
 from tidegate.runtime.operators.environment import OperatorReport
 
@@ -139,7 +140,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 def coordinated() -> float:
     """CPU seconds of a coordinator for each of many checkpoints."""
     subtasks = tuple(Subtask(f"vertex-{index // 20}", index % 20) for index in range(SUBTASKS))
-    made = cp.CheckpointCoordinator(cp.Plan(subtasks, subtasks[:20], interval_ms=1), CheckpointId(1))
+    made = CheckpointCoordinator(cp.Plan(subtasks, subtasks[:20], interval_ms=1), CheckpointId(1))
     made.on(cp.Tick(0))
     reports = [(OperatorReport(OperatorUid(each.vertex), each.index),) for each in subtasks]
     begun = time.process_time()

@@ -19,9 +19,10 @@ from tidegate.errors import ConfigError, JobFailedError, StateCorruptError, Tide
 from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.committers import Committers
-from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, Plan
+from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator
 from tidegate.runtime.checkpoint.manifest import Manifest, files_of
 from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.runtime.checkpoint.protocol import Plan
 from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
 from tidegate.runtime.checkpoint.retention import Release

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, JobCancelledError, JobFailedError, TidegateError
-from tidegate.runtime.checkpoint.coordinator import How
+from tidegate.runtime.checkpoint.protocol import How
 from tidegate.runtime.job import Startup
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import RestartStrategy, worth_restarting

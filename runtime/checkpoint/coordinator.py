@@ -66,38 +66,7 @@ from tidegate.twophase import ledger
 from tidegate.twophase.ledger import Ledger
 from tidegate.twophase.spi import Committable
 
-__all__ = [
-    "Abort",
-    "Ack",
-    "Action",
-    "Announce",
-    "CheckpointCoordinator",
-    "CommitWork",
-    "Decline",
-    "Ended",
-    "Event",
-    "FailJob",
-    "Finish",
-    "How",
-    "MetadataDurable",
-    "MetadataFailed",
-    "Pause",
-    "Plan",
-    "Resume",
-    "SavepointFailed",
-    "SavepointOver",
-    "SavepointWanted",
-    "Settled",
-    "SettledDurable",
-    "SwapLatest",
-    "SwapLost",
-    "Swapped",
-    "Tick",
-    "TriggerSources",
-    "WriteMetadata",
-    "WriteSavepoint",
-    "WriteSettled",
-]
+__all__ = ["CheckpointCoordinator"]
 
 _LAST_TOLERATED: Final = 2
 _LAST_AGAIN_MS: Final = 10_000

@@ -8,7 +8,7 @@ from tidegate.backends.keyed.segment import chunk_size
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid
-from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.assemble import assemble
 from tidegate.runtime.checkpoint.manifest import Manifest, chunks_of

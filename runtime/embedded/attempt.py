@@ -12,9 +12,9 @@ from functools import partial
 from tidegate.clock import Clock
 from tidegate.errors import InternalError, JobCancelledError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
-from tidegate.runtime.checkpoint import coordinator as cp
-from tidegate.runtime.checkpoint.coordinator import How
+from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.orders import SavepointOrder
+from tidegate.runtime.checkpoint.protocol import How
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.discovery import Found
 from tidegate.runtime.embedded.cluster import Farewell, WorkerLost

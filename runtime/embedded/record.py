@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.embedded.cluster import WorkerLost
 from tidegate.runtime.embedded.requests import CancelRequested, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.slots import called

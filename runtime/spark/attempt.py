@@ -17,9 +17,10 @@ from pyspark import SparkContext
 from tidegate.clock import Clock, new_id
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
-from tidegate.runtime.checkpoint import coordinator as cp
-from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator, How
+from tidegate.runtime.checkpoint import protocol as cp
+from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator
 from tidegate.runtime.checkpoint.orders import SavepointOrder
+from tidegate.runtime.checkpoint.protocol import How
 from tidegate.runtime.checkpoint.restore import redistribute
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.job import StartPoint, Startup

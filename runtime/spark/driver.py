@@ -13,8 +13,8 @@ from typing import Final
 
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
-from tidegate.runtime.checkpoint.coordinator import How
 from tidegate.runtime.checkpoint.orders import SavepointOrder
+from tidegate.runtime.checkpoint.protocol import How
 from tidegate.runtime.job import Startup
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import RestartStrategy

@@ -12,7 +12,8 @@ import msgspec
 from tidegate.backends.spi import StoredChunk
 from tidegate.elements import Barrier
 from tidegate.ids import CheckpointId, FencingTerm, Subtask
-from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint import protocol as cp
+from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator
 from tidegate.runtime.checkpoint.retention import FileRegistry, Release
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.schedule import failover as fo
@@ -36,35 +37,35 @@ from tidegate.twophase.spi import CommitAnswer
 __all__ = ["MUTATIONS"]
 
 
-class CommitsBeforeDeciding(cp.CheckpointCoordinator):
+class CommitsBeforeDeciding(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         written = [action for action in actions if isinstance(action, cp.WriteMetadata)]
         return actions + [cp.CommitWork(each.checkpoint, each.unsettled[-1].committables) for each in written]
 
 
-class DecidesBeforeMetadataIsDurable(cp.CheckpointCoordinator):
+class DecidesBeforeMetadataIsDurable(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         written = [action for action in actions if isinstance(action, cp.WriteMetadata)]
         return [cp.SwapLatest(action.checkpoint) for action in written] + actions
 
 
-class ForgetsAnAck(cp.CheckpointCoordinator):
+class ForgetsAnAck(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         if isinstance(event, cp.Ack) and self._pending is not None and len(self._pending.missing) > 2:
             self._pending.missing.discard(Subtask("count", 1))
         return super().on(event)
 
 
-class TakesADeclineForAnAck(cp.CheckpointCoordinator):
+class TakesADeclineForAnAck(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         return super().on(
             cp.Ack(event.subtask, event.checkpoint, ()) if isinstance(event, cp.Decline) else event
         )
 
 
-class ReusesANumber(cp.CheckpointCoordinator):
+class ReusesANumber(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         if isinstance(event, cp.Swapped):
@@ -72,7 +73,7 @@ class ReusesANumber(cp.CheckpointCoordinator):
         return actions
 
 
-class ReusesTheNumberOfAnAbortedOne(cp.CheckpointCoordinator):
+class ReusesTheNumberOfAnAbortedOne(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         for action in actions:
@@ -81,14 +82,14 @@ class ReusesTheNumberOfAnAbortedOne(cp.CheckpointCoordinator):
         return actions
 
 
-class TriggersTwoAtOnce(cp.CheckpointCoordinator):
+class TriggersTwoAtOnce(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         if isinstance(event, cp.Tick) and event.now_ms % 3 == 0:
             self._pending = None
         return super().on(event)
 
 
-class SettlesWithoutAnswers(cp.CheckpointCoordinator):
+class SettlesWithoutAnswers(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         return [
             cp.WriteSettled(action.checkpoint) if isinstance(action, cp.CommitWork) else action
@@ -96,7 +97,7 @@ class SettlesWithoutAnswers(cp.CheckpointCoordinator):
         ]
 
 
-class AnnouncesSavepoints(cp.CheckpointCoordinator):
+class AnnouncesSavepoints(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         if self._plan.aligned_ms == 0:
@@ -149,7 +150,7 @@ class TakesAbortedForCommitted(ledger.Ledger):
         return super().on(event)
 
 
-class CommitsOutOfOrder(cp.CheckpointCoordinator):
+class CommitsOutOfOrder(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         if isinstance(event, cp.Swapped) and not any(isinstance(each, cp.CommitWork) for each in actions):

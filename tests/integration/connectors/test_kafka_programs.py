@@ -163,11 +163,11 @@ def test_a_windowed_job_over_kafka_has_four_operators(
     plan = json.loads(anywhere.get_execution_plan())["nodes"]
     anywhere.execute()
 
-    assert [node["type"].partition("(")[0] for node in plan] == [
-        "Source: kafka",
-        "Map",
-        "Window",
-        "Sink: FunctionSink",
+    assert [(node["type"].partition("(")[0], node["pact"]) for node in plan] == [
+        ("Source: kafka", "Data Source"),
+        ("Map", "Operator"),
+        ("Window", "Operator"),
+        ("Sink: FunctionSink", "Data Sink"),
     ]
     assert sorted(int(line) for line in (tmp_path / "totals").read_text().split()) == [3, 4]
 

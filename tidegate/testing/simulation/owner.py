@@ -23,7 +23,7 @@ from tidegate.errors import (
     UnavailableError,
 )
 from tidegate.ids import CheckpointId, RunId, Subtask
-from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.schedule import failover as fo

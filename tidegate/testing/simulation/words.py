@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tidegate.ids import CheckpointId
-from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.twophase import ledger
 
 __all__ = ["in_words"]

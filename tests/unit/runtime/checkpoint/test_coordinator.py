@@ -12,7 +12,7 @@ from tidegate.errors import (
     UnavailableError,
 )
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
-from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator
 from tidegate.runtime.checkpoint.manifest import Unsettled
 from tidegate.runtime.checkpoint.retention import Release

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.runtime.checkpoint.test_coordinator import ONE, THREE, TWO, A, B, coordinator, decide
 from tidegate.backends.spi import StoredChunk
 from tidegate.ids import CheckpointId, OperatorUid
-from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.retention import Release
 from tidegate.runtime.operators.environment import OperatorReport
 

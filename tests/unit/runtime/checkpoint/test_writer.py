@@ -8,7 +8,7 @@ from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.collection import CollectionSource
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId, PipelineId
-from tidegate.runtime.checkpoint import coordinator as cp
+from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.job import Program, Startup

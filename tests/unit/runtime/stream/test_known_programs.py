@@ -13,11 +13,9 @@ import pytest
 
 from tests.unit.runtime.stream.written import Numbered
 from tidegate.common import Duration, WatermarkStrategy
-from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import (
-    AggregateFunction,
     DataStream,
     KeyedProcessFunction,
     SinkFunction,
@@ -143,20 +141,6 @@ def test_firing_keeps_what_a_window_holds_and_purging_does_not(
     assert in_order(windows.sum(1)) == [("ada", total) for total in expected]
 
 
-class Total(AggregateFunction):
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: dict[str, Any], accumulator: int) -> int:
-        return accumulator + int(value["amount"])
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
-
-    def merge(self, acc_a: int, acc_b: int) -> int:
-        return acc_a + acc_b
-
-
 class Lines(SinkFunction):
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -164,32 +148,6 @@ class Lines(SinkFunction):
     def invoke(self, value: Any, context: Any) -> None:
         with self.file.open("a") as file:
             file.write(f"{value}\n")
-
-
-@pytest.mark.spec("003/EX-03")
-def test_a_windowed_job_over_a_log_of_events_has_four_operators(anywhere: Env, tmp_path: Path) -> None:
-    log = [
-        json.dumps({"id": "a", "amount": amount, "at": at}).encode()
-        for amount, at in [(1, 0), (2, 9_999), (4, 10_000)]
-    ]
-    times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
-        lambda message, _: json.loads(message)["at"]
-    )
-    events = anywhere.from_source(CollectionSource(log), times, "log").set_parallelism(1).map(json.loads)
-    events.set_parallelism(1)
-    windows = events.key_by(lambda event: event["id"]).window(TumblingEventTimeWindows.of(seconds(10)))
-    windows.aggregate(Total()).add_sink(Lines(tmp_path / "totals"))
-
-    plan = json.loads(anywhere.get_execution_plan())["nodes"]
-    anywhere.execute()
-
-    assert [(node["type"].partition("(")[0], node["pact"]) for node in plan] == [
-        ("Source: log", "Data Source"),
-        ("Map", "Operator"),
-        ("Window", "Operator"),
-        ("Sink: FunctionSink", "Data Sink"),
-    ]
-    assert sorted(int(line) for line in (tmp_path / "totals").read_text().split()) == [3, 4]
 
 
 @pytest.mark.spec("002/AX-08")
