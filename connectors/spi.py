@@ -45,6 +45,7 @@ __all__ = [
     "SupportsPreflight",
     "SupportsRanges",
     "SupportsSettled",
+    "SupportsTakeOver",
 ]
 
 
@@ -312,6 +313,15 @@ class SupportsBranch(Protocol):
     @property
     def on_branch(self) -> OnBranch:
         """`refuse`: do not start; `append`: leave it and write the replayed records again."""
+        ...
+
+
+@runtime_checkable
+class SupportsTakeOver(Protocol):
+    """A sink that claims names outside, so that two pipelines do not end each other's work."""
+
+    def taking_over(self) -> Sink:
+        """The same sink, which sets aside the claims of other pipelines. Pure."""
         ...
 
 

@@ -15,6 +15,7 @@ from tidegate import faults, registry
 from tidegate.backends.spi import Backend, CheckpointStorage, SnapshotFiles
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import Clock, new_id
+from tidegate.connectors.spi import SupportsTakeOver
 from tidegate.errors import ConfigError, JobFailedError, StateCorruptError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Retained
@@ -157,7 +158,15 @@ class Startup:
                 f"{self.pipeline.id!r} at the same moment from harming each other; see to it that there is only one"
             )
         options = self.program.options
-        self.program.graph(None)
+        graph = self.program.graph(None)
+        if options.take_over and not any(
+            node.kind == "sink" and isinstance(node.payload, SupportsTakeOver)
+            for node in graph.nodes.values()
+        ):
+            raise ConfigError(
+                "--take-over sets aside what another pipeline claims for its output; got a program whose sinks claim "
+                "nothing; leave it out"
+            )
         if options.fresh and options.savepoint:
             raise ConfigError("--fresh begins anew and -s goes on from a checkpoint; give one of them")
         if options.replay_from is not None and (options.fresh or options.savepoint):
@@ -226,7 +235,8 @@ class Startup:
 
     def committers(self, graph: JobGraph) -> Committers:
         """The committers of the sinks of a graph, for whoever coordinates; to be closed."""
-        return Committers(self.pipeline, graph, self._clock, self.storage.url)
+        asked = self.program.options.take_over
+        return Committers(self.pipeline, graph, self._clock, self.storage.url, take_over=asked)
 
     def coordinator(
         self,

@@ -239,6 +239,11 @@ class JobOptions(RestartOptions):
         None,
         "go back to this checkpoint, 0 for the beginning, and write again what output came later",
     )
+    take_over: bool = option(
+        "execution.take-over",
+        False,
+        "set aside what other pipelines claim outside, such as a prefix of transactional ids",
+    )
     epoch_records: int = option(
         "execution.spark.epoch-records", 100_000, "records read per source subtask and epoch on Spark"
     )

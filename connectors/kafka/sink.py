@@ -11,7 +11,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.connectors.kafka.options import (
@@ -74,6 +74,10 @@ class KafkaSink(Sink):
     def on_branch(self) -> OnBranch:
         """What happens to records committed after the checkpoint a branch goes back to."""
         return self.options.on_branch
+
+    def taking_over(self) -> KafkaSink:
+        """The same sink, which uses its prefix even though another pipeline claimed it."""
+        return replace(self, options=replace(self.options, take_over=True))
 
     def open_writer(self, context: WriterContext) -> TransactionalWriter:
         """Writes transactions.

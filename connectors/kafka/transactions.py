@@ -157,7 +157,7 @@ class KafkaCommitter(Committer):
             raise ConfigError(
                 f"kafka sink: transactional ids that begin with {self._prefix!r} belong to pipeline "
                 f"{found.pipeline!r}, operator {found.uid!r}, with its checkpoints in {found.home or 'memory'}; "
-                "choose another prefix; or, if that pipeline is gone for good, start with take_over"
+                "choose another prefix; or, if that pipeline is gone for good, start with --take-over"
             )
         wire.leave_note(group, self._topic, msgspec.json.encode(mine).decode())
 

@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from tidegate import faults
 from tidegate.clock import Clock
-from tidegate.connectors.spi import SupportsCommit
+from tidegate.connectors.spi import Sink, SupportsCommit, SupportsTakeOver
 from tidegate.errors import CommitFailedError
 from tidegate.ids import OperatorUid
 from tidegate.runtime.checkpoint.pipeline import Pipeline
@@ -19,15 +19,16 @@ __all__ = ["Committers"]
 class Committers:
     """One committer per sink that has any, opened when it is first needed; close them all in the end."""
 
-    def __init__(self, pipeline: Pipeline, graph: JobGraph, clock: Clock, home: str) -> None:
+    def __init__(
+        self, pipeline: Pipeline, graph: JobGraph, clock: Clock, home: str, *, take_over: bool
+    ) -> None:
         self._pipeline = pipeline
         self._clock = clock
         self._home = home
-        self._sinks: dict[OperatorUid, SupportsCommit] = {
-            uid: node.payload
-            for uid, node in graph.nodes.items()
-            if node.kind == "sink" and isinstance(node.payload, SupportsCommit)
-        }
+        sinks = {uid: node.payload for uid, node in graph.nodes.items() if node.kind == "sink"}
+        if take_over:
+            sinks = {uid: _taking_over(sink) for uid, sink in sinks.items()}
+        self._sinks = {uid: sink for uid, sink in sinks.items() if isinstance(sink, SupportsCommit)}
         self._opened: dict[OperatorUid, Committer] = {}
 
     def commit(self, work: tuple[Committable, ...]) -> tuple[tuple[Committable, CommitAnswer], ...]:
@@ -71,3 +72,7 @@ class Committers:
             context = CommitterContext(self._pipeline.id, uid, lineage, self._clock, self._home)
             self._opened[uid] = self._sinks[uid].open_committer(context)
         return self._opened[uid]
+
+
+def _taking_over(sink: Sink) -> Sink:
+    return sink.taking_over() if isinstance(sink, SupportsTakeOver) else sink

@@ -23,7 +23,7 @@ from tidegate.runtime.flink_conf import layer_of
 __all__ = ["add_program", "again", "register", "run"]
 
 _OWN: Final = re.compile(
-    r"(?P<flag>--fresh|--standby|--allow-non-restored-state)"
+    r"(?P<flag>--fresh|--standby|--take-over|--allow-non-restored-state)"
     r"|(?:-[sD]|--(?:savepoint|config|parallelism|on|accept-loss|replay-from)(?==|$)=?)(?P<value>.*)",
     re.DOTALL,
 )
@@ -40,6 +40,7 @@ _STANDBY: Final = "high-availability.standby=true"
 _MAIN: Final = "tidegate.runtime.cli.main"
 _ONCE: Final = frozenset(
     {"execution.fresh", "execution.savepoint.path", "execution.accept-loss", "execution.replay-from"}
+    | {"execution.take-over"}
 )
 """Settings of one start: started anew, the job goes on where it is."""
 
@@ -128,6 +129,11 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="go back to checkpoint N and write again what came later, where output of a checkpoint is lost in part",
     )
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="set aside what another pipeline, which is gone for good, claims for its output",
+    )
     parser.add_argument("-p", "--parallelism", metavar="N", help="subtasks per operator")
     parser.add_argument("--on", metavar="WHERE", help="embedded, inline, or the URL of a Spark master")
     parser.add_argument(
@@ -194,6 +200,8 @@ def _settings(arguments: argparse.Namespace) -> list[str]:
         settings.append(_STANDBY)
     if arguments.fresh:
         settings.append("execution.fresh=true")
+    if arguments.take_over:
+        settings.append("execution.take-over=true")
     for given, key in _VALUES.items():
         if (value := getattr(arguments, given)) is not None:
             settings.append(f"{key}={value}")

@@ -64,5 +64,6 @@ class LocalRecovery:
         return f"tidegate-copies-{self._run}-"
 
     def _directories(self) -> Iterator[Path]:
-        for root in self._roots:
+        # Looking for them in a crowded directory of temporary files takes as long as writing a small checkpoint.
+        for root in self._roots if self._wanted else ():
             yield from Path(root).glob(f"{self._prefix}*")

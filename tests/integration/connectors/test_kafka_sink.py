@@ -114,7 +114,7 @@ def test_a_prefix_of_another_pipeline_is_refused_by_its_name_unless_taken_over(
     with pytest.raises(
         ConfigError,
         match=rf"^kafka sink: transactional ids that begin with '{topic}' belong to pipeline 'orders', operator 'sink', "
-        r"with its checkpoints in file:///state; choose another prefix; or, if .* start with take_over$",
+        r"with its checkpoints in file:///state; choose another prefix; or, if .* start with --take-over$",
     ):
         second.abort_except(())
     elsewhere = sink.open_committer(replace(COMMITTER, home="file:///other"))

@@ -34,7 +34,11 @@ def committers(tmp_path: Path, sink: CollectSink) -> Committers:
     pipeline = Pipeline(LocalStorage(tmp_path / "state"), PipelineId("orders"), RunId("run"), SYSTEM_CLOCK)
     pipeline.acquire(lambda: LINEAGE, fresh=False, say=print)
     return Committers(
-        pipeline, build_job_graph(build_stream_graph([end], parallelism=1)), SYSTEM_CLOCK, "memory:"
+        pipeline,
+        build_job_graph(build_stream_graph([end], parallelism=1)),
+        SYSTEM_CLOCK,
+        "memory:",
+        take_over=False,
     )
 
 

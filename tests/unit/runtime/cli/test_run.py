@@ -142,6 +142,7 @@ def test_the_same_command_again_goes_on_instead_of_beginning_anew(tmp_path: Path
         "execution.fresh = true",
         "-D",
         "a.b=c d",
+        "--take-over",
     ]
     behind = [
         "--accept-loss",
@@ -167,6 +168,7 @@ def test_the_same_command_again_goes_on_instead_of_beginning_anew(tmp_path: Path
         "execution.savepoint.path=7",
         "execution.accept-loss=3",
         "execution.replay-from=2",
+        "execution.take-over=true",
     }
 
 
