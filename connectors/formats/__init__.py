@@ -1,5 +1,11 @@
 """How records become bytes and back, for connectors that carry bytes."""
 
+from tidegate.connectors.formats.registered import (
+    RegistryAvro as RegistryAvro,
+    RegistryJson as RegistryJson,
+    RegistryProtobuf as RegistryProtobuf,
+)
+from tidegate.connectors.formats.registry import SchemaRegistry as SchemaRegistry
 from tidegate.connectors.formats.schema import (
     ByteArraySchema as ByteArraySchema,
     DeserializationSchema as DeserializationSchema,
@@ -13,7 +19,11 @@ __all__ = [
     "ByteArraySchema",
     "DeserializationSchema",
     "Encoder",
+    "RegistryAvro",
+    "RegistryJson",
+    "RegistryProtobuf",
     "RowFieldExtractorSchema",
+    "SchemaRegistry",
     "SerializationSchema",
     "SimpleStringSchema",
 ]

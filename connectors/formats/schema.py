@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import ConfigError, RecordError
-from tidegate.types import Row
+from tidegate.types import Row, TypeInformation, Types
 
 __all__ = [
     "ByteArraySchema",
@@ -41,6 +41,11 @@ class SerializationSchema(ABC):
 class DeserializationSchema(ABC):
     """Makes a record of bytes."""
 
+    @property
+    def produced_type(self) -> TypeInformation | None:
+        """The type of the records if it is known."""
+        return None
+
     @abstractmethod
     def deserialize(self, message: bytes) -> Any:
         """The record.
@@ -62,6 +67,11 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
     def __post_init__(self) -> None:
         _check_charset(self.charset)
+
+    @property
+    def produced_type(self) -> TypeInformation:
+        """Text."""
+        return Types.STRING()
 
     def serialize(self, element: Any) -> bytes:
         """The text in the charset."""

@@ -23,6 +23,7 @@ from tidegate.connectors.kafka.serde import (
     KafkaRecord as KafkaRecord,
     KafkaRecords as KafkaRecords,
     RawValues as RawValues,
+    SchemaValues as SchemaValues,
     StringValues as StringValues,
 )
 from tidegate.connectors.kafka.sink import KafkaSink as KafkaSink, PlainKafkaSink as PlainKafkaSink
@@ -58,6 +59,7 @@ __all__ = [
     "KafkaTopicSelector",
     "PlainKafkaSink",
     "RawValues",
+    "SchemaValues",
     "Semantic",
     "StringValues",
     "to_json",

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tidegate.classes import register_class
-from tidegate.connectors.formats import DeserializationSchema, SimpleStringSchema
+from tidegate.connectors.formats import DeserializationSchema
 from tidegate.types import TypeInformation, Types, infer
 
 __all__ = [
@@ -138,15 +138,15 @@ class JsonValues(KafkaDeserializer):
 
 
 class SchemaValues(KafkaDeserializer):
-    """Values as a `DeserializationSchema` reads them."""
+    """Values as a `DeserializationSchema` reads them: Avro, Protobuf or JSON of a schema registry, or one of yours."""
 
     def __init__(self, schema: DeserializationSchema) -> None:
         self._schema = schema
 
     @property
     def produced_type(self) -> TypeInformation | None:
-        """Text for `SimpleStringSchema`; others do not say."""
-        return Types.STRING() if isinstance(self._schema, SimpleStringSchema) else None
+        """What the schema says."""
+        return self._schema.produced_type
 
     def values(self, messages: Sequence[Message]) -> list[Any]:
         """What the schema makes of each value."""

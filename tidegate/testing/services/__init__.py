@@ -10,6 +10,7 @@ from __future__ import annotations
 from tidegate.testing.services.kafka import KafkaService as KafkaService
 from tidegate.testing.services.postgres import PostgresService as PostgresService
 from tidegate.testing.services.s3 import S3Service as S3Service
+from tidegate.testing.services.schema_registry import SchemaRegistryService as SchemaRegistryService
 from tidegate.testing.services.service import Service as Service
 
-__all__ = ["KafkaService", "PostgresService", "S3Service", "Service"]
+__all__ = ["KafkaService", "PostgresService", "S3Service", "SchemaRegistryService", "Service"]

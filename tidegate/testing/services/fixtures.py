@@ -1,4 +1,4 @@
-"""Pytest fixtures: one broker, one database server and one object store for a whole test session.
+"""Pytest fixtures: one broker, one schema registry, one database server and one object store for a whole test session.
 
 Import the names into a `conftest.py`; a server starts when the first test asks for it.
 """
@@ -12,8 +12,9 @@ import pytest
 from tidegate.testing.services.kafka import KafkaService
 from tidegate.testing.services.postgres import PostgresService
 from tidegate.testing.services.s3 import S3Service
+from tidegate.testing.services.schema_registry import SchemaRegistryService
 
-__all__ = ["kafka", "postgres", "s3"]
+__all__ = ["kafka", "postgres", "s3", "schema_registry"]
 
 
 @pytest.fixture(scope="session")
@@ -34,4 +35,11 @@ def postgres() -> Iterator[PostgresService]:
 def s3() -> Iterator[S3Service]:
     """A running S3 server; take a bucket of your own with `new_bucket`."""
     with S3Service() as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def schema_registry() -> Iterator[SchemaRegistryService]:
+    """A running schema registry; take a subject of your own."""
+    with SchemaRegistryService() as service:
         yield service

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import os
 import shutil
 import subprocess
+import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +25,7 @@ from tidegate.errors import UnavailableError
 from tidegate.testing.services.repository import Coordinate, Repository, repository_url
 from tidegate.testing.services.resolver import DOWNLOADS, resolve
 
-__all__ = ["fetch_jars", "fetch_with_maven", "fetch_with_resolver"]
+__all__ = ["fetch_archive", "fetch_jars", "fetch_with_maven", "fetch_with_resolver"]
 
 SUMS = "SHA1SUMS"
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
@@ -35,16 +37,22 @@ def fetch_jars(roots: Sequence[Coordinate]) -> Path:
     Raises:
         UnavailableError: they are not in the cache and the repository does not give them.
     """
-    cache = _cache_folder()
-    target = cache / "+".join(f"{root.artifact}-{root.version}" for root in roots)
-    if _complete(target):
-        return target
-    with _locked(cache):
-        if not _complete(target):
-            for leftover in [target, *cache.glob(".fetch-*")]:
-                shutil.rmtree(leftover, ignore_errors=True)
-            _gather(roots, target)
-    return target
+    return _fetched(roots, lambda folder: _fill(roots, folder))
+
+
+def fetch_archive(root: Coordinate) -> Path:
+    """The folder that the archive of `root` unpacks to, a `.tar.gz` with a program and all its jars.
+
+    Raises:
+        UnavailableError: it is not in the cache and the repository does not give it.
+    """
+
+    def unpack(folder: Path) -> None:
+        repository = Repository(repository_url(Path.home() / ".m2" / "settings.xml"))
+        with tarfile.open(fileobj=io.BytesIO(repository.read(root.path("tar.gz")))) as archive:
+            archive.extractall(folder, filter="data")
+
+    return _fetched([root], unpack)
 
 
 def fetch_with_maven(mvn: str, roots: Sequence[Coordinate], folder: Path) -> None:
@@ -76,15 +84,32 @@ def fetch_with_resolver(roots: Sequence[Coordinate], folder: Path) -> None:
         list(pool.map(download, resolve(roots, repository)))
 
 
-def _gather(roots: Sequence[Coordinate], target: Path) -> None:
+def _fetched(roots: Sequence[Coordinate], fill: Callable[[Path], None]) -> Path:
+    cache = _cache_folder()
+    target = cache / "+".join(f"{root.artifact}-{root.version}" for root in roots)
+    if _complete(target):
+        return target
+    with _locked(cache):
+        if not _complete(target):
+            for leftover in [target, *cache.glob(".fetch-*")]:
+                shutil.rmtree(leftover, ignore_errors=True)
+            _gather(target, fill)
+    return target
+
+
+def _fill(roots: Sequence[Coordinate], folder: Path) -> None:
+    if mvn := shutil.which("mvn"):
+        fetch_with_maven(mvn, roots, folder)
+    else:
+        fetch_with_resolver(roots, folder)
+
+
+def _gather(target: Path, fill: Callable[[Path], None]) -> None:
     folder = Path(tempfile.mkdtemp(prefix=".fetch-", dir=target.parent))
     try:
-        if mvn := shutil.which("mvn"):
-            fetch_with_maven(mvn, roots, folder)
-        else:
-            fetch_with_resolver(roots, folder)
+        fill(folder)
         (folder / SUMS).write_text(
-            "".join(f"{_sha1(jar)}  {jar.name}\n" for jar in sorted(folder.glob("*.jar")))
+            "".join(f"{_sha1(jar)}  {jar.relative_to(folder)}\n" for jar in sorted(folder.rglob("*.jar")))
         )
         folder.chmod(0o755)
         folder.rename(target)

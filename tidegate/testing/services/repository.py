@@ -43,8 +43,9 @@ class Coordinate:
         return "-".join(part for part in (self.artifact, self.version, self.classifier) if part) + ".jar"
 
     def path(self, extension: str) -> str:
-        """Where its pom or jar lies in a repository."""
-        name = self.jar if extension == "jar" else f"{self.artifact}-{self.version}.{extension}"
+        """Where its pom, jar or archive lies in a repository; there is one pom for all classifiers."""
+        whole = self.jar.removesuffix("jar") + extension
+        name = f"{self.artifact}-{self.version}.pom" if extension == "pom" else whole
         return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{name}"
 
 

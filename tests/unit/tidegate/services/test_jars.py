@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import shutil
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidegate.errors import UnavailableError
-from tidegate.testing.services.jars import fetch_jars
+from tidegate.testing.services.jars import fetch_archive, fetch_jars
 from tidegate.testing.services.repository import Coordinate
 
 if TYPE_CHECKING:
@@ -111,3 +113,24 @@ def test_a_failure_of_mvn_is_told_in_one_line(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(UnavailableError, match=expected) as raised:
         fetch_jars(ROOTS)
     assert "\n" not in str(raised.value)
+
+
+def test_an_archive_is_unpacked_once_and_repaired_when_a_jar_in_it_is_damaged(
+    repository: LocalRepository,
+) -> None:
+    root = Coordinate("g", "program", "3", "all")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name in ("program.jar", "lib/more.jar"):
+            member = tarfile.TarInfo(name)
+            member.size = len(name)
+            archive.addfile(member, io.BytesIO(name.encode()))
+    repository.put("g/program/3/program-3-all.tar.gz", packed.getvalue())
+    folder = fetch_archive(root)
+    damaged = folder / "lib" / "more.jar"
+    assert damaged.read_bytes() == b"lib/more.jar"
+    damaged.write_bytes(b"")
+    assert fetch_archive(root) == folder
+    assert damaged.read_bytes() == b"lib/more.jar"
+    shutil.rmtree(repository.folder)
+    assert fetch_archive(root) == folder

@@ -1,0 +1,53 @@
+"""A registry that answers what it is told to, for what a real one seldom says."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Answers:
+    """What it says to each path; `asked` has the requests with their login."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, tuple[int, Any]] = {}
+        self.asked: list[tuple[str, str | None]] = []
+        self.url = ""
+
+
+@contextmanager
+def answering() -> Iterator[Answers]:
+    """A server on loopback; paths it was told nothing of are unknown."""
+    answers = Answers()
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            answers.asked.append((self.path, self.headers.get("Authorization")))
+            status, body = answers.given.get(self.path, (404, {"error_code": 40403, "message": "not found"}))
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = answer  # noqa: N815 # names of the standard library
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    answers.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield answers
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

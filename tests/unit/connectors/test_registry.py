@@ -1,0 +1,244 @@
+"""What a schema registry may answer, and what becomes of it; a real one is asked in the integration tests."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.protobuf import duration_pb2, type_pb2
+from google.protobuf.descriptor_pb2 import DescriptorProto
+
+from tests.unit.connectors.registry_double import Answers, answering
+from tidegate.connectors.formats import RegistryAvro, RegistryJson, RegistryProtobuf, SchemaRegistry
+from tidegate.connectors.formats._client import protobuf_file
+from tidegate.connectors.formats.framing import framed
+from tidegate.errors import ConfigError, RecordError, UnavailableError
+
+ORDER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
+
+
+@pytest.fixture
+def answers() -> Iterator[Answers]:
+    with answering() as answers:
+        yield answers
+
+
+def registry(answers: Answers, **more: Any) -> SchemaRegistry:
+    return SchemaRegistry(answers.url, **more)
+
+
+def test_a_schema_is_asked_for_once_however_many_messages_and_formats_use_it(answers: Answers) -> None:
+    answers.given["/schemas/ids/3"] = (200, {"schema": ORDER})
+    message = framed(3) + b"\x0e"
+    for _ in range(3):
+        assert RegistryAvro(registry(answers)).deserialize(message) == {"id": 7}
+    assert [path for path, _ in answers.asked] == ["/schemas/ids/3"]
+
+
+def test_a_tombstone_is_none() -> None:
+    assert RegistryAvro(SchemaRegistry("http://nowhere")).deserialize(None) is None
+
+
+def test_a_schema_that_is_not_there_is_named(answers: Answers) -> None:
+    with pytest.raises(
+        RecordError, match=rf"^schema 9 is not in the registry {answers.url}; expected the registry"
+    ):
+        RegistryAvro(registry(answers)).deserialize(framed(9))
+
+
+def test_a_schema_of_another_format_is_refused(answers: Answers) -> None:
+    answers.given["/schemas/ids/1"] = (200, {"schema": "{}", "schemaType": "JSON"})
+    with pytest.raises(RecordError, match=r"^schema 1 is JSON; expected AVRO; read it by another format$"):
+        RegistryAvro(registry(answers)).deserialize(framed(1))
+
+
+def test_what_avro_does_not_understand_is_refused_whole(answers: Answers) -> None:
+    answers.given["/schemas/ids/3"] = (200, {"schema": ORDER})
+    schema = RegistryAvro(registry(answers))
+    with pytest.raises(RecordError, match=r"^the message is not what schema 3 says, or does not fit"):
+        schema.deserialize(framed(3))
+    with pytest.raises(RecordError, match="2 bytes are left over"):
+        schema.deserialize(framed(3) + b"\x0e\0\0")
+
+
+def test_a_message_of_an_older_schema_is_made_to_fit_or_refused(answers: Answers) -> None:
+    answers.given["/schemas/ids/3"] = (200, {"schema": ORDER})
+    newer = {"type": "record", "name": "Order", "fields": [{"name": "user", "type": "string"}]}
+    with pytest.raises(RecordError, match=r"does not fit the schema of the program: SchemaResolutionError"):
+        RegistryAvro(registry(answers), json.dumps(newer)).deserialize(framed(3) + b"\x0e")
+    newer["fields"] = [{"name": "user", "type": "string", "default": "ada"}]
+    assert RegistryAvro(registry(answers), json.dumps(newer)).deserialize(framed(3) + b"\x0e") == {
+        "user": "ada"
+    }
+
+
+def test_schemas_that_a_schema_builds_upon_are_fetched(answers: Answers) -> None:
+    user = {"type": "record", "name": "User", "fields": [{"name": "name", "type": "string"}]}
+    order = {"type": "record", "name": "Order", "fields": [{"name": "by", "type": "User"}]}
+    reference = {"name": "User", "subject": "user", "version": 1}
+    answers.given["/schemas/ids/4"] = (200, {"schema": json.dumps(order), "references": [reference]})
+    answers.given["/subjects/user/versions/1"] = (200, {"schema": json.dumps(user)})
+    assert RegistryAvro(registry(answers)).deserialize(framed(4) + b"\x06ada") == {"by": {"name": "ada"}}
+    del answers.given["/subjects/user/versions/1"]
+    with pytest.raises(
+        RecordError, match=r"^version 1 of subject 'user' is not in the registry .* as 'User'$"
+    ):
+        RegistryAvro(registry(answers, username="somebody new")).deserialize(framed(4) + b"\x06ada")
+
+
+def test_json_schemas_may_refer_to_others(answers: Answers) -> None:
+    order = {"type": "object", "properties": {"by": {"$ref": "user.json"}}}
+    reference = {"name": "user.json", "subject": "user", "version": 2}
+    described = {"schema": json.dumps(order), "schemaType": "JSON", "references": [reference]}
+    answers.given["/schemas/ids/4"] = (200, described)
+    answers.given["/subjects/user/versions/2"] = (200, {"schema": '{"type": "string"}', "schemaType": "JSON"})
+    schema = RegistryJson(registry(answers))
+    assert schema.deserialize(framed(4) + b'{"by":"ada"}') == {"by": "ada"}
+    with pytest.raises(RecordError, match=r"data.by must be string"):
+        schema.deserialize(framed(4) + b'{"by":1}')
+    answers.given["/schemas/ids/5"] = (200, {"schema": json.dumps(order), "schemaType": "JSON"})
+    with pytest.raises(ConfigError, match=r"refers to 'user.json'; expected it among its references$"):
+        schema.deserialize(framed(5) + b"{}")
+
+
+def test_values_of_json_have_the_type_that_is_asked_for(answers: Answers) -> None:
+    answers.given["/schemas/ids/1"] = (200, {"schema": "{}", "schemaType": "JSON"})
+    schema = RegistryJson(registry(answers), type=dict[str, int])
+    assert schema.deserialize(framed(1) + b'{"a":1}') == {"a": 1}
+    with pytest.raises(RecordError, match="Expected `int`, got `str`"):
+        schema.deserialize(framed(1) + b'{"a":"1"}')
+
+
+def test_a_subject_without_the_schema_is_named_if_nothing_may_be_registered(answers: Answers) -> None:
+    schema = RegistryAvro(registry(answers), ORDER, subject="orders/eu-value", register=False)
+    with pytest.raises(
+        ConfigError,
+        match=r"subject 'orders/eu-value' does not have the schema; register it first, .*: not found$",
+    ):
+        schema.serialize({"id": 1})
+    assert answers.asked[0][0] == "/subjects/orders%2Feu-value"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(409, "has schemas that it is not compatible with"), (422, "does not take it for a schema")],
+    ids=["incompatible", "no schema"],
+)
+def test_a_schema_that_a_subject_does_not_take_is_refused(answers: Answers, status: int, words: str) -> None:
+    answers.given["/subjects/orders-value/versions"] = (status, {"message": "field id"})
+    with pytest.raises(
+        ConfigError, match=rf"^schema registry {answers.url}: subject 'orders-value' {words}: field id$"
+    ):
+        RegistryAvro(registry(answers), ORDER, subject="orders-value").serialize({"id": 1})
+
+
+def test_records_that_do_not_fit_their_schema_are_refused(answers: Answers) -> None:
+    answers.given["/subjects/s/versions"] = (200, {"id": 1})
+    for schema, record in (
+        (RegistryAvro(registry(answers), ORDER, subject="s"), {"id": 1, "more": 2}),
+        (RegistryAvro(registry(answers), ORDER, subject="s"), {"id": "1"}),
+        (RegistryJson(registry(answers), '{"type": "string"}', subject="s"), 5),
+        (RegistryProtobuf(registry(answers), type_pb2.Field, subject="s"), duration_pb2.Duration()),
+    ):
+        with pytest.raises(RecordError, match=r"^record .* does not fit the schema of subject 's': \w+: "):
+            schema.serialize(record)
+
+
+def test_writing_needs_a_subject_and_a_schema() -> None:
+    nowhere = SchemaRegistry("http://nowhere")
+    with pytest.raises(
+        ConfigError, match=r"^RegistryAvro has no subject to write under; expected one such as"
+    ):
+        RegistryAvro(nowhere, ORDER).serialize({})
+    with pytest.raises(ConfigError, match=r"^RegistryAvro has no schema to write with; expected its JSON"):
+        RegistryAvro(nowhere, subject="s").serialize({})
+    with pytest.raises(ConfigError, match=r"^RegistryJson has no schema to write with; expected its JSON"):
+        RegistryJson(nowhere, subject="s").serialize({})
+    with pytest.raises(ConfigError, match=r"^RegistryProtobuf takes a generated message class; got"):
+        RegistryProtobuf(nowhere, dict)
+
+
+def test_what_is_no_schema_is_refused_with_its_beginning() -> None:
+    nowhere = SchemaRegistry("http://nowhere")
+    for text in ("{", '{"type": "strange"}', '{"type": "record"}'):
+        with pytest.raises(ConfigError, match=r"^Avro schema .* is none \(.*\); expected its JSON$"):
+            RegistryAvro(nowhere, text, subject="s").serialize({})
+    for text in ("{", '{"type": 5}'):
+        with pytest.raises(ConfigError, match=r"^JSON schema .* is none \(.*\); expected its JSON$"):
+            RegistryJson(nowhere, text, subject="s").serialize({})
+
+
+def test_logins_are_sent_and_refused_ones_are_named_without_their_secret(answers: Answers) -> None:
+    answers.given["/schemas/ids/1"] = (401, {})
+    for login, sent in (
+        ({"username": "ada", "password": "secret"}, "Basic YWRhOnNlY3JldA=="),
+        ({"token": "secret"}, "Bearer secret"),
+    ):
+        where = registry(answers, **login)
+        with pytest.raises(
+            ConfigError, match=r"did not let the program in \(status 401\); check its login$"
+        ) as caught:
+            RegistryAvro(where).deserialize(framed(1))
+        assert answers.asked[-1][1] == sent
+        assert "secret" not in f"{where!r} {caught.value}"
+
+
+def test_a_registry_in_trouble_is_no_fault_of_the_message(answers: Answers) -> None:
+    answers.given["/schemas/ids/1"] = (503, b"busy")
+    with pytest.raises(UnavailableError, match=r"answered with status 503: b'busy'$"):
+        RegistryAvro(registry(answers)).deserialize(framed(1))
+    answers.given["/schemas/ids/1"] = (200, b"<html>")
+    with pytest.raises(UnavailableError, match=r"does not answer \(JSON is malformed.*; is it running"):
+        RegistryAvro(registry(answers)).deserialize(framed(1))
+    with pytest.raises(UnavailableError, match=r"^schema registry http://127.0.0.1:1 does not answer \("):
+        RegistryAvro(SchemaRegistry("http://127.0.0.1:1")).deserialize(framed(1))
+
+
+def test_where_a_registry_is_has_to_make_sense(tmp_path: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^schema registry url is 'localhost:8081'; expected an address such as"
+    ):
+        SchemaRegistry("localhost:8081")
+    with pytest.raises(ConfigError, match=r"^schema registry timeout_ms is 0; expected at least 1$"):
+        SchemaRegistry("http://localhost", timeout_ms=0)
+    missing: dict[str, Any]
+    for missing in (
+        {"ca_location": str(tmp_path / "no.pem")},
+        {"certificate_location": str(tmp_path / "no.pem")},
+    ):
+        with pytest.raises(ConfigError, match="a certificate cannot be read"):
+            SchemaRegistry("https://localhost", **missing).client()
+
+
+def test_formats_travel_to_other_processes() -> None:
+    where = SchemaRegistry("http://nowhere", username="ada", password="secret")
+    for schema in (
+        RegistryAvro(where, ORDER, subject="s", register=False),
+        RegistryJson(where, "{}", dict[str, int], subject="s"),
+        RegistryProtobuf(where, type_pb2.Field, subject="s"),
+    ):
+        copy = pickle.loads(pickle.dumps(schema))
+        assert vars(copy) == vars(schema)
+
+
+def test_a_nested_message_type_is_found_in_its_file() -> None:
+    _, path = protobuf_file(DescriptorProto.ExtensionRange)
+    assert path == (2, 0)
+    with pytest.raises(ConfigError, match=r"imports other.proto; expected types of one file"):
+        protobuf_file(importing_another())
+
+
+def importing_another() -> Any:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
+
+    pool = DescriptorPool()
+    pool.Add(FileDescriptorProto(name="other.proto"))
+    mine = FileDescriptorProto(name="mine.proto", dependency=["other.proto"])
+    mine.message_type.add(name="Mine")
+    pool.Add(mine)
+    return GetMessageClass(pool.FindMessageTypeByName("Mine"))
