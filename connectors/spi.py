@@ -25,19 +25,23 @@ __all__ = [
     "Delivery",
     "DeliveryGuarantee",
     "EnumeratorContext",
+    "Extent",
     "Finding",
     "Finished",
     "JobFacts",
     "ListCheckpointed",
     "NotYet",
     "OnBranch",
+    "Part",
     "Poll",
     "ReaderContext",
+    "Remaining",
     "Sink",
     "Source",
     "SourceReader",
     "Split",
     "SplitEnumerator",
+    "SupportsAudit",
     "SupportsBranch",
     "SupportsCommit",
     "SupportsDiscovery",
@@ -354,4 +358,60 @@ class SupportsPreflight(Protocol):
 
     def preflight(self, job: JobFacts) -> Iterable[Finding]:
         """What was looked at. May connect; must change nothing, and raise nothing for what it finds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The records of `split` from position `start` on that lie in front of `end`; a reader may read on, if it likes.
+
+    `name` and `unit` are for people: `orders:3` and `offset`.
+    """
+
+    split: Split
+    start: int
+    end: int
+    name: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """What a checkpoint says is still to be read: the splits of all readers, and the enumerator's snapshot."""
+
+    splits: tuple[bytes, ...]
+    coordinator: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a source holds at a moment, in parts that end.
+
+    `later` is what a checkpoint says is still to be read; `hidden` is what nobody sees yet, such as an open transaction,
+    in words.
+    """
+
+    parts: tuple[Part, ...]
+    later: tuple[Part, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class SupportsAudit(Protocol):
+    """A source, itself one that ends or not, whose records at a moment can be compared with others.
+
+    What was written by a sink is read by such a source as well, without any help of the sink.
+    """
+
+    def extent(self, remaining: Remaining | None = None) -> Extent:
+        """What there is now. May connect, and block.
+
+        Raises:
+            ConfigError: there is no such thing, or the checkpoint is of something else.
+            UnavailableError: the system did not answer.
+        """
+        ...
+
+    def only(self, part: Part, position: int) -> Split:
+        """A split with the record at a position of a part, and perhaps some behind it. Pure."""
         ...

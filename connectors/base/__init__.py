@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.connectors.base.enumerator import ListEnumerator as ListEnumerator
+from tidegate.connectors.base.enumerator import ListEnumerator as ListEnumerator, all_splits as all_splits
 from tidegate.connectors.base.pending_files import (
     FileCommitter as FileCommitter,
     FileEncoder as FileEncoder,
@@ -22,4 +22,5 @@ __all__ = [
     "RangeReader",
     "RangeSplit",
     "WriteAheadSink",
+    "all_splits",
 ]

@@ -11,11 +11,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tidegate.connectors.spi import EnumeratorContext, Split, SplitEnumerator
+from tidegate.connectors.spi import EnumeratorContext, Source, Split, SplitEnumerator
 from tidegate.errors import StateFormatError
 from tidegate.ids import CheckpointId, SplitId
 
-__all__ = ["ListEnumerator"]
+__all__ = ["ListEnumerator", "all_splits"]
 
 S = TypeVar("S", bound=Split)
 
@@ -69,6 +69,36 @@ class ListEnumerator(SplitEnumerator[S]):
     def snapshot(self, checkpoint: CheckpointId) -> bytes:
         """Every split not handed out."""
         return msgspec.msgpack.encode(_State(list(self._pending.values())))
+
+
+def all_splits(source: Source[S]) -> list[S]:
+    """What the only reader of a source would be given at its first start; raises as the enumerator does."""
+    deal = _Deal[S]()
+    enumerator = source.open_enumerator(deal, None)
+    try:
+        enumerator.start()
+        known = -1
+        while len(deal.splits) > known:
+            known = len(deal.splits)
+            enumerator.request(0)
+    finally:
+        enumerator.close()
+    return deal.splits
+
+
+class _Deal(Generic[S]):
+    """One reader, to which everything is assigned."""
+
+    parallelism = 1
+
+    def __init__(self) -> None:
+        self.splits: list[S] = []
+
+    def assign(self, reader: int, splits: Sequence[S]) -> None:
+        self.splits += splits
+
+    def no_more_splits(self, reader: int) -> None:
+        pass
 
 
 def _decode(data: bytes, split_type: type[S]) -> list[S]:

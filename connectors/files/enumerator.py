@@ -11,11 +11,11 @@ import msgspec
 from tidegate.connectors.base import ListEnumerator
 from tidegate.connectors.files.reading import FileFormat
 from tidegate.connectors.files.split import FileSplit
-from tidegate.connectors.spi import EnumeratorContext, SplitEnumerator
+from tidegate.connectors.spi import EnumeratorContext, Remaining, SplitEnumerator
 from tidegate.errors import ConfigError, StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId
 
-__all__ = ["FileEnumerator", "Files", "WatchingEnumerator"]
+__all__ = ["FileEnumerator", "Files", "WatchingEnumerator", "remaining_splits"]
 
 
 class Files:
@@ -130,6 +130,23 @@ class WatchingEnumerator(SplitEnumerator[FileSplit]):
             reader = next(iter(self._waiting))
             del self._waiting[reader]
             self._context.assign(reader, [self._pending.popleft()])
+
+
+def remaining_splits(remaining: Remaining) -> tuple[list[FileSplit], frozenset[str] | None]:
+    """What a checkpoint says is left, and which files it has seen if it says that: who does not watch has seen all.
+
+    Raises:
+        StateFormatError: it is not a checkpoint of a file source, or of another version.
+    """
+    try:
+        held = [msgspec.msgpack.decode(split, type=FileSplit) for split in remaining.splits]
+        state = msgspec.msgpack.decode(remaining.coordinator)
+        waiting = msgspec.convert(state["pending" if "seen" in state else "splits"], list[FileSplit])
+    except (msgspec.MsgspecError, LookupError, TypeError) as error:
+        raise StateFormatError(
+            f"the checkpoint is not one of a file source ({error}); say which source by its uid"
+        ) from error
+    return [*held, *waiting], frozenset(state["seen"]) if "seen" in state else None
 
 
 def _decode(data: bytes) -> _State:

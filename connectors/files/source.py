@@ -13,15 +13,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
+from tidegate.connectors.base import all_splits
 from tidegate.connectors.files.enumerator import FileEnumerator, Files, WatchingEnumerator
 from tidegate.connectors.files.lines import TextFormat
 from tidegate.connectors.files.reader import FileReader
 from tidegate.connectors.files.reading import FileFormat
 from tidegate.connectors.files.split import FileSplit
-from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source, SplitEnumerator
+from tidegate.connectors.spi import (
+    EnumeratorContext,
+    Extent,
+    Part,
+    ReaderContext,
+    Remaining,
+    Source,
+    SplitEnumerator,
+)
 from tidegate.errors import ConfigError
+from tidegate.ids import SplitId
 
 __all__ = ["RecordFileSource", "TextFileSource"]
 
@@ -80,6 +91,17 @@ class RecordFileSource(Source[FileSplit]):
     def open_reader(self, context: ReaderContext) -> FileReader:
         """Reads parts."""
         return FileReader(self.format)
+
+    def extent(self, remaining: Remaining | None = None) -> Extent:
+        """What the files hold now; raises as the enumerator does, and `StateFormatError`."""
+        from tidegate.connectors.files.audited import extent_of
+
+        return extent_of(all_splits(self), self.format, remaining)
+
+    def only(self, part: Part, position: int) -> FileSplit:
+        """The record that begins at a position."""
+        split = cast("FileSplit", part.split)
+        return FileSplit(SplitId(f"{split.path}:{position}"), split.path, position, position + 1, begun=True)
 
     def _each_path(self) -> list[str]:
         return [self.paths] if isinstance(self.paths, str) else self.paths

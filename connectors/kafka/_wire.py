@@ -8,7 +8,7 @@ that was prepared names it until a producer begins anew under its id.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -24,6 +24,7 @@ _INIT_PRODUCER_V4: Final = 4
 _FENCING_TIMEOUT_MS: Final = 60_000
 _OPEN: Final = frozenset({"Ongoing"})
 _ENDING: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+_ANY: Final = re.compile(".*", re.DOTALL)
 _LATER: Final = frozenset({14, 15, 16, 51})
 _ELSEWHERE: Final = frozenset({15, 16})
 _NOT_FOUND: Final = 105
@@ -150,24 +151,28 @@ class Wire:
 
     def open_transactions(self, pattern: re.Pattern[str]) -> list[OpenTransaction]:
         """The transactions that take records or wait for their end, under ids that match as a whole."""
-        listed = self._try(
-            "list of transactions", lambda: self._client.list_transactions(state_filters=sorted(_OPEN))
-        )
-        names = sorted(
-            {
-                row.transactional_id
-                for rows in listed.values()
-                for row in rows
-                if pattern.fullmatch(row.transactional_id)
-            }
-        )
-        if not names:
-            return []
-        described = self._try("transactions", lambda: self._client.describe_transactions(names))
         return [
             OpenTransaction(name, found.producer_id, found.producer_epoch)
-            for name, found in described.items()
-            if found.state.value in _OPEN
+            for name, found in self._described(_OPEN, pattern).items()
+        ]
+
+    def open_on(self, topics: Collection[str]) -> list[str]:
+        """The transactions with records of some topics that are open or being ended, in words.
+
+        Raises:
+            ConfigError: the program may not see them.
+            UnavailableError: no broker answers.
+        """
+        found = {
+            name: sorted(
+                f"{place.topic}:{place.partition}" for place in each.topic_partitions if place.topic in topics
+            )
+            for name, each in self._described(_ENDING, _ANY).items()
+        }
+        return [
+            f"transaction {name!r} is open on {', '.join(places)}"
+            for name, places in sorted(found.items())
+            if places
         ]
 
     def note(self, group: str, topic: str) -> str | None:
@@ -192,6 +197,24 @@ class Wire:
     def close(self) -> None:
         """Disconnect."""
         self._client.close()
+
+    def _described(self, states: Collection[str], pattern: re.Pattern[str]) -> dict[str, Any]:
+        """The transactions in some states by their ids, which match as a whole."""
+        listed = self._try(
+            "list of transactions", lambda: self._client.list_transactions(state_filters=sorted(states))
+        )
+        names = sorted(
+            {
+                row.transactional_id
+                for rows in listed.values()
+                for row in rows
+                if pattern.fullmatch(row.transactional_id)
+            }
+        )
+        described = (
+            self._try("transactions", lambda: self._client.describe_transactions(names)) if names else {}
+        )
+        return {name: found for name, found in described.items() if found.state.value in states}
 
     def _to_coordinator(self, transactional_id: str, request: Any) -> Any:
         from kafka.protocol.metadata import CoordinatorType

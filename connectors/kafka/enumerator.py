@@ -17,14 +17,14 @@ import xxhash
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer, resolve
 from tidegate.connectors.kafka.options import OnTopicChange
 from tidegate.connectors.kafka.split import KafkaSplit, Place
-from tidegate.connectors.spi import EnumeratorContext, SplitEnumerator
+from tidegate.connectors.spi import EnumeratorContext, Remaining, SplitEnumerator
 from tidegate.errors import ConfigError, StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId, SplitId
 
 if TYPE_CHECKING:
     from tidegate.connectors.kafka._client import Cluster, Topic
 
-__all__ = ["Found", "KafkaEnumerator", "Plan", "owner_of"]
+__all__ = ["Found", "KafkaEnumerator", "Plan", "owner_of", "remaining_splits"]
 
 
 @dataclass(frozen=True)
@@ -256,6 +256,17 @@ def owner_of(place: Place, readers: int) -> int:
         [0, 1, 2]
     """
     return (xxhash.xxh32_intdigest(place.topic.encode()) + place.partition) % readers
+
+
+def remaining_splits(remaining: Remaining) -> tuple[Mapping[str, Known], dict[Place, KafkaSplit]]:
+    """The topics that a checkpoint knows, and what is left of those partitions that are not read to their end.
+
+    Raises:
+        StateFormatError: it is not a checkpoint of a Kafka source, or of another version.
+    """
+    state = _decode(remaining.coordinator)
+    held = [msgspec.msgpack.decode(split, type=KafkaSplit) for split in remaining.splits]
+    return state.topics, {split.place: split for split in (*held, *state.pending)}
 
 
 def _decode(data: bytes) -> _State:

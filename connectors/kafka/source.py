@@ -14,8 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from tidegate.clock import SYSTEM_CLOCK
+from tidegate.connectors.base import all_splits
+from tidegate.connectors.kafka._wire import Wire
 from tidegate.connectors.kafka.enumerator import KafkaEnumerator, Plan
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer
 from tidegate.connectors.kafka.options import (
@@ -27,7 +30,7 @@ from tidegate.connectors.kafka.options import (
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.serde import KafkaDeserializer, RawValues
 from tidegate.connectors.kafka.split import KafkaSplit, Place
-from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
+from tidegate.connectors.spi import EnumeratorContext, Extent, Part, ReaderContext, Remaining, Source
 from tidegate.errors import ConfigError
 from tidegate.types import TypeInformation
 
@@ -126,6 +129,32 @@ class KafkaSource(Source[KafkaSplit]):
 
         consumer = PartitionConsumer(self._settings(), ends=self.stop is not None)
         return KafkaReader(consumer, self.deserializer, self.options, self.group, context)
+
+    def extent(self, remaining: Remaining | None = None) -> Extent:
+        """The committed records that are there now; transactions that are open on the topics are named.
+
+        Raises:
+            ConfigError: a topic is not there, a stop lies behind its end, or there is no stop.
+            UnavailableError: no broker answers.
+        """
+        from tidegate.connectors.kafka._client import Cluster
+        from tidegate.connectors.kafka.audited import extent_of
+
+        if self.stop is None:
+            raise ConfigError("a kafka source without a stop has no extent; expected one that is bounded")
+        splits = all_splits(self)
+        ends = Cluster(self._settings()).offsets([split.place for split in splits], "latest")
+        wire = Wire(self._settings(), SYSTEM_CLOCK)
+        try:
+            hidden = [str(each) for each in wire.open_on({split.topic for split in splits})]
+        finally:
+            wire.close()
+        return extent_of(splits, ends, remaining, hidden)
+
+    def only(self, part: Part, position: int) -> KafkaSplit:
+        """The record at an offset."""
+        split = cast("KafkaSplit", part.split)
+        return KafkaSplit.of(*split.place, split.topic_id, at=position, stop=position + 1)
 
     def _settings(self) -> dict[str, Any]:
         group = {} if self.group is None else {"group.id": self.group}

@@ -1,0 +1,107 @@
+"""Fingerprints of any number of records on the local disk, a bucket at a time in memory.
+
+A fingerprint has 128 bits, so of a billion records two different ones are taken for the same with a chance of 1 in 10^20.
+
+Example:
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory, Buckets(Path(directory)) as buckets:
+    ...     buckets.add(b"order 7", role=0, part=1, position=55)
+    ...     buckets.add(b"order 7", role=1, part=0, position=3)
+    ...     [[row[1:] for row in rows] for rows in buckets.each()]
+    [[(0, 1, 55), (1, 0, 3)]]
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final, TypeAlias
+
+import xxhash
+
+from tidegate.errors import UnavailableError
+
+__all__ = ["Buckets", "Row", "fingerprint_of"]
+
+Row: TypeAlias = tuple[bytes, int, int, int]
+"""Fingerprint, role of the record, part it is in, its position there."""
+
+_ROW: Final = struct.Struct(">16sBIQ")
+_COUNT: Final = 256
+_HELD_BYTES: Final = 16 << 20
+"""What waits in memory for the disk."""
+
+
+fingerprint_of = xxhash.xxh3_128_digest
+"""16 bytes that stand for a record."""
+
+
+class Buckets:
+    """Rows by the first byte of their fingerprint, in a directory of their own; gone with `close`.
+
+    Raises:
+        UnavailableError: the disk does not take or give them.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        try:
+            self._directory = Path(tempfile.mkdtemp(prefix="tidegate-audit-", dir=directory))
+        except OSError as error:
+            raise UnavailableError(f"{directory} takes no files of an audit: {error.strerror}") from error
+        self._waiting = [bytearray() for _ in range(_COUNT)]
+        self._held = 0
+
+    def __enter__(self) -> Buckets:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add(self, record: bytes, role: int, part: int, position: int) -> None:
+        """Note a record."""
+        fingerprint = fingerprint_of(record)
+        self._waiting[fingerprint[0]] += _ROW.pack(fingerprint, role, part, position)
+        self._held += _ROW.size
+        if self._held >= _HELD_BYTES:
+            self._write()
+
+    def each(self) -> Iterator[list[Row]]:
+        """All rows, those with equal fingerprints together in one of the lists; nothing may be added any more."""
+        self._write()
+        for number in range(_COUNT):
+            path = self._path(number)
+            if path.exists():
+                yield list(_ROW.iter_unpack(self._read(path)))
+
+    def close(self) -> None:
+        """Give the disk back."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _write(self) -> None:
+        for number, waiting in enumerate(self._waiting):
+            if waiting:
+                try:
+                    with self._path(number).open("ab") as file:
+                        file.write(waiting)
+                except OSError as error:
+                    raise UnavailableError(
+                        f"the disk of {self._directory} did not take a part of an audit: {error.strerror}; free space "
+                        "there, or name another directory"
+                    ) from error
+                waiting.clear()
+        self._held = 0
+
+    def _read(self, path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise UnavailableError(f"{path} cannot be read again: {error.strerror}") from error
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"{number:02x}"

@@ -1,0 +1,75 @@
+"""What an audit finds out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from tidegate.connectors.spi import Part
+
+__all__ = ["KINDS", "Finding", "Kind", "Side", "Verdict"]
+
+Kind = Literal["missing", "duplicate", "unexpected"]
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One record that is not as it should be.
+
+    `missing`: `places` are those of the input, `record` is what should be in the output. Otherwise they are those of the
+    output: where a `duplicate` is found each time, where an `unexpected` one is.
+    """
+
+    kind: Kind
+    places: tuple[str, ...]
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What was read of the input or the output; `hidden` is what could not be, in words."""
+
+    name: str
+    records: int
+    parts: tuple[Part, ...]
+    hidden: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        parts = [{"name": each.name, each.unit: [each.start, each.end]} for each in self.parts]
+        return {"name": self.name, "records": self.records, "parts": parts, "hidden": list(self.hidden)}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome: how many records are wrong in which way, the first of each kind by name."""
+
+    input: Side
+    output: Side
+    expected: int
+    """Records that the input should have led to."""
+    counts: dict[Kind, int]
+    findings: tuple[Finding, ...]
+    checkpoint: int | None = None
+    """The checkpoint whose input must be in the output; what was read later may be."""
+
+    @property
+    def proven(self) -> bool:
+        """Nothing is lost, nothing there twice, nothing else there."""
+        return not any(self.counts.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "proven": self.proven,
+            "expected": self.expected,
+            **{str(kind): count for kind, count in self.counts.items()},
+            "checkpoint": self.checkpoint,
+            "input": self.input.as_json(),
+            "output": self.output.as_json(),
+            "findings": [msgspec.to_builtins(each) for each in self.findings],
+        }
