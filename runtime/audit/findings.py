@@ -38,9 +38,20 @@ class Side:
     parts: tuple[Part, ...]
     hidden: tuple[str, ...]
 
+    @property
+    def ranges(self) -> list[tuple[str, str, int, int]]:
+        """Name, unit, start and end of its parts, those that follow each other as one."""
+        found: list[tuple[str, str, int, int]] = []
+        for part in self.parts:
+            start = part.start
+            if found and found[-1][:2] == (part.name, part.unit) and found[-1][3] == start:
+                start = found.pop()[2]
+            found.append((part.name, part.unit, start, part.end))
+        return found
+
     def as_json(self) -> dict[str, Any]:
         """For programs."""
-        parts = [{"name": each.name, each.unit: [each.start, each.end]} for each in self.parts]
+        parts = [{"name": name, unit: [start, end]} for name, unit, start, end in self.ranges]
         return {"name": self.name, "records": self.records, "parts": parts, "hidden": list(self.hidden)}
 
 

@@ -176,6 +176,6 @@ def _show(verdict: Verdict) -> None:
 
 
 def _side(side: Side) -> str:
-    ranges = [f"{each.name} {each.unit}s {each.start} to {each.end}" for each in side.parts]
+    ranges = [f"{name} {unit}s {start} to {end}" for name, unit, start, end in side.ranges]
     shown = ", ".join(ranges) if len(ranges) <= _PARTS else f"{len(ranges)} parts"
     return f"{side.name}: {side.records:,} records" + (f" ({shown})" if shown else "")

@@ -14,12 +14,12 @@ from hypothesis import given, strategies as st
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.files.split import FileSplit
-from tidegate.connectors.spi import Remaining
+from tidegate.connectors.spi import Part, Remaining
 from tidegate.errors import ConfigError, RecordError, UnavailableError, UserCodeError
 from tidegate.ids import SplitId
 from tidegate.runtime.audit import comparison as module
 from tidegate.runtime.audit.comparison import Comparison
-from tidegate.runtime.audit.findings import Finding, Verdict
+from tidegate.runtime.audit.findings import Finding, Side, Verdict
 from tidegate.runtime.audit.rule import Rule, key_of
 
 
@@ -83,6 +83,19 @@ def test_wrong_records_are_named_with_their_places_in_order(directory: Path) -> 
         Finding("unexpected", (f"{out} byte 90",), '{"id":70}'),
     )
     assert verdict.counts == {"missing": 2, "duplicate": 2, "unexpected": 1}
+
+
+def test_parts_of_a_file_that_follow_each_other_are_one_range() -> None:
+    parts = [
+        Part(FileSplit(SplitId(str(n)), "a", n, n + 5), n, n + 5, name, "byte")
+        for n, name in ((0, "a"), (5, "a"), (15, "a"), (20, "b"))
+    ]
+
+    assert Side("in", 9, tuple(parts), ()).ranges == [
+        ("a", "byte", 0, 10),
+        ("a", "byte", 15, 20),
+        ("b", "byte", 20, 25),
+    ]
 
 
 def test_only_the_first_of_a_kind_are_named(directory: Path) -> None:
