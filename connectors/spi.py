@@ -8,7 +8,7 @@ appear exactly once, a *committer*. Descriptions are frozen, picklable and do no
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -36,6 +36,8 @@ __all__ = [
     "Poll",
     "ReaderContext",
     "Remaining",
+    "RowSink",
+    "RowSource",
     "Sink",
     "Source",
     "SourceReader",
@@ -45,6 +47,7 @@ __all__ = [
     "SupportsBranch",
     "SupportsCommit",
     "SupportsDiscovery",
+    "SupportsEnds",
     "SupportsPausing",
     "SupportsPreflight",
     "SupportsRanges",
@@ -236,6 +239,19 @@ class SupportsRanges(Protocol[S]):
 
 
 @runtime_checkable
+class SupportsEnds(Protocol[S]):
+    """A source of splits without an end, of which what is there now can be read and left."""
+
+    def until_now(self, splits: Sequence[S]) -> list[S]:
+        """The splits, each with the end that it has now. May connect.
+
+        Raises:
+            UnavailableError: the system did not answer.
+        """
+        ...
+
+
+@runtime_checkable
 class ListCheckpointed(Protocol):
     """A user function whose state is a list; at another parallelism the items of all instances are dealt anew.
 
@@ -326,6 +342,37 @@ class SupportsTakeOver(Protocol):
 
     def taking_over(self) -> Sink:
         """The same sink, which sets aside the claims of other pipelines. Pure."""
+        ...
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """A connector whose source is made of text options and gives rows; the entry point `<connector>.rows`."""
+
+    @property
+    def columns(self) -> str | None:
+        """The columns of its rows in SQL's words, such as `key BINARY, value BINARY`; None if the user says them."""
+        ...
+
+    def source(self, options: Mapping[str, str], *, bounded: bool) -> Source[Any]:
+        """A source of dictionaries, tuples or single values; a bounded one ends with what is there at its start.
+
+        Raises:
+            ConfigError: an option is unknown, missing or wrong.
+        """
+        ...
+
+
+@runtime_checkable
+class RowSink(Protocol):
+    """A connector whose sink is made of text options and takes dictionaries; the same entry point."""
+
+    def sink(self, options: Mapping[str, str], lane: str, columns: Sequence[str]) -> Sink:
+        """A sink for rows of these columns, whose unfinished work never meets that of another lane.
+
+        Raises:
+            ConfigError: an option or a column is unknown, missing or wrong.
+        """
         ...
 
 

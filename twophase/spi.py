@@ -25,6 +25,7 @@ __all__ = [
     "CommitterContext",
     "ProgramContext",
     "SinkWriter",
+    "SupportsClaim",
     "SupportsWriterState",
     "WriterContext",
 ]
@@ -78,6 +79,8 @@ class WriterContext:
     """For functions of the user; None where no program runs."""
     exposed_ms: int | None = None
     """How long prepared work may have to wait for its commit, with the pauses of restarts; None if nobody knows."""
+    slot: int | None = None
+    """Which of the bounded number of names its subtask has outside this writer may use; None: all of them."""
 
 
 class ProgramContext(Protocol):
@@ -134,6 +137,22 @@ class SinkWriter(ABC):
 
     def close(self) -> None:  # noqa: B027
         """Release resources; what was prepared stays prepared. Called once, also after an error."""
+
+
+@runtime_checkable
+class SupportsClaim(Protocol):
+    """A committer whose names outside could be somebody else's too."""
+
+    def claim(self) -> None:
+        """Make sure that they are this pipeline's; may block.
+
+        Called by any process, before the first of its writers opens and before anything is decided. Idempotent.
+
+        Raises:
+            ConfigError: they belong to somebody else.
+            UnavailableError: the system did not answer.
+        """
+        ...
 
 
 @runtime_checkable

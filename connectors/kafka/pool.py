@@ -29,10 +29,12 @@ class IdPool:
         prefix: What the ids begin with.
         subtask: Whose they are.
         size: How many there are.
+        slot: The number of the only one there is, where others may have the rest.
     """
 
-    def __init__(self, prefix: str, subtask: int, size: int) -> None:
-        self._ids = [f"{prefix}-{subtask}-{number}" for number in range(size)]
+    def __init__(self, prefix: str, subtask: int, size: int, slot: int | None = None) -> None:
+        numbers = range(size) if slot is None else [slot]
+        self._ids = [f"{prefix}-{subtask}-{number}" for number in numbers]
         self._taken: set[str] = set()
 
     def take(self) -> str:

@@ -89,7 +89,7 @@ class KafkaCommitter(Committer):
             ConfigError: somebody else uses the prefix, or the program may not.
             UnavailableError: no broker answers.
         """
-        self._claim()
+        self.claim()
         kept = {(work.transactional_id, work.producer_id, work.epoch) for work in map(_decoded, keep)}
         wire = self._connected()
         removed = 0
@@ -98,6 +98,29 @@ class KafkaCommitter(Committer):
                 wire.abort(found.transactional_id)
                 removed += 1
         return removed
+
+    def claim(self) -> None:
+        """Make sure that the prefix is nobody else's; says nothing where no topic is known in advance.
+
+        Raises:
+            ConfigError: it belongs to somebody else, or the program may not look.
+            UnavailableError: no broker answers.
+        """
+        if self._topic is None:
+            return
+        wire, group = self._connected(), f"{self._prefix}.tidegate"
+        mine = Claim(self._context.pipeline, self._context.uid, self._context.home)
+        note = wire.note(group, self._topic)
+        found = None if note is None else _read(note, Claim)
+        if found == mine:
+            return
+        if found is not None and not self._take_over:
+            raise ConfigError(
+                f"kafka sink: transactional ids that begin with {self._prefix!r} belong to pipeline "
+                f"{found.pipeline!r}, operator {found.uid!r}, with its checkpoints in {found.home or 'memory'}; "
+                "choose another prefix; or, if that pipeline is gone for good, start with --take-over"
+            )
+        wire.leave_note(group, self._topic, msgspec.json.encode(mine).decode())
 
     def close(self) -> None:
         """Disconnect."""
@@ -142,24 +165,6 @@ class KafkaCommitter(Committer):
     def _marker(self, wire: Wire, work: KafkaWork) -> Marker | None:
         note = wire.note(marker_group(work.transactional_id), work.topic)
         return None if note is None else _read(note, Marker)
-
-    def _claim(self) -> None:
-        """Make sure that the prefix is nobody else's."""
-        if self._topic is None:
-            return
-        wire, group = self._connected(), f"{self._prefix}.tidegate"
-        mine = Claim(self._context.pipeline, self._context.uid, self._context.home)
-        note = wire.note(group, self._topic)
-        found = None if note is None else _read(note, Claim)
-        if found == mine:
-            return
-        if found is not None and not self._take_over:
-            raise ConfigError(
-                f"kafka sink: transactional ids that begin with {self._prefix!r} belong to pipeline "
-                f"{found.pipeline!r}, operator {found.uid!r}, with its checkpoints in {found.home or 'memory'}; "
-                "choose another prefix; or, if that pipeline is gone for good, start with --take-over"
-            )
-        wire.leave_note(group, self._topic, msgspec.json.encode(mine).decode())
 
     def _connected(self) -> Wire:
         if self._wire is None:

@@ -112,7 +112,8 @@ class TransactionalWriter(SinkWriter):
         self._settings = settings
         self._context = context
         self._outlet = Outlet(schema, settings)
-        self._producers = Producers(settings, IdPool(prefix, context.subtask.index, pool), context.clock)
+        ids = IdPool(prefix, context.subtask.index, pool, context.slot)
+        self._producers = Producers(settings, ids, context.clock)
         self._open: Transaction | None = None
         self._topic = ""
         self._records = 0

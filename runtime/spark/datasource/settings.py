@@ -1,0 +1,142 @@
+"""The options of the data source: ours, and those that are the connector's.
+
+Spark makes all names lower case before anybody sees them.
+
+Example:
+    >>> common, rest = split({"connector": "kafka", "maxrecordspertrigger": "10", "topic": "orders"})
+    >>> common.connector, common.most, rest
+    ('kafka', 10, {'topic': 'orders'})
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from tidegate import faults
+from tidegate.backends.spi import CheckpointStorage
+from tidegate.backends.storage import below, open_storage
+from tidegate.connectors.spi import RowSink, RowSource
+from tidegate.errors import ConfigError
+from tidegate.options import Layer, load, option
+from tidegate.registry import load as load_entry
+
+__all__ = ["Settings", "row_sink", "row_source", "split", "storage_of"]
+
+_SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "file": "file"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the data source itself is told.
+
+    Raises:
+        ConfigError: a number makes no sense.
+    """
+
+    connector: str = option("connector", "", "which connector reads or writes")
+    decisions: str | None = option("decisions", None, "where what is decided of batches is kept")
+    checkpoint: str | None = option("checkpointlocation", None, "Spark's own; decisions are kept below it")
+    id: str | None = option("id", None, "the name of a write that is no stream")
+    attempts: int = option("attempts", 32, "how many attempts at one part of a batch have names of their own")
+    accept_loss: int | None = option("accept_loss", None, "a batch of which a part may be lost")
+    most: int | None = option("maxrecordspertrigger", None, "how many records a batch of a stream may have")
+    faults: str = option("testing.faults", "", "where processes die, for tests")
+    faults_dir: str = option("testing.faults-dir", "", "where they say so")
+
+    def __post_init__(self) -> None:
+        if not self.connector:
+            raise ConfigError(
+                "the data source has no connector; expected one, such as .option('connector', 'kafka')"
+            )
+        if self.attempts < 1:
+            raise ConfigError(f"option attempts is {self.attempts}; expected at least 1")
+        if self.most is not None and self.most < 1:
+            raise ConfigError(f"option maxRecordsPerTrigger is {self.most}; expected at least 1")
+
+    def arm(self, role: str) -> None:
+        """Let this process die where a test wants it to."""
+        if self.faults:
+            faults.arm(faults.parse(self.faults), role, Path(self.faults_dir))
+
+
+_KEYS = {field.metadata["key"] for field in Settings.__dataclass_fields__.values()}
+
+
+def split(options: Mapping[str, str]) -> tuple[Settings, dict[str, str]]:
+    """Our options, and the others.
+
+    Raises:
+        ConfigError: one of ours is wrong.
+    """
+    lower = {key.lower(): value for key, value in options.items()}
+    ours = {key: value for key, value in lower.items() if key in _KEYS}
+    return load(Settings, Layer("the options", ours)), {
+        key: value for key, value in lower.items() if key not in _KEYS
+    }
+
+
+def row_source(settings: Settings) -> RowSource:
+    """The connector, to read.
+
+    Raises:
+        ConfigError: it does not exist, or gives no rows.
+    """
+    found = _connector(settings)
+    if not isinstance(found, RowSource):
+        raise ConfigError(f"connector {settings.connector!r} cannot be read as a table; it is only written")
+    return found
+
+
+def row_sink(settings: Settings) -> RowSink:
+    """The connector, to write.
+
+    Raises:
+        ConfigError: it does not exist, or takes no rows.
+    """
+    found = _connector(settings)
+    if not isinstance(found, RowSink):
+        raise ConfigError(f"connector {settings.connector!r} cannot be written as a table; it is only read")
+    return found
+
+
+def storage_of(settings: Settings) -> CheckpointStorage:
+    """Where decisions are kept: where the option says, or beside Spark's own checkpoints.
+
+    Example:
+        >>> storage_of(Settings("kafka", checkpoint="s3a://state/orders")).url
+        's3://state/orders/tidegate'
+
+    Raises:
+        ConfigError: nobody says where, or it is on a system that cannot decide.
+    """
+    if settings.decisions is not None:
+        return open_storage(settings.decisions)
+    if settings.checkpoint is None:
+        raise ConfigError(
+            "a sink keeps what it decides beside Spark's checkpoints and is not told where those are; set the option "
+            "checkpointLocation of the query, or the option decisions to a directory or s3:// that all machines share"
+        )
+    scheme, path = _parts(settings.checkpoint)
+    if scheme not in _SCHEMES:
+        raise ConfigError(
+            f"checkpointLocation {settings.checkpoint!r} is on a system that cannot keep decisions; expected a shared "
+            "directory, file: or s3a:; name such a place by the option decisions"
+        )
+    if scheme == "file":
+        return open_storage(Path(unquote(path) if ":" in settings.checkpoint else path) / "tidegate")
+    return open_storage(below(f"s3://{path}", "tidegate"))
+
+
+def _parts(location: str) -> tuple[str, str]:
+    """Scheme and path; Spark writes `file:/path` as well as `file:///path` and `/path`."""
+    match = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*):(?://)?(.*)", location)
+    return (match[1].lower(), match[2]) if match else ("file", location)
+
+
+def _connector(settings: Settings) -> Any:
+    return load_entry("tidegate.connectors", f"{settings.connector}.rows")()
