@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HEAVY = ("pyspark", "confluent_kafka", "rocksdict", "pyarrow", "pandas")
-FRONT_DOOR = {"tidegate", "tidegate.state_reader", "tidegate.state_writer"}
+FRONT_DOOR = {"tidegate", "tidegate.spark", "tidegate.state_reader", "tidegate.state_writer"}
 IN_VOCABULARY = {"msgspec", "xxhash"}
 ANYWHERE = {"msgspec", "xxhash", "cloudpickle"}
 IN_TESTING = {"pytest", "hypothesis"}
