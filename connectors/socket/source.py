@@ -43,6 +43,7 @@ class SocketTextSource(Source[SocketSplit]):
 
     split_type = SocketSplit
     bounded = False
+    continuous = True
     replayable = False
 
     def __post_init__(self) -> None:

@@ -60,4 +60,5 @@ def operator_state(
         writers=tuple(report.writer for report in reports if report.writer is not None),
         lists=tuple(report.lists for report in reports if report.lists),
         in_flight=tuple(report.in_flight for report in reports if report.in_flight is not None),
+        times=tuple(report.time for report in reports if report.time is not None),
     )

@@ -64,6 +64,8 @@ def _share(vertex: JobVertex, subtask: Subtask, state: OperatorState | None) -> 
         state.writers[subtask.index :: vertex.parallelism],
         tuple(_deal(sample, state, vertex.parallelism, subtask.index, mine) for sample in names.values()),
         state.in_flight,
+        state.times,
+        state.parallelism,
     )
 
 

@@ -17,7 +17,7 @@ from tidegate.elements import Element
 from tidegate.errors import InternalError, TidegateError
 from tidegate.ids import Subtask
 from tidegate.keys import ranges
-from tidegate.runtime.embedded.deploy import Deployment, channels_into, channels_out_of
+from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.peers import LocalChannel, Peers
@@ -28,7 +28,7 @@ from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.operators.measures import Measures
 from tidegate.runtime.shipping import unpack
 from tidegate.runtime.task.blocking import BlockingRunner
-from tidegate.runtime.task.exchange import Buffer, Channel, ChannelId, Gate
+from tidegate.runtime.task.exchange import Buffer, Channel, ChannelId, Gate, channels_into, channels_out_of
 from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.iteration import IterationRunner
 from tidegate.runtime.task.messages import Failed, FromSubtask, Opened, Progress

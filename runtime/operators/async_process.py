@@ -100,6 +100,10 @@ class AsyncProcess(Deferring):
         """As `empty`: what is under way has changed state already, and cannot begin again."""
         return self.empty()
 
+    def begin(self, watermark: int) -> None:
+        """Shown to the function."""
+        self.watermark = watermark
+
     def forwarded(self, watermark: int) -> int | None:
         """Nothing: a watermark waits in line for the records before it and for its timers."""
         self._line.append(Watermark(watermark))
@@ -173,7 +177,7 @@ class AsyncProcess(Deferring):
             self._line.popleft()
 
     def _fired(self, watermark: int) -> list[_Record]:
-        self.watermark = watermark
+        self.begin(watermark)
         return [self._due(timer, TimeDomain.EVENT_TIME) for timer in self.state.event_timers.due(watermark)]
 
     def _admit(self, record: _Record, starting: list[_Record]) -> None:

@@ -110,10 +110,14 @@ class _Broadcast(Operator):
             )
         )
 
-    def event_time(self, watermark: int) -> Emitted:
+    def begin(self, watermark: int) -> None:
         """Only shown to the function."""
         for context in self._contexts:
             context.watermark = watermark
+
+    def event_time(self, watermark: int) -> Emitted:
+        """Only shown to the function."""
+        self.begin(watermark)
         return super().event_time(watermark)
 
 
@@ -137,7 +141,7 @@ class _KeyedBroadcast(KeyedProcess):
 
         self.calls = (*self.calls, Call("process", process_broadcast_element, self._writing))
 
-    def event_time(self, watermark: int) -> Emitted:
-        """What the event-time timers due by `watermark` emit."""
+    def begin(self, watermark: int) -> None:
+        """Shown to both sides of the function."""
+        super().begin(watermark)
         self._writing.watermark = watermark
-        return super().event_time(watermark)

@@ -7,7 +7,7 @@ what leaves through an exchange, and reports its part of a checkpoint.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -18,13 +18,14 @@ from tidegate.backends.keyed.journal import TimersDue
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch, Idle, Watermark
 from tidegate.errors import UnavailableError
-from tidegate.ids import CheckpointId, OperatorUid
+from tidegate.ids import CheckpointId, OperatorUid, SplitId
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.async_process import is_async
 from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport, RestoredOperator
+from tidegate.runtime.operators.event_time import EventTime, reached
 from tidegate.runtime.operators.failure import blame, explain
 from tidegate.runtime.operators.lifecycle import open_function, save_function
 from tidegate.runtime.operators.openers import open_operator
@@ -82,6 +83,8 @@ class OperatorChain:
         """Whether a function or a sink could not make its part of the last snapshot durable."""
         self.time: int | None = None
         """How far event time is behind the last step; None before there is any."""
+        self._passed: dict[OperatorUid, int] = {}
+        """How far it is behind each step."""
         self._outputs = {uid: self._open_outputs(uid) for uid in vertex.nodes}
 
     def open(self) -> None:
@@ -124,6 +127,38 @@ class OperatorChain:
         """The step's own event time, if it makes some."""
         operator = self._operators.get(uid)
         return operator if isinstance(operator, Stamp) else None
+
+    def resume_time(self, at_hand: Collection[SplitId], since_ms: int) -> int:
+        """Let event time go on where the checkpoint left it, and say so to all behind; where it is for the first step.
+
+        Nobody is idle before `end_epoch`: until then there may be records that have not been asked for.
+        """
+        index, parallelism = self._env.subtask.index, self._env.parallelism
+        for uid in self._vertex.nodes:
+            restored, operator = self._env.operator(uid), self._operators.get(uid)
+            time = reached(restored.times, restored.parallelism, index, parallelism)
+            if isinstance(operator, Stamp):
+                alike = restored.parallelism == parallelism
+                kept = {
+                    split.split: split
+                    for each in restored.times
+                    for split in each.splits
+                    if split.split is not None or (alike and each.subtask == index)
+                }
+                operator.resume(time, {split: kept.get(split) for split in at_hand or (None,)}, since_ms)
+                operator.patient = True
+            if time > MIN_WATERMARK:
+                if operator is not None:
+                    operator.begin(time)
+                self._tell(uid, time)
+        return self._passed.get(self._vertex.head.uid, MIN_WATERMARK)
+
+    def end_epoch(self) -> None:
+        """All that there is to read is read: see who is idle, and fire what is due by the clock."""
+        for operator in self._operators.values():
+            if isinstance(operator, Stamp):
+                operator.patient = False
+        self.advance_processing_time(self._env.clock.now_ms())
 
     @property
     def stores(self) -> dict[OperatorUid, KeyedStore]:
@@ -251,6 +286,7 @@ class OperatorChain:
             return partial(_decline, error)
         self._fell_short = False
         index = self._env.subtask.index
+        reports += self._times()
         pending = {
             uid: operator.store.snapshot(checkpoint, confirmed)
             for uid, operator in self._operators.items()
@@ -333,13 +369,27 @@ class OperatorChain:
             self._tracer.let_go()
 
     def _pass_on(self, uid: OperatorUid, timestamp: int) -> None:
-        self.time = timestamp
         self._let_go()
+        self._tell(uid, timestamp)
+        for child in self._vertex.follows[uid]:
+            self._flow(child, timestamp)
+
+    def _tell(self, uid: OperatorUid, timestamp: int) -> None:
+        self.time = self._passed[uid] = timestamp
         for edge in self._vertex.outputs:
             if edge.node == uid:
                 self._outlet.watermark(edge, timestamp)
-        for child in self._vertex.follows[uid]:
-            self._flow(child, timestamp)
+
+    def _times(self) -> list[OperatorReport]:
+        """How far event time is behind each step that knows of any, unless it is at its end."""
+        index = self._env.subtask.index
+        stamps = {uid: each.kept() for uid, each in self._operators.items() if isinstance(each, Stamp)}
+        passed = dict.fromkeys(stamps, MIN_WATERMARK) | self._passed
+        return [
+            OperatorReport(uid, index, time=EventTime(index, time, stamps.get(uid, ())))
+            for uid, time in passed.items()
+            if time < MAX_WATERMARK
+        ]
 
     def _pass_idleness(self, uid: OperatorUid, idle: bool) -> None:
         self._let_go()

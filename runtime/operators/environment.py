@@ -15,6 +15,7 @@ from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineI
 from tidegate.keys import KeyGroupRange
 from tidegate.runtime.given import Given
 from tidegate.runtime.operators.event_loop import EventLoop
+from tidegate.runtime.operators.event_time import EventTime
 from tidegate.runtime.operators.measures import Measures
 from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.twophase.spi import Committable
@@ -36,6 +37,8 @@ class OperatorReport(msgspec.Struct, frozen=True):
     """Files it has written that no checkpoint refers to nor will."""
     in_flight: Chunk | None = None
     """What was on its way to it, if the checkpoint has overtaken that."""
+    time: EventTime | None = None
+    """How far event time is behind it, if there is any and it is not at its end."""
 
 
 class RestoredOperator(msgspec.Struct, frozen=True):
@@ -46,6 +49,10 @@ class RestoredOperator(msgspec.Struct, frozen=True):
     lists: tuple[OperatorList, ...] = ()
     in_flight: tuple[Chunk, ...] = ()
     """What was on its way to all its subtasks; each takes what is its own."""
+    times: tuple[EventTime, ...] = ()
+    """How far event time was in each of its subtasks."""
+    parallelism: int = 0
+    """How many subtasks it had."""
 
     def items(self, name: str) -> tuple[bytes, ...]:
         """The operator state of a name; empty if there is none."""
@@ -65,6 +72,7 @@ class ChainEnvironment:
     branch: Branch
     attempt: str
     clock: Clock
+    """The time that user functions see and timers follow."""
     backend: Backend
     state: BackendContext
     cache_entries: int
@@ -89,6 +97,8 @@ class ChainEnvironment:
     """Whether records wait until a snapshot is written."""
     exposed_ms: int | None = None
     """How long what a sink prepared may have to wait for its commit; None if nobody knows."""
+    outside: Clock | None = None
+    """What readers and whoever waits for them go by; None if it is `clock`."""
     wake: Callable[[], None] = lambda: None
     """Makes the subtask's thread look for work; safe to call from any thread."""
 

@@ -46,9 +46,13 @@ class Process(Operator):
         self._context = RecordContext(now_ms)
         super().__init__(tuple(Call("process", handler, self._context) for handler in handlers))
 
-    def event_time(self, watermark: int) -> Emitted:
+    def begin(self, watermark: int) -> None:
         """Only shown to the function."""
         self._context.watermark = watermark
+
+    def event_time(self, watermark: int) -> Emitted:
+        """Only shown to the function."""
+        self.begin(watermark)
         return super().event_time(watermark)
 
 
@@ -65,9 +69,13 @@ class KeyedProcess(Operator):
             tuple(Call("process", handler, self._context, store.binding) for handler in handlers), store
         )
 
+    def begin(self, watermark: int) -> None:
+        """Shown to the function."""
+        self._context.watermark = watermark
+
     def event_time(self, watermark: int) -> Emitted:
         """What the event-time timers due by `watermark` emit, with their times."""
-        self._context.watermark = watermark
+        self.begin(watermark)
         self._context.domain = TimeDomain.EVENT_TIME
         results: list[Any] = []
         times: list[int] = []

@@ -70,6 +70,9 @@ class Operator:
         self.store = store
         self.gives_away = gives_away
 
+    def begin(self, watermark: int) -> None:
+        """Event time is `watermark` from the start: what was due by it was emitted before."""
+
     def event_time(self, watermark: int) -> Emitted:
         """What it emits because event time is now `watermark`."""
         return NOTHING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from tidegate.clock import Clock
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.ids import SplitId
 from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.operators.event_time import SplitTime, learnt, remind
 from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator
 from tidegate.runtime.stream.watermarks import Assign, Bounded, WatermarkGenerator, WatermarkStrategy
 
@@ -44,6 +45,10 @@ class _Time:
         if mark is not None and mark > self.mark:
             self.mark = mark
 
+    def kept(self, split: SplitId | None, fresh: WatermarkGenerator) -> SplitTime:
+        known = learnt(self.generator.learner, fresh.learner)
+        return SplitTime(split, self.mark, self.idle, self.active_at, known)
+
 
 class Stamp(Operator):
     """Gives each record its time and event time its progress, as a `WatermarkStrategy` says.
@@ -67,6 +72,8 @@ class Stamp(Operator):
         self._asked_at = clock.now_ms()
         self.moved = False
         """Whether the record just seen ends the batch."""
+        self.patient = False
+        """Whether nothing is idle however long it says nothing: where it has not been asked yet."""
         if type(self._current.generator) is Bounded:
             call = Call("stamp", self._stamp, context=self)
         elif asked == "record":
@@ -79,6 +86,17 @@ class Stamp(Operator):
     def time(self) -> int | None:
         """How far time is over all splits, None while all are idle."""
         return min((time.mark for time in self._times.values() if not time.idle), default=None)
+
+    def kept(self) -> tuple[SplitTime, ...]:
+        """Where it stands in each split."""
+        fresh = self._strategy.generator()
+        return tuple(time.kept(split, fresh) for split, time in self._times.items())
+
+    def resume(self, passed: int, splits: Mapping[SplitId | None, SplitTime | None], since_ms: int) -> None:
+        """Go on from what others kept of these splits; whoever said nothing before `since_ms` says nothing since then."""
+        self._emitted = passed
+        self._times = {split: self._resumed(kept, since_ms) for split, kept in splits.items()}
+        self._follow(next(iter(self._times.values())))
 
     def stamping(self) -> tuple[Assign, WatermarkGenerator]:
         """What gives the records of a batch their times, and the generator that has to hear of the newest."""
@@ -140,7 +158,7 @@ class Stamp(Operator):
         """Notice idleness, and let a generator that follows the clock be asked."""
         self._asked_at = now_ms
         patience = self._strategy.idle_after_ms
-        if patience is not None:
+        if patience is not None and not self.patient:
             for time in self._awaited():
                 time.idle = now_ms >= time.active_at + patience
         return NOTHING
@@ -150,7 +168,8 @@ class Stamp(Operator):
         if self._ended:
             return None
         patience = self._strategy.idle_after_ms
-        times = [] if patience is None else [time.active_at + patience for time in self._awaited()]
+        judged = [] if patience is None or self.patient else self._awaited()
+        times = [time.active_at + (patience or 0) for time in judged]
         if self._by_clock:
             times.append(self._asked_at + _PERIOD_MS)
         return min(times, default=None)
@@ -160,6 +179,13 @@ class Stamp(Operator):
 
     def _begin(self) -> _Time:
         return _Time(*self._strategy.start(self._clock), self._clock.now_ms())
+
+    def _resumed(self, kept: SplitTime | None, since_ms: int) -> _Time:
+        time = self._begin()
+        if kept is not None:
+            time.mark, time.idle, time.active_at = kept.mark, kept.idle, max(since_ms, kept.active_at)
+            remind(time.generator.learner, kept.learnt)
+        return time
 
     def _follow(self, time: _Time) -> None:
         self._current, self._assign, self._on_event = time, time.assign, time.generator.on_event

@@ -78,6 +78,7 @@ class SparkAttempt:
         self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, lambda: observe(status))
         self._restored = start.restored
         self._now_ms = start.manifest.created_ms if start.manifest is not None else 0
+        self._since_ms = clock.now_ms()
         self._enumerated: dict[OperatorUid, bytes] = {}
         self._results: list[TaskResult] = []
         self._read: Counter[Subtask] = Counter()
@@ -193,6 +194,7 @@ class SparkAttempt:
             confirmed=trigger.confirmed,
             restored=self._restored,
             now_ms=self._now_ms,
+            since_ms=self._since_ms,
             pipeline=startup.pipeline.id,
             lineage=record.lineage,
             branch=record.branch,

@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
+from typing import Any
 
-from pyspark import SparkContext
+from pyspark import RDD, SparkContext
 
 from tidegate.clock import Clock
 from tidegate.errors import UnavailableError
 from tidegate.runtime.spark.messages import Order, Outcome, ReadOrder
-from tidegate.runtime.spark.tasks import receive, run_alone, send
+from tidegate.runtime.spark.tasks import conclude, relay
 
 __all__ = ["EpochJobs"]
 
@@ -61,13 +62,12 @@ class EpochJobs:
         try:
             self._context.setJobGroup(group, f"checkpoint {order.checkpoint}", interruptOnCancel=True)
             # A new data set for each epoch: Spark would answer for one it knows without running it again.
-            assigned = self._context.parallelize(reads, len(reads))
-            if order.shape.targets:
-                sent = assigned.mapPartitionsWithIndex(partial(send, order))
-                dealt = sent.partitionBy(len(order.shape.targets), _itself)
-                stage = dealt.mapPartitionsWithIndex(partial(receive, order))
-            else:
-                stage = assigned.mapPartitionsWithIndex(partial(run_alone, order))
+            given: RDD[Any] = self._context.parallelize(reads, len(reads))
+            last = len(order.shape.levels) - 1
+            for level in range(last):
+                sent = given.mapPartitionsWithIndex(partial(relay, order, level))
+                given = sent.partitionBy(len(order.shape.levels[level + 1]), _itself)
+            stage = given.mapPartitionsWithIndex(partial(conclude, order, last))
             outcomes: list[Outcome] = stage.collect()
         except Exception as error:  # a Java error, or a connection to the Java process that is gone
             raise UnavailableError(

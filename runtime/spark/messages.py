@@ -12,7 +12,7 @@ from tidegate.runtime.operators.environment import OperatorReport, RestoredOpera
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.shape import Shape
 
-__all__ = ["Header", "Order", "Outcome", "Parcel", "ReadOrder", "TaskResult"]
+__all__ = ["Order", "Outcome", "Parcel", "ReadOrder", "TaskResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class Order:
     confirmed: CheckpointId | None
     restored: Mapping[Subtask, Mapping[OperatorUid, RestoredOperator]]
     now_ms: int
+    since_ms: int
+    """When the attempt began: nobody has been idle for longer."""
     pipeline: PipelineId
     lineage: LineageId
     branch: Branch
@@ -49,6 +51,8 @@ class ReadOrder:
     complete: bool
     """Whether these are the last splits it will ever get."""
     limit: int
+    until_ms: int | None = None
+    """How far in event time it may read, for the sake of slower sources; None if it keeps together with none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,39 +63,33 @@ class TaskResult:
     task: int
     reports: tuple[OperatorReport, ...] = ()
     records: int = 0
-    finished: bool = False
-    """Whether a source subtask has read everything it will ever read."""
     wake_ms: int | None = None
     """When there is something to do even if nothing arrives."""
+    time: int | None = None
+    """How far event time is in an aligned source; None if it holds nobody back for now, or ever."""
     error: TidegateError | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """Which execution of a source subtask a parcel comes from."""
+class Outcome:
+    """What a task did, and what it did that with: the execution of each task one level before, by partition."""
 
-    subtask: Subtask
-    task: int
-    finished: bool
-    failed: bool
+    result: TaskResult
+    consumed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Everything one source task sends to one task behind the exchange; sent even if there are no records.
+    """Everything one task sends to one task of the next level; sent even if there are no records.
 
-    The source's own result travels with one of its parcels only.
+    Besides what is for that task, it carries what goes further, which the task passes on; and one of a task's parcels
+    brings along what is known of the tasks so far.
     """
 
-    header: Header
-    frames: tuple[bytes, ...]
-    result: TaskResult | None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a task of the last stage returns: its result, whose records it consumed, and their results."""
-
-    result: TaskResult
-    consumed: tuple[Header, ...] = ()
-    upstream: tuple[TaskResult, ...] = ()
+    sender: int
+    """The partition of the task that sent it."""
+    task: int
+    """Spark's id of the execution that sent it."""
+    failed: bool
+    frames: tuple[tuple[Subtask, tuple[bytes, ...]], ...]
+    outcomes: tuple[Outcome, ...]

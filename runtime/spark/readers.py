@@ -11,6 +11,8 @@ from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 from tidegate.runtime.spark.messages import ReadOrder, TaskResult
+from tidegate.runtime.task.drift import Drift
+from tidegate.runtime.task.messages import TimeReached
 
 __all__ = ["Readers"]
 
@@ -32,6 +34,8 @@ class Readers:
             if vertex.is_source
             for subtask in vertex.subtasks
         }
+        self._drift = Drift.of(graph.vertices.values())
+        self._limits: dict[Subtask, int] = {}
         self._clock = clock
         self._enumerators = Enumerators(graph, manifest, self._assign)
 
@@ -51,7 +55,7 @@ class Readers:
             if not reader.splits and not reader.complete:
                 self._enumerators.request(reader.uid, subtask.index)
         return [
-            ReadOrder(subtask, reader.splits, reader.complete, limit)
+            ReadOrder(subtask, reader.splits, reader.complete, limit, self._limits.get(subtask))
             for subtask, reader in self._readers.items()
         ]
 
@@ -66,6 +70,8 @@ class Readers:
             if reader is not None:
                 mine = [report for report in result.reports if report.uid == reader.uid]
                 reader.splits = tuple(split for report in mine for split in report.splits)
+                moved = self._drift.on(TimeReached(result.subtask, result.time))
+                self._limits |= {allow.subtask: allow.limit for allow in moved}
 
     def close(self) -> None:
         """Close the enumerators."""

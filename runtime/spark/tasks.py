@@ -1,4 +1,4 @@
-"""What runs on the executors: the two stages of an epoch.
+"""What runs on the executors: the levels of an epoch.
 
 Every task opens its part of the program anew, restored to the last decided checkpoint, works off its share of the
 epoch, takes its part of the checkpoint and closes everything before it ends. An error of the program is a result
@@ -11,66 +11,86 @@ import contextlib
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import msgspec
 from pyspark import TaskContext
 
-from tidegate import faults
 from tidegate.backends.spi import BackendContext
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.elements import MAX_WATERMARK, Batch
 from tidegate.errors import InternalError, TidegateError
 from tidegate.ids import Subtask
 from tidegate.keys import ranges
-from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
-from tidegate.runtime.operators.chain import OperatorChain
-from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.graph.job_graph import JobVertex
+from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.spark.clock import EpochClock
-from tidegate.runtime.spark.messages import Header, Order, Outcome, Parcel, ReadOrder, TaskResult
-from tidegate.runtime.spark.reading import read_splits
-from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.in_flight import resumed
-from tidegate.runtime.task.routing import Route, router
-from tidegate.runtime.task.wire import EdgeWire, Frame
+from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult
+from tidegate.runtime.spark.outbox import Outbox
+from tidegate.runtime.spark.working import Bell, read_epoch, reports_of, work_epoch
+from tidegate.runtime.task.exchange import channels_into
+from tidegate.runtime.task.gate import GateRunner
+from tidegate.runtime.task.messages import FromSubtask
+from tidegate.runtime.task.source import SourceRunner
 from tidegate.runtime.working_directory import make_private, working_directory
 
-__all__ = ["receive", "run_alone", "send"]
-
-_FRAMES = msgspec.msgpack.Decoder(Frame)
+__all__ = ["conclude", "relay"]
 
 
-def send(order: Order, partition: int, reads: Iterable[ReadOrder]) -> Iterator[tuple[int, Parcel]]:
-    """Read one source subtask's share; a parcel for each partition behind the exchange."""
-    (read,) = reads
-    targets = len(order.shape.targets)
-    outgoing = _Outgoing(order, read.subtask.index)
-    result = _execute(order, partition, read.subtask, lambda task: _read(order, read, task, outgoing))
-    header = Header(read.subtask, result.task, result.finished, result.error is not None)
-    for target, frames in enumerate(outgoing.frames):
-        yield target, Parcel(header, tuple(frames), result if target == partition % targets else None)
+def relay(order: Order, level: int, partition: int, given: Iterable[Any]) -> Iterator[tuple[int, Parcel]]:
+    """Run a subtask of a level that is not the last; a parcel for each partition of the next one.
+
+    `given` is what to read for a source, and parcels with the partition they are for behind an exchange.
+    """
+    done = _run(order, level, partition, given)
+    following = order.shape.levels[level + 1]
+    failed = done.failed or done.result.error is not None
+    for target, frames in enumerate(done.outbox.dealt(following, partition)):
+        outcomes = done.outcomes if target == partition % len(following) else ()
+        yield target, Parcel(partition, done.result.task, failed, tuple(frames.items()), outcomes)
 
 
-def receive(order: Order, partition: int, parcels: Iterable[tuple[int, Parcel]]) -> Iterator[Outcome]:
-    """Work off what all source tasks sent to one subtask behind the exchange."""
-    # In the order of the sources, whatever order the shuffle delivers in: a repeat does the same.
-    sent = sorted((parcel for _, parcel in parcels), key=lambda parcel: parcel.header.subtask)
-    subtask = order.shape.targets[partition]
-    if any(parcel.header.failed for parcel in sent):
+def conclude(order: Order, level: int, partition: int, given: Iterable[Any]) -> Iterator[Outcome]:
+    """Run a subtask of the last level; what has become of it and of all tasks before it that it knows of."""
+    yield from _run(order, level, partition, given).outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """One task: what it did, what it knows of others, whether any before it failed, and what it sends."""
+
+    result: TaskResult
+    outcomes: tuple[Outcome, ...]
+    failed: bool
+    outbox: Outbox
+
+
+def _run(order: Order, level: int, partition: int, given: Iterable[Any]) -> _Done:
+    if level == 0:
+        (read,) = given
+        outbox = Outbox()
+        result = _execute(order, partition, read.subtask, lambda task: _read(order, read, task, outbox))
+        return _Done(result, (Outcome(result),), False, outbox)
+    # In the order of the senders, whatever order the shuffle delivers in: a repeat does the same.
+    parcels: list[Parcel] = sorted((parcel for _, parcel in given), key=lambda parcel: parcel.sender)
+    subtask, outbox, frames = order.shape.levels[level][partition], Outbox(), list[bytes]()
+    for parcel in parcels:
+        for receiver, sent in parcel.frames:
+            if receiver == subtask:
+                frames += sent
+            else:
+                outbox.pass_on(receiver, sent)
+    failed = any(parcel.failed for parcel in parcels)
+    if failed:
         result = TaskResult(subtask, _task_id())
     else:
-        result = _execute(order, partition, subtask, lambda task: _work(order, sent, task))
-    upstream = tuple(parcel.result for parcel in sent if parcel.result is not None)
-    yield Outcome(result, tuple(parcel.header for parcel in sent), upstream)
-
-
-def run_alone(order: Order, partition: int, reads: Iterable[ReadOrder]) -> Iterator[Outcome]:
-    """Read one source subtask's share in a program without an exchange."""
-    (read,) = reads
-    outgoing = _Outgoing(order, read.subtask.index)
-    yield Outcome(_execute(order, partition, read.subtask, lambda task: _read(order, read, task, outgoing)))
+        result = _execute(order, partition, subtask, lambda task: _work(order, frames, task, outbox))
+    own = Outcome(result, tuple(parcel.task for parcel in parcels))
+    known = (outcome for parcel in parcels for outcome in parcel.outcomes)
+    return _Done(result, (own, *known), failed, outbox)
 
 
 class _Task:
@@ -80,6 +100,9 @@ class _Task:
         self.id = _task_id()
         self.subtask = subtask
         self.vertex: JobVertex = unpack(order.vertices[subtask.vertex])
+        self.bell = Bell()
+        self.said: list[FromSubtask] = []
+        self.background = ThreadPoolExecutor(1)
         vertex, blobs = self.vertex, order.storage.blobs
         files = StorageFiles(blobs, f"{order.run}/shared", order.options.inline_bytes)
         self.env = ChainEnvironment(
@@ -100,82 +123,44 @@ class _Task:
             given=order.options.given,
             incremental=order.options.incremental,
             traced=vertex.traced,
+            snapshots_wait=True,
+            outside=SYSTEM_CLOCK,
+            wake=self.bell.ring,
         )
 
-    def report(self, order: Order, chain: OperatorChain) -> tuple[OperatorReport, ...]:
-        """The chain's part of the checkpoint, durable."""
-        pending = chain.snapshot(order.checkpoint, order.confirmed)
-        faults.point("task.after-snapshot")
-        reports = tuple(pending())
-        faults.point("task.before-ack")
-        return reports
+    def close(self) -> None:
+        """End what runs beside the subtask."""
+        self.env.requests.close()
+        self.background.shutdown()
 
 
-class _Outgoing:
-    """Collects what leaves through exchanges, encoded, by partition."""
-
-    def __init__(self, order: Order, index: int) -> None:
-        self.frames: list[list[bytes]] = [[] for _ in order.shape.targets]
-        self._shape = order.shape
-        self._index = index
-        self._routes: dict[str, Route] = {}
-        self._wires: dict[str, EdgeWire] = {}
-
-    def emit(self, edge: JobEdge, batch: Batch) -> None:
-        """Deal a batch."""
-        if edge.name not in self._routes:
-            self._routes[edge.name] = router(edge, self._index)
-            self._wires[edge.name] = EdgeWire(edge)
-        for target, share in self._routes[edge.name](batch):
-            frame = self._wires[edge.name].encode(ChannelId(edge.name, self._index, target), share)
-            self.frames[self._shape.partition(edge.target, target)].append(frame)
-
-    def watermark(self, edge: JobEdge, timestamp: int) -> None:
-        """Only the end of the input comes here, and each parcel's header says that."""
-
-    def idle(self, edge: JobEdge, idle: bool) -> None:
-        """Nothing makes watermarks here, so nothing waits for one."""
+def _read(order: Order, read: ReadOrder, task: _Task, outbox: Outbox) -> TaskResult:
+    gates = outbox.gates(task.vertex, task.subtask.index)
+    runner = SourceRunner(task.vertex, task.env, gates, task.said.append, task.background)
+    with contextlib.closing(runner):
+        runner.open()
+        read_epoch(runner, order, read, task.bell)
+        reports = reports_of(task.said)
+        due = [time for time in (runner.promised_ms, runner.chain.next_timer()) if time is not None]
+        wake_ms = min(due, default=None)
+        return TaskResult(task.subtask, task.id, reports, runner.records, wake_ms, runner.time)
 
 
-def _read(order: Order, read: ReadOrder, task: _Task, outgoing: _Outgoing) -> TaskResult:
-    with contextlib.closing(OperatorChain(task.vertex, task.env, outgoing)) as chain:
-        chain.open()
-        _resume(task, chain)
-        done = read_splits(task.vertex, read, order.checkpoint, chain.process)
-        if done.finished:
-            chain.advance_watermark(MAX_WATERMARK)
-        splits = OperatorReport(task.vertex.head.uid, task.subtask.index, splits=done.splits)
-        reports = (splits, *task.report(order, chain))
-        return TaskResult(task.subtask, task.id, reports, done.records, done.finished, done.wake_ms)
-
-
-def _work(order: Order, parcels: list[Parcel], task: _Task) -> TaskResult:
-    wires = {edge.name: EdgeWire(edge) for edge in task.vertex.inputs}
-    sides = {edge.name: edge.side for edge in task.vertex.inputs}
-    outgoing = _Outgoing(order, task.subtask.index)
-    with contextlib.closing(OperatorChain(task.vertex, task.env, outgoing)) as chain:
-        chain.open()
-        chain.advance_processing_time(order.now_ms)
-        _resume(task, chain)
-        for parcel in parcels:
-            for data in parcel.frames:
-                frame = _FRAMES.decode(data)
-                batch = wires[frame.channel.edge].element(frame)
-                assert isinstance(batch, Batch)
-                chain.process(batch, sides[frame.channel.edge])
-        chain.advance_processing_time(order.now_ms)
-        upstream = {edge.source for edge in task.vertex.inputs}
-        if all(parcel.header.finished for parcel in parcels if parcel.header.subtask.vertex in upstream):
-            chain.advance_watermark(MAX_WATERMARK)
-        reports = task.report(order, chain)
-        return TaskResult(task.subtask, task.id, reports, wake_ms=chain.next_timer())
-
-
-def _resume(task: _Task, chain: OperatorChain) -> None:
-    """Work off what another executor's checkpoint has overtaken. Watermarks come again, as only ends of inputs make any."""
-    for uid, side, element in resumed(task.vertex, task.env):
-        if isinstance(element, Batch):
-            chain.process(element, side, at=uid)
+def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> TaskResult:
+    gates, vertex = outbox.gates(task.vertex, task.subtask.index), task.vertex
+    runner = GateRunner(
+        vertex,
+        task.env,
+        gates,
+        task.said.append,
+        task.background,
+        channels=channels_into(vertex, task.subtask.index),
+        grant=lambda channel: None,
+    )
+    with contextlib.closing(runner):
+        runner.open()
+        work_epoch(runner, order, vertex, frames, task.bell)
+        return TaskResult(task.subtask, task.id, reports_of(task.said), wake_ms=runner.chain.next_timer())
 
 
 def _execute(
@@ -186,7 +171,8 @@ def _execute(
     try:
         make_private(directory)
         _settle_in(order, partition)
-        return work(_Task(order, subtask, directory))
+        with contextlib.closing(_Task(order, subtask, directory)) as task:
+            return work(task)
     except TidegateError as error:
         return TaskResult(subtask, _task_id(), error=error)
     except Exception as error:

@@ -1,13 +1,14 @@
 """Which executions of an epoch's tasks count: pure.
 
 Spark may run a task again, alone, after others have consumed what its first execution sent. If the two executions
-differ, records are lost or doubled. So every consumer says whose records it has, and an epoch counts only if all of
-them say the same.
+differ, records are lost or doubled. So every task says whose records it has, and an epoch counts only if at each level
+all of them say the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from tidegate.runtime.spark.messages import Outcome, TaskResult
 from tidegate.runtime.spark.shape import Shape
@@ -25,19 +26,17 @@ def winners(shape: Shape, outcomes: Sequence[Outcome]) -> list[TaskResult]:
     Raises:
         Disagreement: there is no such execution for some subtask.
     """
-    last = {outcome.result.subtask: outcome.result for outcome in outcomes}
-    if len(last) != len(outcomes) or set(last) != set(shape.targets or shape.sources):
-        raise Disagreement(f"{len(outcomes)} results for {len(shape.targets or shape.sources)} subtasks")
-    if not shape.targets:
-        return list(last.values())
-    sources = {result.subtask: result for outcome in outcomes for result in outcome.upstream}
-    recorded = {subtask: result.task for subtask, result in sources.items()}
-    for outcome in outcomes:
-        consumed = {header.subtask: header.task for header in outcome.consumed}
-        for subtask in shape.sources:
-            if subtask not in recorded or consumed.get(subtask) != recorded[subtask]:
+    found = {outcome.result.subtask: outcome for outcome in outcomes}
+    expected = {subtask for level in shape.levels for subtask in level}
+    if len(found) != len(outcomes) or set(found) != expected:
+        raise Disagreement(f"{len(outcomes)} results for {len(expected)} subtasks")
+    for senders, receivers in pairwise(shape.levels):
+        reported = tuple(found[sender].result.task for sender in senders)
+        for receiver in receivers:
+            if (consumed := found[receiver].consumed) != reported:
+                at = next(n for n, task in enumerate(reported) if consumed[n : n + 1] != (task,))
                 raise Disagreement(
-                    f"{outcome.result.subtask} consumed execution {consumed.get(subtask)} of {subtask}, "
-                    f"but execution {recorded.get(subtask)} reported"
+                    f"{receiver} consumed execution {[*consumed[at : at + 1]]} of {senders[at]}, "
+                    f"but execution {reported[at]} reported"
                 )
-    return [*sources.values(), *last.values()]
+    return [outcome.result for outcome in outcomes]

@@ -216,6 +216,10 @@ class _Periodic(WatermarkGenerator, TimestampAssigner):
     def watermark(self) -> int | None:
         return self._assigner.get_current_watermark()
 
+    @property
+    def learner(self) -> AssignerWithPeriodicWatermarks:
+        return self._assigner
+
 
 class _Punctuated(WatermarkGenerator, TimestampAssigner):
     asked = "record"
@@ -232,3 +236,7 @@ class _Punctuated(WatermarkGenerator, TimestampAssigner):
 
     def watermark(self) -> int | None:
         return self._answer
+
+    @property
+    def learner(self) -> AssignerWithPunctuatedWatermarks:
+        return self._assigner

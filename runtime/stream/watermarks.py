@@ -36,7 +36,8 @@ class TimestampAssigner(ABC):
 class WatermarkGenerator(ABC):
     """Follows timestamps and says how far time is; one per subtask, called by its thread.
 
-    One that is a `TimestampAssigner`, too, reads the timestamps itself.
+    One that is a `TimestampAssigner`, too, reads the timestamps itself. On Spark a subtask lives for an epoch: what
+    values its attributes have come to goes on to the next one.
     """
 
     asked: ClassVar[Literal["batch", "record", "clock"]] = "batch"
@@ -52,6 +53,11 @@ class WatermarkGenerator(ABC):
     @abstractmethod
     def watermark(self) -> int | None:
         """How far time is now, None if that is not known yet; what does not go forward is not passed on."""
+
+    @property
+    def learner(self) -> Any:
+        """Whose attributes are what it has learnt."""
+        return self
 
 
 Assigner = TimestampAssigner | Callable[[Any, int], int]

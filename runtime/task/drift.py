@@ -63,7 +63,9 @@ class Drift:
                 self._allowed.pop(subtask, None)
 
     def on(self, event: TimeReached) -> list[Allow]:
-        """Take a report, say for whom the limit moved."""
+        """Take a report, say for whom the limit moved; who is in no group moves none."""
+        if event.subtask not in self._members:
+            return []
         self._times[event.subtask] = event.time
         group = self._members[event.subtask].group
         mates = [subtask for subtask, aligned in self._members.items() if aligned.group == group]

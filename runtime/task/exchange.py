@@ -33,11 +33,21 @@ import msgspec
 
 from tidegate.clock import Clock
 from tidegate.elements import Batch, Control, Element
-from tidegate.runtime.graph.job_graph import JobEdge
+from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.transformations import NEVER_MS
 from tidegate.runtime.task.routing import router
 
-__all__ = ["CREDIT", "FULL", "Buffer", "Channel", "ChannelId", "Gate", "joined"]
+__all__ = [
+    "CREDIT",
+    "FULL",
+    "Buffer",
+    "Channel",
+    "ChannelId",
+    "Gate",
+    "channels_into",
+    "channels_out_of",
+    "joined",
+]
 
 CREDIT = 8
 """Batches that may be on the way in one channel."""
@@ -152,6 +162,19 @@ class Buffer:
         held, self._held, self._records, self.due_ms = self._held, [], 0, None
         for batch in joined(held):
             self._channel.send(batch)
+
+
+def channels_out_of(vertex: JobVertex, index: int) -> dict[str, list[ChannelId]]:
+    """The channels of each edge that leaves a subtask."""
+    return {
+        edge.name: [ChannelId(edge.name, index, target) for target in edge.reached_from(index)]
+        for edge in vertex.outputs
+    }
+
+
+def channels_into(vertex: JobVertex, index: int) -> list[ChannelId]:
+    """The channels that end at a subtask."""
+    return [ChannelId(edge.name, source, index) for edge in vertex.inputs for source in edge.reaching(index)]
 
 
 def joined(batches: list[Batch]) -> Iterator[Batch]:

@@ -69,6 +69,10 @@ class GateRunner(SubtaskRunner):
         """A snapshot, and whose barriers it overtakes: nothing is taken until the chain can be cut."""
         self._size = BatchSize()
 
+    def resume_time(self, since_ms: int) -> None:
+        """Go on with event time where the checkpoint left it, before the first step; what the inputs say first is not news."""
+        self._inputs.begin(self._chain.resume_time((), since_ms))
+
     def deliver(self, channel: ChannelId, element: Element) -> None:
         """Take an element that arrived; called by the thread that calls `step`."""
         self._queues[channel].append(element)

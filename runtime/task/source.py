@@ -66,6 +66,9 @@ class SourceRunner(SubtaskRunner):
         self._stamp: Stamp | None = None
         self._pacing: Pacing | None = None
         self._size = BatchSize()
+        self.left: int | None = None
+        """How many records it may still read; None for all there are."""
+        self._outside = env.outside or env.clock
         self._asked = False
         self._told_to_end = False
         self._ending = False
@@ -78,7 +81,7 @@ class SourceRunner(SubtaskRunner):
         env = self._env
         uid = self._vertex.head.uid
         context = ReaderContext(
-            uid, env.subtask, env.parallelism, env.clock, env.wake, Surroundings(uid, env)
+            uid, env.subtask, env.parallelism, self._outside, env.wake, Surroundings(uid, env)
         )
         self._reader = self._source.open_reader(context)
         self._stamp = self._chain.stamp(uid)
@@ -88,7 +91,7 @@ class SourceRunner(SubtaskRunner):
             self._pacing = Pacing(
                 self._stamp,
                 self._reader,
-                env.clock,
+                self._outside,
                 aligned.update_ms,
                 lambda time: self._report(TimeReached(self.subtask, time)),
             )
@@ -99,6 +102,31 @@ class SourceRunner(SubtaskRunner):
         telling = self._pacing.wake_at() if self._pacing is not None and not self._ending else None
         times = [time for time in (super().wake_at(), reading, telling) if time is not None]
         return min(times, default=None)
+
+    @property
+    def promised_ms(self) -> int | None:
+        """When the reader has something again, if it says so."""
+        return self._wake_at
+
+    @property
+    def time(self) -> int | None:
+        """How far event time is, for those who read no further than some distance ahead; None if it holds nobody back."""
+        return self._stamp.time if self._stamp is not None and not self._ending else None
+
+    def resume_time(self, since_ms: int) -> None:
+        """Go on with event time where the checkpoint left it, before the first step; splits bring theirs, whoever read them."""
+        reader = self._opened
+        self._chain.resume_time(reader.at_hand() if isinstance(reader, SupportsPausing) else (), since_ms)
+
+    def begin_settled(self, checkpoint: CheckpointId) -> None:
+        """What it begins at are the positions of a settled checkpoint; called where whoever read up to them is gone."""
+        if isinstance(self._opened, SupportsSettled):
+            self._opened.snapshot(checkpoint)
+            self._opened.settled(checkpoint)
+
+    def unread(self, checkpoint: CheckpointId) -> tuple[bytes, ...]:
+        """The splits that are not read to their end, as they are at this moment."""
+        return tuple(msgspec.msgpack.encode(split) for split in self._opened.snapshot(checkpoint))
 
     def close(self) -> None:
         """Close the reader and the chain."""
@@ -115,10 +143,13 @@ class SourceRunner(SubtaskRunner):
             return self._end_time()
         if self._pacing is not None and not self._pacing.may_read():
             return False
-        if self._wake_at is not None and self._env.clock.now_ms() < self._wake_at:
+        if self._wake_at is not None and self._outside.now_ms() < self._wake_at:
             return False
         self._wake_at = None
-        result = self._opened.poll(self._size.limit)
+        limit = self._size.limit if self.left is None else min(self._size.limit, self.left)
+        if limit == 0:
+            return False
+        result = self._opened.poll(limit)
         match result:
             case Batch():
                 self._process(result)
@@ -155,6 +186,8 @@ class SourceRunner(SubtaskRunner):
             self._chain.process(batch)
         took = self._env.clock.monotonic() - start
         self.records += len(batch)
+        if self.left is not None:
+            self.left -= len(batch)
         # Batches grow no faster than receivers show what they can take, and shrink if those need too long for one.
         held_s = self._flow.held_s()
         self._size.took(took + held_s, len(batch), grow=held_s > 0 or self._used <= _LITTLE)
@@ -199,8 +232,7 @@ class SourceRunner(SubtaskRunner):
                     self._opened.settled(message.checkpoint)
 
     def _splits(self, checkpoint: CheckpointId) -> OperatorReport:
-        splits = tuple(msgspec.msgpack.encode(split) for split in self._opened.snapshot(checkpoint))
-        return OperatorReport(self._vertex.head.uid, self.subtask.index, splits=splits)
+        return OperatorReport(self._vertex.head.uid, self.subtask.index, splits=self.unread(checkpoint))
 
     @property
     def _opened(self) -> SourceReader[Any]:

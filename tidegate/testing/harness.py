@@ -46,7 +46,6 @@ from tidegate.keys import canonical, key_bytes, key_group, owner, ranges
 from tidegate.runtime.checkpoint import manifest
 from tidegate.runtime.checkpoint.assemble import operator_state
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
-from tidegate.runtime.embedded.deploy import channels_into, channels_out_of
 from tidegate.runtime.graph.job_graph import JobVertex, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Transformation
@@ -55,7 +54,7 @@ from tidegate.runtime.shipping import pack_vertices, unpack
 from tidegate.runtime.stream.datastream import DataStream
 from tidegate.runtime.stream.environment import StreamExecutionEnvironment
 from tidegate.runtime.stream.tags import OutputTag
-from tidegate.runtime.task.exchange import CREDIT, ChannelId, Gate
+from tidegate.runtime.task.exchange import CREDIT, ChannelId, Gate, channels_into, channels_out_of
 from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.messages import Acked, Declined, Failed, FromSubtask
 

@@ -65,9 +65,13 @@ class WindowOperator(Operator):
         call = Call("emit", self._on_record, bind=store.binding, shortcut=self._shortcut)
         super().__init__((call,), store)
 
+    def begin(self, watermark: int) -> None:
+        """Records of windows that ended before are late."""
+        self._scope.watermark = watermark
+
     def event_time(self, watermark: int) -> Emitted:
         """What the windows that event time reached emit."""
-        self._scope.watermark = watermark
+        self.begin(watermark)
         for timer in self._store.event_timers.due(watermark):
             self._on_timer(timer, event_time=True)
         return self._results()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from tidegate.common import Types
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
-from tidegate.errors import ConfigError
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -76,15 +74,3 @@ def test_two_streams_meet_in_one_program(env: StreamExecutionEnvironment) -> Non
     left, right = env.from_collection(range(50)), env.from_collection(range(50, 100))
 
     assert sorted(left.union(right).execute_and_collect()) == list(range(100))
-
-
-def test_a_second_exchange_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
-    settings = {"state.checkpoints.dir": str(tmp_path / "state"), "pipeline.progress": "off"}
-    env = StreamExecutionEnvironment.on_spark("local[2]", settings)
-    stream = env.from_collection([1]).key_by(lambda n: n).map(lambda n: n).rebalance().map(lambda n: n)
-    stream.print()
-
-    with pytest.raises(ConfigError, match=r"operator 'map' .* stands behind a second exchange"):
-        env.execute("refused")
-
-    assert not (tmp_path / "state").exists()

@@ -9,10 +9,10 @@ from hypothesis import given, strategies as st
 
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.errors import ConfigError
-from tidegate.runtime.embedded.deploy import channels_into, channels_out_of
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Rebalance, Transformation
+from tidegate.runtime.task.exchange import channels_into, channels_out_of
 
 Step = Callable[..., Transformation]
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tidegate.connectors.collection import CollectionSource, CollectSink
-from tidegate.datastream import KeyedProcessFunction
+from tidegate.connectors.socket import SocketTextSource
+from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.errors import ConfigError
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Input, Rebalance, Transformation
 from tidegate.runtime.spark.shape import shape_of
-from tidegate.runtime.stream.watermarks import WatermarkStrategy
 
 
 def source(uid: str = "in") -> Transformation:
@@ -40,24 +38,22 @@ def graph(*ends: Transformation) -> JobGraph:
     return build_job_graph(build_stream_graph(sinks, parallelism=2))
 
 
-def test_a_program_without_an_exchange_has_sources_alone() -> None:
+def test_a_program_without_an_exchange_has_one_level() -> None:
     shape = shape_of(graph(step(Input(source()), uid="absolute")))
 
-    assert shape.sources == (Subtask("in", 0), Subtask("in", 1))
-    assert shape.targets == ()
+    assert shape.levels == ((Subtask("in", 0), Subtask("in", 1)),)
 
 
-def test_every_subtask_behind_the_exchange_has_a_partition_of_its_own() -> None:
+def test_every_subtask_of_a_level_has_a_partition_of_its_own() -> None:
     read = source()
     keyed = step(Input(read, Hash(abs)), uid="keyed")
     keyed.parallelism = 3
     other = step(Input(read, Rebalance()), uid="dealt")
 
-    shape = shape_of(graph(keyed, other))
+    sources, behind = shape_of(graph(keyed, other)).levels
 
-    partitions = {shape.partition("keyed", index) for index in range(3)}
-    partitions |= {shape.partition("dealt", index) for index in range(2)}
-    assert partitions == set(range(5))
+    assert sources == (Subtask("in", 0), Subtask("in", 1))
+    assert sorted(behind) == [Subtask("dealt", n) for n in range(2)] + [Subtask("keyed", n) for n in range(3)]
 
 
 def test_several_sources_meet_behind_one_exchange() -> None:
@@ -66,27 +62,21 @@ def test_several_sources_meet_behind_one_exchange() -> None:
     shape = shape_of(graph(merged))
 
     assert {subtask.vertex for subtask in shape.sources} == {"left", "right"}
-    assert {subtask.vertex for subtask in shape.targets} == {"merged"}
+    assert {subtask.vertex for subtask in shape.levels[1]} == {"merged"}
 
 
-def test_a_second_exchange_in_a_row_is_refused_by_name() -> None:
-    first = step(Input(source(), Hash(abs)), uid="first")
-    second = step(Input(first, Hash(abs)), uid="second")
+def test_an_operator_is_behind_the_last_of_its_inputs() -> None:
+    left, right = source("left"), source("right")
+    first = step(Input(left, Hash(abs)), uid="first")
+    both = step(Input(first, Hash(abs)), Input(right, Hash(abs)), uid="both")
 
-    with pytest.raises(
-        ConfigError,
-        match=r"operator 'second' \(uid 'second'\) stands behind a second exchange, after 'first'; "
-        r"on Spark an epoch has one .* set execution.target to embedded",
-    ):
-        shape_of(graph(second))
+    shape = shape_of(graph(both))
 
-
-def test_a_source_that_makes_watermarks_is_refused_by_name() -> None:
-    read = source()
-    read.watermarks = WatermarkStrategy.for_monotonous_timestamps()
-
-    with pytest.raises(ConfigError, match=r"operator 'in' \(uid 'in'\) makes watermarks"):
-        shape_of(graph(read))
+    assert [{subtask.vertex for subtask in level} for level in shape.levels] == [
+        {"left", "right"},
+        {"first"},
+        {"both"},
+    ]
 
 
 def test_a_batch_job_is_refused_with_the_ways_out() -> None:
@@ -101,14 +91,23 @@ def test_a_batch_job_is_refused_with_the_ways_out() -> None:
         shape_of(job)
 
 
-class Waits(KeyedProcessFunction):
-    async def process_element(self, value: int, ctx: Any) -> list[int]:
-        return [value]
+def test_a_source_that_must_stay_open_is_refused_by_name() -> None:
+    line = Transformation("source", "lines", SocketTextSource("localhost", 9), uid="lines", parallelism=1)
 
-
-def test_a_function_that_is_awaited_does_not_fit_into_an_epoch() -> None:
-    waits = Transformation("process", "waits", Waits(), (Input(source(), Hash(abs)),), uid="waits")
     with pytest.raises(
-        ConfigError, match=r"'waits' \(uid 'waits'\) waits for requests, which an epoch on Spark"
+        ConfigError,
+        match=r"source 'lines' \(uid 'lines'\) must stay open between checkpoints.* to embedded",
     ):
-        shape_of(graph(waits))
+        shape_of(graph(line))
+
+
+def test_an_iteration_is_refused_by_name() -> None:
+    env = StreamExecutionEnvironment.on_spark("local[1]", {"pipeline.progress": "off"})
+    with pytest.warns(DeprecationWarning, match="iterate"):
+        iteration = env.from_collection([1]).iterate(1)
+    iteration.close_with(iteration.filter(bool)).print()
+
+    with pytest.raises(
+        ConfigError, match=r"records go round in iteration '.*', and an epoch on Spark goes one"
+    ):
+        env.execute("rounds")

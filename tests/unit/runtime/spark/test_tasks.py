@@ -8,20 +8,17 @@ from typing import Any
 
 import pytest
 
-from tidegate.backends.heap import HeapBackend
-from tidegate.backends.storage import MemoryStorage
+from tests.unit.runtime.spark.orders import epoch_order
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.collection import CollectionSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
 from tidegate.errors import StateFormatError
-from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId
+from tidegate.ids import PipelineId
 from tidegate.runtime.job import Program
 from tidegate.runtime.options import JobOptions
-from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.spark import tasks
-from tidegate.runtime.spark.messages import Order, Outcome
+from tidegate.runtime.spark.messages import Outcome
 from tidegate.runtime.spark.readers import Readers
-from tidegate.runtime.spark.shape import shape_of
 from tidegate.types import Types
 
 
@@ -44,25 +41,8 @@ def epoch(monkeypatch: pytest.MonkeyPatch, options: JobOptions) -> Outcome:
     graph = Program("swells", PipelineId("swells"), tuple(env._steps), options, parallelism=1).graph(None)
     with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK)) as readers:
         (read,) = readers.orders(100)
-    order = Order(
-        shape=shape_of(graph),
-        vertices=pack_vertices(graph.vertices.values()),
-        main_classes=pack_main_classes(),
-        checkpoint=CheckpointId(1),
-        confirmed=None,
-        restored={},
-        now_ms=0,
-        pipeline=PipelineId("swells"),
-        lineage=LineageId("lineage"),
-        branch=Branch(0),
-        run=RunId("run"),
-        attempt="attempt",
-        storage=MemoryStorage(),
-        backend=HeapBackend(),
-        options=options,
-        path=(),
-    )
-    (outcome,) = tasks.receive(order, 0, tasks.send(order, 0, [read]))
+    order = epoch_order(graph, options)
+    outcome, _ = tasks.conclude(order, 1, 0, tasks.relay(order, 0, 0, [read]))
     return outcome
 
 

@@ -8,56 +8,72 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tidegate.ids import Subtask
-from tidegate.runtime.spark.messages import Header, Outcome, TaskResult
+from tidegate.runtime.spark.messages import Outcome, TaskResult
 from tidegate.runtime.spark.shape import Shape
 from tidegate.runtime.spark.winners import Disagreement, winners
 
 SOURCES = (Subtask("in", 0), Subtask("in", 1))
-TARGETS = (Subtask("sum", 0), Subtask("sum", 1), Subtask("sum", 2))
-SHAPE = Shape(SOURCES, TARGETS)
+TOTALS = (Subtask("sum", 0), Subtask("sum", 1), Subtask("sum", 2))
+RANKS = (Subtask("rank", 0), Subtask("rank", 1))
+SHAPE = Shape((SOURCES, TOTALS, RANKS))
+Vectors = list[tuple[int, ...]]
 
 
-def outcome(target: int, *executions: int) -> Outcome:
-    """What a target returns that consumed these executions; the result of source n travels with target n."""
-    headers = tuple(Header(SOURCES[n], task, False, False) for n, task in enumerate(executions))
-    upstream = tuple(TaskResult(h.subtask, h.task) for n, h in enumerate(headers) if n == target)
-    return Outcome(TaskResult(TARGETS[target], 100 + target), headers, upstream)
+def outcomes(totals: Vectors, ranks: Vectors) -> list[Outcome]:
+    """Two readers that executions 7 and 8 report for, and what those behind them have consumed."""
+    read = [Outcome(TaskResult(source, 7 + n)) for n, source in enumerate(SOURCES)]
+    added = [Outcome(TaskResult(TOTALS[n], 10 + n), vector) for n, vector in enumerate(totals)]
+    ranked = [Outcome(TaskResult(RANKS[n], 20 + n), vector) for n, vector in enumerate(ranks)]
+    return [*ranked, *read, *added]
 
 
-def test_agreement_names_one_execution_per_subtask() -> None:
-    found = winners(SHAPE, [outcome(0, 7, 8), outcome(1, 7, 8), outcome(2, 7, 8)])
+def test_agreement_at_all_levels_names_one_execution_per_subtask() -> None:
+    found = winners(SHAPE, outcomes([(7, 8)] * 3, [(10, 11, 12)] * 2))
 
     assert {result.subtask: result.task for result in found} == {
         **dict(zip(SOURCES, (7, 8), strict=True)),
-        **dict(zip(TARGETS, (100, 101, 102), strict=True)),
+        **dict(zip(TOTALS, (10, 11, 12), strict=True)),
+        **dict(zip(RANKS, (20, 21), strict=True)),
     }
 
 
 def test_without_an_exchange_every_source_counts_for_itself() -> None:
-    found = winners(Shape(SOURCES, ()), [Outcome(TaskResult(subtask, 1)) for subtask in SOURCES])
+    found = winners(Shape((SOURCES,)), [Outcome(TaskResult(subtask, 1)) for subtask in SOURCES])
 
     assert [result.subtask for result in found] == list(SOURCES)
 
 
-@given(st.tuples(*[st.tuples(st.integers(0, 2), st.integers(0, 2))] * 3))
-def test_only_equal_vectors_count(vectors: tuple[tuple[int, int], ...]) -> None:
-    outcomes = [outcome(target, *vector) for target, vector in enumerate(vectors)]
+@given(st.tuples(*[st.tuples(st.integers(6, 8), st.integers(7, 9))] * 3))
+def test_only_the_executions_that_reported_count(vectors: tuple[tuple[int, int], ...]) -> None:
+    found = outcomes(list(vectors), [(10, 11, 12)] * 2)
 
-    if len(set(vectors)) == 1:
-        assert len(winners(SHAPE, outcomes)) == 5
+    if set(vectors) == {(7, 8)}:
+        assert len(winners(SHAPE, found)) == 7
     else:
-        with pytest.raises(Disagreement, match=r"sum\[\d\] consumed execution \d of in\[\d\], but execution"):
-            winners(SHAPE, outcomes)
+        with pytest.raises(
+            Disagreement, match=r"sum\[\d\] consumed execution \[\d\] of in\[\d\], but execution \d reported"
+        ):
+            winners(SHAPE, found)
 
 
-def test_records_of_an_execution_that_did_not_report_do_not_count() -> None:
-    silent = [dataclasses.replace(each, upstream=()) for each in map(outcome, (0, 1, 2), (7,) * 3, (8,) * 3)]
+def test_a_repeat_in_the_middle_is_seen_by_those_behind_it() -> None:
+    with pytest.raises(
+        Disagreement, match=r"rank\[1\] consumed execution \[99\] of sum\[2\], but execution 12 reported"
+    ):
+        winners(SHAPE, outcomes([(7, 8)] * 3, [(10, 11, 12), (10, 11, 99)]))
 
-    with pytest.raises(Disagreement, match=r"consumed execution 7 of in\[0\], but execution None reported"):
-        winners(SHAPE, silent)
+
+def test_a_task_that_has_not_heard_of_all_does_not_count() -> None:
+    with pytest.raises(
+        Disagreement, match=r"rank\[0\] consumed execution \[\] of sum\[2\], but execution 12 reported"
+    ):
+        winners(SHAPE, outcomes([(7, 8)] * 3, [(10, 11), (10, 11, 12)]))
 
 
-@pytest.mark.parametrize("targets", [(0, 1), (0, 1, 1)], ids=["one-is-missing", "one-is-there-twice"])
-def test_every_subtask_answers_once(targets: tuple[int, ...]) -> None:
-    with pytest.raises(Disagreement, match=rf"{len(targets)} results for 3 subtasks"):
-        winners(SHAPE, [outcome(target, 7, 8) for target in targets])
+@pytest.mark.parametrize("change", [-1, 1], ids=["one-is-missing", "one-is-there-twice"])
+def test_every_subtask_answers_once(change: int) -> None:
+    found = outcomes([(7, 8)] * 3, [(10, 11, 12)] * 2)
+    found = found[:-1] if change < 0 else [*found, dataclasses.replace(found[0])]
+
+    with pytest.raises(Disagreement, match=rf"{7 + change} results for 7 subtasks"):
+        winners(SHAPE, found)

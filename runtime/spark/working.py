@@ -1,0 +1,151 @@
+"""One subtask at work for an epoch: the runner of the other executors, with everything it gets at hand.
+
+It takes all that the epoch brings it, waits for what it has asked for, then takes its part of the checkpoint.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import zip_longest
+from typing import Final
+
+import msgspec
+
+from tidegate.clock import SYSTEM_CLOCK
+from tidegate.elements import Barrier
+from tidegate.errors import InternalError
+from tidegate.runtime.graph.job_graph import JobVertex
+from tidegate.runtime.operators.environment import OperatorReport
+from tidegate.runtime.spark.messages import Order, ReadOrder
+from tidegate.runtime.task.exchange import ChannelId, channels_into
+from tidegate.runtime.task.gate import GateRunner
+from tidegate.runtime.task.messages import (
+    Acked,
+    AssignSplits,
+    Declined,
+    EndInput,
+    Failed,
+    FromSubtask,
+    NoMoreSplits,
+    ReadUntil,
+    Trigger,
+)
+from tidegate.runtime.task.runner import SubtaskRunner
+from tidegate.runtime.task.source import SourceRunner
+from tidegate.runtime.task.wire import EdgeWire, Frame
+
+__all__ = ["Bell", "read_epoch", "reports_of", "work_epoch"]
+
+_PATIENCE_S: Final = 0.5
+"""How long an epoch waits for records that a reader promises for later."""
+
+_LISTEN_S: Final = 1.0
+
+_FRAMES: Final = msgspec.msgpack.Decoder(Frame)
+
+
+class Bell:
+    """Rings when an answer to a request is there."""
+
+    def __init__(self) -> None:
+        self._rung = threading.Event()
+
+    def ring(self) -> None:
+        """There is something to do; safe to call from any thread."""
+        self._rung.set()
+
+    def work(self, runner: SubtaskRunner, awaits: Callable[[], float]) -> None:
+        """Let a runner work until it has nothing to do and awaits nothing; `awaits` says for how many seconds, if it does."""
+        while True:
+            self._rung.clear()
+            if not runner.step():
+                if (seconds := awaits()) <= 0:
+                    return
+                self._rung.wait(seconds)
+
+
+def read_epoch(runner: SourceRunner, order: Order, read: ReadOrder, bell: Bell) -> None:
+    """Read from the positions that a task is given to the admission limit, and take its part of the checkpoint."""
+    if read.splits:
+        runner.post(AssignSplits(read.splits))
+    if read.complete:
+        runner.post(NoMoreSplits())
+    if read.until_ms is not None:
+        runner.post(ReadUntil(read.until_ms))
+    runner.take_mail()
+    runner.resume_time(order.since_ms)
+    if order.confirmed is not None:
+        runner.begin_settled(order.confirmed)
+    runner.left = read.limit
+    deadline = SYSTEM_CLOCK.monotonic() + _PATIENCE_S
+    bell.work(runner, lambda: _until_more(runner, deadline))
+    runner.left = 0
+    if read.complete and not runner.unread(order.checkpoint):
+        runner.post(EndInput())
+    _end(runner, bell)
+    runner.post(Trigger(order.checkpoint, order.confirmed))
+    bell.work(runner, partial(_until, runner.chain.empty))
+
+
+def work_epoch(
+    runner: GateRunner, order: Order, vertex: JobVertex, frames: Iterable[bytes], bell: Bell
+) -> None:
+    """Work off what came, by channel in turn, and take its part of the checkpoint."""
+    wires = {edge.name: EdgeWire(edge) for edge in vertex.inputs}
+    lanes: defaultdict[ChannelId, list[Frame]] = defaultdict(list)
+    for data in frames:
+        frame = _FRAMES.decode(data)
+        lanes[frame.channel].append(frame)
+    runner.resume_time(order.since_ms)
+    bell.work(runner, partial(_until, runner.chain.ready))
+    # In the order of the channels, whatever order the shuffle delivers in: a repeat does the same.
+    for turn in zip_longest(*(lanes[channel] for channel in sorted(lanes))):
+        for frame in turn:
+            if frame is not None:
+                runner.deliver(frame.channel, wires[frame.channel.edge].element(frame))
+        bell.work(runner, partial(_until, runner.chain.ready))
+    _end(runner, bell)
+    for channel in channels_into(vertex, runner.subtask.index):
+        runner.deliver(channel, Barrier(order.checkpoint, order.confirmed))
+    bell.work(runner, partial(_until, runner.chain.empty))
+
+
+def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
+    """A subtask's part of the checkpoint, durable.
+
+    Raises:
+        TidegateError: it could not be taken.
+    """
+    for message in said:
+        match message:
+            case Acked():
+                return message.reports
+            case Declined() | Failed():
+                raise message.error
+    raise InternalError(
+        "a subtask has not taken its part of the checkpoint; expected it to, as all input is there"
+    )
+
+
+def _end(runner: SubtaskRunner, bell: Bell) -> None:
+    """Wait for the answers to all requests, and let the clock have its part."""
+    bell.work(runner, partial(_until, runner.chain.empty))
+    runner.chain.end_epoch()
+    bell.work(runner, partial(_until, runner.chain.empty))
+
+
+def _until(come: Callable[[], bool]) -> float:
+    return 0.0 if come() else _LISTEN_S
+
+
+def _until_more(runner: SourceRunner, deadline: float) -> float:
+    """How long to wait for room, or for what a reader has promised."""
+    if not runner.chain.ready():
+        return _LISTEN_S
+    if runner.left == 0 or runner.promised_ms is None:
+        return 0.0
+    promised_s = (runner.promised_ms - SYSTEM_CLOCK.now_ms()) / 1000
+    return min(max(0.001, promised_s), deadline - SYSTEM_CLOCK.monotonic())

@@ -1,0 +1,231 @@
+"""What a source task reads of what it is given, what it sends, and what it leaves to the next epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.runtime.spark.orders import epoch_order
+from tidegate.common import Duration, WatermarkStrategy
+from tidegate.connectors.base import RangeSplit
+from tidegate.connectors.generator import GeneratorSource
+from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.elements import MAX_WATERMARK, Batch, Element, EndOfInput, Idle, Watermark
+from tidegate.errors import InternalError, UnavailableError
+from tidegate.ids import CheckpointId, OperatorUid, PipelineId, SplitId, Subtask
+from tidegate.runtime.graph.job_graph import JobGraph
+from tidegate.runtime.job import Program
+from tidegate.runtime.operators.environment import RestoredOperator
+from tidegate.runtime.options import JobOptions
+from tidegate.runtime.spark import tasks
+from tidegate.runtime.spark.messages import ReadOrder, TaskResult
+from tidegate.runtime.spark.working import reports_of
+from tidegate.runtime.stream.watermarks import WatermarkGenerator
+from tidegate.runtime.task.messages import Declined
+from tidegate.runtime.task.wire import EdgeWire, Frame
+
+SPLIT = RangeSplit(SplitId("0/1"), 10, 1_000)
+TIMES = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value)
+
+
+@dataclass
+class Done:
+    """What has become of one source task."""
+
+    result: TaskResult
+    sent: list[Element]
+
+    @property
+    def values(self) -> list[Any]:
+        return [value for batch in self.sent if isinstance(batch, Batch) for value in batch.values]
+
+    @property
+    def watermarks(self) -> list[int]:
+        return [element.timestamp for element in self.sent if isinstance(element, Watermark)]
+
+    @property
+    def positions(self) -> list[int]:
+        splits = [split for report in self.result.reports for split in report.splits]
+        return [msgspec.msgpack.decode(split, type=RangeSplit).next for split in splits]
+
+    @property
+    def splits(self) -> list[RangeSplit]:
+        splits = [split for report in self.result.reports for split in report.splits]
+        return [msgspec.msgpack.decode(split, type=RangeSplit) for split in splits]
+
+    @property
+    def restored(self) -> dict[OperatorUid, RestoredOperator]:
+        found: dict[OperatorUid, Any] = {}
+        for report in self.result.reports:
+            if report.time is not None:
+                found[report.uid] = RestoredOperator(times=(report.time,), parallelism=1)
+        return found
+
+
+class Reading:
+    """A program that reads numbers, and sends them on by one exchange."""
+
+    def __init__(self, rate: float | None = None, watermarks: WatermarkStrategy | None = None) -> None:
+        env = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 1})
+        source = GeneratorSource(lambda number: number, count=1_000, rate_per_second=rate)
+        env.from_source(source, watermarks).uid("numbers").rebalance().print()
+        program = Program("reads", PipelineId("reads"), tuple(env._steps), JobOptions(), parallelism=1)
+        self.graph: JobGraph = program.graph(None)
+
+    def read(
+        self,
+        limit: int,
+        *splits: RangeSplit,
+        complete: bool = True,
+        until_ms: int | None = None,
+        after: Done | None = None,
+        now_ms: int = 0,
+    ) -> Done:
+        """One epoch."""
+        (subtask,) = self.graph.vertices["numbers"].subtasks
+        restored = {subtask: after.restored} if after is not None else {}
+        order = epoch_order(self.graph, restored=restored, now_ms=now_ms)
+        encoded = tuple(map(msgspec.msgpack.encode, splits))
+        read = ReadOrder(subtask, encoded, complete, limit, until_ms)
+        ((_, parcel),) = tasks.relay(order, 0, 0, [read])
+        (outcome,) = parcel.outcomes
+        assert outcome.result.error is None
+        (edge,) = self.graph.vertices["numbers"].outputs
+        frames = [msgspec.msgpack.decode(frame, type=Frame) for _, sent in parcel.frames for frame in sent]
+        return Done(outcome.result, [EdgeWire(edge).element(frame) for frame in frames])
+
+
+@pytest.fixture(autouse=True)
+def a_task_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_task_id", lambda: 7)
+
+
+def test_reading_stops_at_the_limit_and_says_where_it_stands() -> None:
+    done = Reading().read(5, SPLIT)
+
+    assert done.values == [10, 11, 12, 13, 14]
+    assert (done.result.records, done.positions) == (5, [15])
+    assert EndOfInput() not in done.sent
+
+
+def test_reading_to_the_end_of_the_last_split_ends_time_and_says_so() -> None:
+    done = Reading().read(2_000, SPLIT)
+
+    assert done.values == list(range(10, 1_000))
+    assert (done.result.records, done.positions) == (990, [])
+    assert done.sent[-2:] == [Watermark(MAX_WATERMARK), EndOfInput()]
+
+
+def test_reading_that_ends_at_the_limit_has_ended() -> None:
+    assert Reading().read(990, SPLIT).sent[-1] == EndOfInput()
+
+
+def test_who_has_ended_says_so_in_each_epoch() -> None:
+    done = Reading().read(0, complete=True)
+
+    assert done.sent == [Watermark(MAX_WATERMARK), EndOfInput()]
+
+
+@pytest.mark.parametrize("splits", [(), (SPLIT,)], ids=["without-splits", "with-a-split"])
+def test_who_may_get_more_splits_has_not_ended(splits: tuple[RangeSplit, ...]) -> None:
+    done = Reading().read(2_000, *splits, complete=False)
+
+    assert (done.positions, done.result.wake_ms) == ([], None)
+    assert EndOfInput() not in done.sent
+
+
+def test_nothing_is_read_when_nothing_may_be() -> None:
+    done = Reading().read(0, SPLIT)
+
+    assert (done.values, done.result.records, done.positions) == ([], 0, [10])
+
+
+def test_a_paced_source_is_waited_for_half_a_second_and_no_longer() -> None:
+    done = Reading(rate=100).read(2_000, SPLIT)
+
+    assert 40 <= len(done.values) <= 60
+    assert done.positions == [10 + len(done.values)]
+    assert done.result.wake_ms is not None
+
+
+def test_event_time_goes_on_where_the_epoch_before_left_it() -> None:
+    reading = Reading(watermarks=TIMES)
+    first = reading.read(5, SPLIT)
+    silent = reading.read(0, *first.splits, after=first)
+    second = reading.read(5, *silent.splits, after=silent)
+
+    assert first.watermarks == [13]
+    assert silent.watermarks == [13], "those behind it are told where it is"
+    assert second.watermarks == [13, 18]
+    assert second.sent[0] == Watermark(13)
+
+
+def test_event_time_that_has_ended_is_not_kept() -> None:
+    done = Reading(watermarks=TIMES).read(2_000, SPLIT)
+
+    assert done.watermarks[-1] == MAX_WATERMARK
+    assert done.restored == {}
+
+
+class EveryThird(WatermarkGenerator):
+    """Tells of time with each third record."""
+
+    asked = "record"
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def on_event(self, value: Any, timestamp: int) -> None:
+        self.seen += 1
+        self.told = timestamp if self.seen % 3 == 0 else None
+
+    def watermark(self) -> int | None:
+        return self.told
+
+
+def test_what_a_generator_has_counted_goes_on() -> None:
+    strategy = WatermarkStrategy.for_generator(EveryThird).with_timestamp_assigner(lambda value, _: value)
+    reading = Reading(watermarks=strategy)
+    first = reading.read(2, SPLIT)
+    second = reading.read(2, *first.splits, after=first)
+
+    assert (first.watermarks, second.watermarks) == ([], [12])
+
+
+def test_a_source_is_idle_once_it_was_asked_for_long_enough() -> None:
+    reading = Reading(watermarks=TIMES.with_idleness(Duration.of_seconds(2)))
+    first = reading.read(1, SPLIT, now_ms=1_000)
+    waiting = reading.read(0, *first.splits, after=first, now_ms=2_999)
+    idle = reading.read(0, *waiting.splits, after=waiting, now_ms=3_000)
+    again = reading.read(1, *idle.splits, after=idle, now_ms=9_000)
+
+    assert (first.result.wake_ms, waiting.result.wake_ms) == (3_000, 3_000)
+    assert Idle(True) not in waiting.sent
+    assert Idle(True) in idle.sent
+    assert Idle(True) not in again.sent, "it had a record before anybody asked how long it was silent"
+
+
+def test_a_source_reads_no_further_than_its_group_allows() -> None:
+    aligned = TIMES.with_watermark_alignment("all", Duration.of_millis(100))
+    reading = Reading(watermarks=aligned)
+
+    unknown = reading.read(1_000, SPLIT)
+    allowed = reading.read(1_000, *unknown.splits, after=unknown, until_ms=300)
+
+    assert len(unknown.values) == 256, "a batch, as long as nobody knows where the others are"
+    assert unknown.result.time == 264
+    assert allowed.values[-1] == 10 + 2 * 256 - 1
+
+
+def test_a_part_of_a_checkpoint_that_could_not_be_taken_is_an_error_of_the_task() -> None:
+    declined = Declined(Subtask("in", 0), CheckpointId(1), UnavailableError("the disk is full"))
+
+    with pytest.raises(UnavailableError, match="the disk is full"):
+        reports_of([declined])
+    with pytest.raises(
+        InternalError, match="a subtask has not taken its part of the checkpoint; expected it to"
+    ):
+        reports_of([])
