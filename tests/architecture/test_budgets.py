@@ -38,6 +38,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 WIDE_CLASSES: dict[str, str] = {
     "backends/keyed/store.py:KeyedStore": "all that operators ask of keyed state: rows, namespaces, cuts, the end of a key",
     "runtime/operators/chain.py:OperatorChain": "all that a subtask asks of its chain: records, both times, answers, cuts",
+    "runtime/operators/stamp.py:Stamp": "an operator's methods, and what a reader that knows its splits tells it",
 }
 LONG_EXPORTS: dict[str, str] = {
     "connectors/kafka/__init__.py": "a source and a sink with all the names PyFlink has for them",

@@ -59,12 +59,12 @@ def numbered() -> KeyedProcessFunction:
 
 
 def test_each_level_has_its_keys_its_state_and_its_parallelism(env: Env) -> None:
-    numbers = env.from_source(GeneratorSource(lambda n: (n,), count=COUNT)).set_parallelism(1)
+    numbers: Any = env.from_source(GeneratorSource(lambda n: (n,), count=COUNT)).set_parallelism(1)
     first = numbers.key_by(lambda row: row[0] % 7).process(numbered()).set_parallelism(3)
     second = first.key_by(lambda row: row[0] % 2).process(numbered()).set_parallelism(2)
     third = second.rebalance().map(lambda row: row).set_parallelism(4)
 
-    rows = list(third.execute_and_collect())
+    rows: list[Any] = list(third.execute_and_collect())
 
     assert sorted(row[0] for row in rows) == list(range(COUNT))
     by_seven, by_two = (
@@ -92,12 +92,13 @@ def test_what_goes_past_a_level_arrives_behind_it(env: Env) -> None:
             if len(self.sides.value()) == 2:
                 yield value[0], "".join(sorted(self.sides.value()))
 
-    numbers = env.from_source(GeneratorSource(lambda n: (n,), count=COUNT))
+    numbers: Any = env.from_source(GeneratorSource(lambda n: (n,), count=COUNT))
     counted = numbers.key_by(lambda row: row[0] % 7).process(numbered())
     once_more = counted.key_by(lambda row: row[0] % 3).process(numbered())
     met = once_more.key_by(lambda row: row[0]).connect(numbers.key_by(lambda row: row[0])).process(Both())
 
-    assert sorted(met.execute_and_collect()) == [(n, "cr") for n in range(COUNT)]
+    pairs: list[Any] = list(met.execute_and_collect())
+    assert sorted(pairs) == [(n, "cr") for n in range(COUNT)]
 
 
 def test_side_outputs_and_broadcast_streams_cross_levels(env: Env) -> None:
@@ -115,13 +116,13 @@ def test_side_outputs_and_broadcast_streams_cross_levels(env: Env) -> None:
         def process_broadcast_element(self, value: Any, ctx: Any) -> None:
             ctx.get_broadcast_state(rules).put("factor", value)
 
-    numbers = env.from_source(GeneratorSource(lambda n: (n,), count=COUNT))
+    numbers: Any = env.from_source(GeneratorSource(lambda n: (n,), count=COUNT))
     parted = numbers.key_by(lambda row: row[0] % 5).process(numbered()).rebalance().process(Parted())
     factor = env.from_source(CollectionSource([10])).broadcast(rules)
     ruled = parted.rebalance().connect(factor).process(Ruled())
     united = ruled.union(parted.get_side_output(odd).map(lambda row: (row[0], -1)))
 
-    rows = list(united.execute_and_collect())
+    rows: list[Any] = list(united.execute_and_collect())
 
     assert sorted(row[0] for row in rows) == list(range(COUNT))
     # Which input is read first nobody says; what was broadcast in one epoch holds in the next.
@@ -146,11 +147,13 @@ def test_a_repeat_behind_the_second_exchange_takes_nothing_twice(
             lose(self.index)
             yield value
 
-    numbers = env.from_source(GeneratorSource(lambda n: (n,), count=COUNT)).map(lambda row: (*row, new_id()))
+    numbers: Any = env.from_source(GeneratorSource(lambda n: (n,), count=COUNT)).map(
+        lambda row: (*row, new_id())
+    )
     first = numbers.key_by(lambda row: row[0] % 97).process(numbered()).map(lambda row: (*row, new_id()))
     last = first.key_by(lambda row: row[0]).process(Last())
 
-    rows = list(last.execute_and_collect())
+    rows: list[Any] = list(last.execute_and_collect())
 
     assert sorted(row[0] for row in rows) == list(range(COUNT))
     assert len({row[1] for row in rows}) == len({row[3] for row in rows}) == COUNT
@@ -162,7 +165,7 @@ def test_an_error_before_an_exchange_is_told_once_and_stops_those_behind_it(env:
     def fail(row: Any) -> Any:
         raise ValueError("no such row")
 
-    numbers = env.from_source(GeneratorSource(lambda n: (n,), count=10))
+    numbers: Any = env.from_source(GeneratorSource(lambda n: (n,), count=10))
     failing = numbers.rebalance().map(fail).rebalance().map(lambda row: row)
 
     with pytest.raises(JobFailedError, match=r"operator 'map.*' .*ValueError: no such row"):
