@@ -26,6 +26,7 @@ __all__ = [
     "ProgramContext",
     "SinkWriter",
     "SupportsClaim",
+    "SupportsEncoding",
     "SupportsWriterState",
     "WriterContext",
 ]
@@ -152,6 +153,28 @@ class SupportsClaim(Protocol):
             ConfigError: they belong to somebody else.
             UnavailableError: the system did not answer.
         """
+        ...
+
+
+@runtime_checkable
+class SupportsEncoding(Protocol):
+    """A writer that takes records as what they will be outside.
+
+    They are encoded one by one where they are emitted, so what may change later is never copied.
+    """
+
+    def encode(self, value: Any) -> Any:
+        """What `write_encoded` gets in place of a record; called by the subtask's thread for each, must not block.
+
+        May not keep a hold of the record: it may change as soon as this returns.
+
+        Raises:
+            RecordError: the record cannot be written.
+        """
+        ...
+
+    def write_encoded(self, batch: Batch) -> None:
+        """As `write`, for a batch of what `encode` made."""
         ...
 
 

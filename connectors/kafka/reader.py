@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +56,8 @@ class KafkaReader(SourceReader[KafkaSplit]):
         self._commits = group is not None and options.commit_offsets
         self._clock = context.clock
         self._splits: dict[Place, KafkaSplit] = {}
+        self._topics: set[str] = set()
+        """All topics it was ever told to read."""
         self._positions: dict[Place, int] = {}
         self._ends: dict[Place, int] = {}
         self._fetched: deque[tuple[Place, list[Message]]] = deque()
@@ -75,6 +77,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         """Take partitions."""
         new = {split.place: split for split in splits if not split.done}
         self._splits |= new
+        self._topics |= {place.topic for place in new}
         positions = {place: split.at for place, split in new.items()}
         self._positions |= positions
         if positions:
@@ -161,11 +164,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         messages = self._consumer.take(limit)
         if any([message.error() for message in messages]):  # noqa: C419 # a list is quicker than a generator
             messages = [message for message in messages if not self._is_event(message)]
-        start = 0
-        for place, run in groupby([(message.topic(), message.partition()) for message in messages]):
-            end = start + sum(1 for _ in run)
-            self._fetched.append((Place(*place), messages[start:end]))
-            start = end
+        self._fetched.extend(_runs(messages, one_topic=len(self._topics) == 1))
 
     def _is_event(self, message: Message) -> bool:
         from tidegate.connectors.kafka._client import is_end
@@ -191,7 +190,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
 
     def _read(self, place: Place, messages: list[Message]) -> Batch | None:
         split = self._splits[place]
-        offsets = [message.offset() for message in messages]
+        offsets = _offsets(messages)
         if split.stop is not None and offsets[-1] >= split.stop:
             within = bisect_left(offsets, split.stop)
             messages, offsets = messages[:within], offsets[:within]
@@ -234,6 +233,27 @@ class KafkaReader(SourceReader[KafkaSplit]):
                 self._consumer.remove(place)
                 self._positions[place] = split.stop
                 del self._splits[place]
+
+
+def _runs(messages: list[Message], *, one_topic: bool) -> Iterator[tuple[Place, list[Message]]]:
+    """Messages by partition, in order."""
+    partitions = [message.partition() for message in messages]
+    if one_topic and partitions and partitions.count(partitions[0]) == len(partitions):
+        yield Place(messages[0].topic(), partitions[0]), messages
+        return
+    start = 0
+    for place, run in groupby([(message.topic(), message.partition()) for message in messages]):
+        end = start + sum(1 for _ in run)
+        yield Place(*place), messages[start:end]
+        start = end
+
+
+def _offsets(messages: list[Message]) -> Sequence[int]:
+    """The offsets of messages of one partition; they rise, so mostly the first and the last one tell all of them."""
+    first, last = messages[0].offset(), messages[-1].offset()
+    if last - first == len(messages) - 1:
+        return range(first, last + 1)
+    return [message.offset() for message in messages]
 
 
 def _unreadable(place: Place, message: Message, error: Exception) -> RecordError:

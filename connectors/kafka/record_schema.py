@@ -2,16 +2,16 @@
 
 Example:
     >>> schema = KafkaRecordSerializationSchema("totals", key=lambda total: total["user"].encode())
-    >>> schema.messages([{"user": "ada", "sum": 3}], None)
-    [{'value': b'{"user":"ada","sum":3}', 'key': b'ada'}]
+    >>> schema.encoder(largest=1_000)({"user": "ada", "sum": 3})
+    ('totals', b'{"user":"ada","sum":3}', b'ada', -1, None)
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
@@ -22,11 +22,17 @@ __all__ = [
     "KafkaRecordSerializationSchema",
     "KafkaRecordSerializationSchemaBuilder",
     "KafkaTopicSelector",
+    "Message",
     "to_json",
 ]
 
 ToBytes: TypeAlias = SerializationSchema | Callable[[Any], bytes | None]
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+Message: TypeAlias = tuple[Any, bytes | None, bytes | None, int, list[tuple[str, bytes | None]] | None]
+"""Topic, value, key, partition, headers."""
+
+ANY_PARTITION: Final = -1
+"""The key decides, or chance."""
 
 to_json = msgspec.json.encode
 """JSON of records as msgspec writes it."""
@@ -77,26 +83,42 @@ class KafkaRecordSerializationSchema:
         """The topic of all records if it is one."""
         return self.topic if isinstance(self.topic, str) else None
 
-    def messages(self, values: Sequence[Any], timestamps: Sequence[int] | None) -> list[dict[str, Any]]:
-        """A message for each record, in the words of the client's `produce`.
+    def encoder(self, largest: int) -> Callable[[Any], Message]:
+        """What makes a message of a record; it raises RecordError at one that cannot be, or has over `largest` bytes."""
+        parts = self._parts()
+        topic, to_value, to_key = self.one_topic, parts["value"], parts["key"]
+        to_topic, to_partition, to_headers = parts["topic"], parts["partition"], parts["headers"]
 
-        Raises:
-            RecordError: a record cannot be written.
-        """
-        columns: dict[str, list[Any]] = {"value": _column("value", _function(self.value), values)}
-        if self.key is not None:
-            columns["key"] = _column("key", _function(self.key), values)
-        if self.headers is not None:
-            headers = self.headers
-            columns["headers"] = _column("headers", lambda value: list(headers(value)), values)
-        if self.partition is not None:
-            columns["partition"] = _column("partition", self.partition, values)
-        if callable(self.topic):
-            columns["topic"] = _column("topic", self.topic, values)
-        if self.timestamps and timestamps is not None:
-            columns["timestamp"] = [max(0, time) for time in timestamps]
-        names = tuple(columns)
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        def to_one_topic(record: Any) -> Message:
+            try:
+                value = to_value(record)
+                key = to_key(record)
+            except Exception as error:
+                raise _blamed(parts, record, error) from error
+            if value is not None and len(value) > largest:
+                raise _too_large(record, len(value), largest)
+            return topic, value, key, ANY_PARTITION, None
+
+        def to_any(record: Any) -> Message:
+            _, value, key, _, _ = to_one_topic(record)
+            try:
+                return to_topic(record), value, key, to_partition(record), to_headers(record)
+            except Exception as error:
+                raise _blamed(parts, record, error) from error
+
+        plain = topic is not None and self.partition is None and self.headers is None
+        return to_one_topic if plain else to_any
+
+    def _parts(self) -> dict[str, Callable[[Any], Any]]:
+        """What makes each part of a message, by its name."""
+        topic, headers = self.topic, self.headers
+        return {
+            "value": _function(self.value),
+            "key": _nothing if self.key is None else _function(self.key),
+            "topic": topic if callable(topic) else lambda record: topic,
+            "partition": self.partition or _any_partition,
+            "headers": _nothing if headers is None else lambda record: list(headers(record)),
+        }
 
 
 class KafkaRecordSerializationSchemaBuilder:
@@ -146,17 +168,30 @@ def _function(to_bytes: ToBytes) -> Callable[[Any], bytes | None]:
     return to_bytes.serialize if isinstance(to_bytes, SerializationSchema) else to_bytes
 
 
-def _column(what: str, function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
-    try:
-        return [function(value) for value in values]
-    except RecordError:
-        raise
-    except Exception as error:
-        bad = next(value for value in values if _fails(function, value))
-        raise RecordError(
-            f"kafka sink: the {what} of record {bad!r:.80} cannot be made ({type(error).__name__}: {error}); "
-            "correct the schema, or map the record first"
-        ) from error
+def _nothing(record: Any) -> None:
+    """Stands where a message has no such part."""
+
+
+def _any_partition(record: Any) -> int:
+    return ANY_PARTITION
+
+
+def _blamed(parts: Mapping[str, Callable[[Any], Any]], record: Any, error: Exception) -> RecordError:
+    """Says which part of the message could not be made."""
+    if isinstance(error, RecordError):
+        return error
+    what = next((name for name, part in parts.items() if _fails(part, record)), "message")
+    return RecordError(
+        f"kafka sink: the {what} of record {record!r:.80} cannot be made ({type(error).__name__}: {error}); "
+        "correct the schema, or map the record first"
+    )
+
+
+def _too_large(record: Any, size: int, largest: int) -> RecordError:
+    return RecordError(
+        f"kafka sink: the message of record {record!r:.80} has {size} bytes; expected at most {largest}; raise "
+        "message.max.bytes here and at the topic, or write less"
+    )
 
 
 def _fails(function: Callable[[Any], Any], value: Any) -> bool:

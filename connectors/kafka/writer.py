@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import repeat
 from typing import Any, Final
 
 import msgspec
@@ -27,11 +29,9 @@ __all__ = ["KafkaWork", "PlainWriter", "TransactionalWriter"]
 
 PROTOCOL: Final = 1
 """librdkafka's transactions: the epoch stays with the producer."""
-_AT_ONCE: Final = 10_000
+_LARGEST: Final = 1_000_000
 _OVERHEAD: Final = 512
 _FULL_POLL_S: Final = 0.05
-_IN_BATCHES: Final = frozenset({"value", "key", "partition"})
-"""What the client takes in batches, which is quicker; headers and timestamps it takes one by one."""
 
 
 class KafkaWork(msgspec.Struct, frozen=True, tag_field="v", tag=1):
@@ -47,55 +47,56 @@ class KafkaWork(msgspec.Struct, frozen=True, tag_field="v", tag=1):
 
 
 class Outlet:
-    """Puts messages into a producer's queue, in order, and makes room when it is full."""
+    """Encodes records and puts them into a producer's queue, in order; waits where that is full."""
 
     def __init__(self, schema: KafkaRecordSerializationSchema, settings: Mapping[str, Any]) -> None:
-        self._schema = schema
-        self._largest = int(settings.get("message.max.bytes", 1_000_000)) - _OVERHEAD
-        self._room = int(settings["queue.buffering.max.messages"])
+        self.encode = schema.encoder(int(settings.get("message.max.bytes", _LARGEST)) - _OVERHEAD)
+        self._timed = schema.timestamps
         self._brokers = settings["bootstrap.servers"]
 
-    def messages(self, batch: Batch) -> list[dict[str, Any]]:
-        """The messages of a batch.
+    def encoded(self, batch: Batch) -> Batch:
+        """A batch of messages.
 
         Raises:
             RecordError: one cannot be written, so none is.
         """
+        return Batch(list(map(self.encode, batch.values)), batch.timestamps, kinds=batch.kinds)
+
+    def put(self, producer: Any, batch: Batch) -> str:
+        """Queue messages and let the producer work; the topic of the first.
+
+        Raises:
+            RecordError: a change is among them.
+        """
+        from tidegate.connectors.kafka._client import said, served
+
         if batch.kinds is not None and any(kind is not RowKind.INSERT for kind in batch.kinds):
             raise RecordError(
                 "a change came to a kafka sink that appends; expected inserts; map changes to messages first"
             )
-        messages = self._schema.messages(batch.values, batch.timestamps)
-        for message, value in zip(messages, batch.values, strict=True):
-            size = len(message["value"] or b"") + len(message.get("key") or b"")
-            if size > self._largest:
-                raise RecordError(
-                    f"kafka sink: the message of record {value!r:.80} has {size} bytes; expected at most "
-                    f"{self._largest}; raise message.max.bytes here and at the topic, or write less"
-                )
-        return messages
+        times: Iterable[int] = repeat(0)
+        if self._timed and batch.timestamps is not None:
+            times = map(max, batch.timestamps, repeat(0)) if min(batch.timestamps) < 0 else batch.timestamps
+        produce, messages = producer.produce, zip(batch.values, times, strict=False)
+        with said("sink", self._brokers):
+            for (topic, value, key, partition, headers), time in messages:
+                # By position: keywords would take as long as all the rest.
+                try:
+                    produce(topic, value, key, partition, None, None, time, headers)
+                except BufferError:
+                    self._put_later(producer, topic, value, key, partition, None, None, time, headers)
+            served(producer.poll, 0, "sink", self._brokers)
+        return str(batch.values[0][0])
 
-    def put(self, producer: Any, messages: list[dict[str, Any]]) -> str:
-        """Queue messages; the topic of the first."""
-        topic = self._schema.one_topic
-        if topic is None or not messages[0].keys() <= _IN_BATCHES:
-            for message in messages:
-                self._make_room(producer, 1)
-                producer.produce(**({"topic": topic} | message))
-            return topic or str(messages[0]["topic"])
-        for start in range(0, len(messages), _AT_ONCE):
-            part = messages[start : start + _AT_ONCE]
-            self._make_room(producer, len(part))
-            if producer.produce_batch(topic, part) != len(part):
-                failed = next(each["_error"] for each in part if "_error" in each)
-                raise UnavailableError(f"kafka sink: topic {topic!r} did not take a message: {failed}")
-        return topic
-
-    def _make_room(self, producer: Any, messages: int) -> None:
+    def _put_later(self, producer: Any, *message: Any) -> None:
+        """Queue a message as soon as there is room."""
         from tidegate.connectors.kafka._client import served
 
-        while len(producer) + messages > self._room:
+        while True:
             served(producer.poll, _FULL_POLL_S, "sink", self._brokers)
+            with suppress(BufferError):
+                producer.produce(*message)
+                return
 
 
 class TransactionalWriter(SinkWriter):
@@ -112,6 +113,7 @@ class TransactionalWriter(SinkWriter):
         self._settings = settings
         self._context = context
         self._outlet = Outlet(schema, settings)
+        self.encode = self._outlet.encode
         ids = IdPool(prefix, context.subtask.index, pool, context.slot)
         self._producers = Producers(settings, ids, context.clock)
         self._open: Transaction | None = None
@@ -121,18 +123,21 @@ class TransactionalWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         """Queue a batch in the open transaction; a batch with a record that cannot be written leaves no trace."""
+        self.write_encoded(self._outlet.encoded(batch))
+
+    def write_encoded(self, batch: Batch) -> None:
+        """Queue a batch of messages."""
         if not batch.values:
             return
-        messages = self._outlet.messages(batch)
         self._guard()
         try:
             if self._open is None:
                 self._open = self._producers.take()
-            self._put(self._open, messages)
+            self._put(self._open, batch)
         except TidegateError as error:
             self._broken = error
             raise
-        self._records += len(messages)
+        self._records += len(batch)
 
     def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
         """Flush, and add the marker; the transaction then waits for its commit."""
@@ -160,13 +165,8 @@ class TransactionalWriter(SinkWriter):
         """Let go of the producers."""
         self._producers.close()
 
-    def _put(self, transaction: Transaction, messages: list[dict[str, Any]]) -> None:
-        from tidegate.connectors.kafka._client import said, served
-
-        brokers = self._settings["bootstrap.servers"]
-        with said("sink", brokers):
-            topic = self._outlet.put(transaction.producer, messages)
-            served(transaction.producer.poll, 0, "sink", brokers)
+    def _put(self, transaction: Transaction, batch: Batch) -> None:
+        topic = self._outlet.put(transaction.producer, batch)
         # The marker goes to a topic that the transaction writes to anyway, so it exists and may be written.
         self._topic = self._topic if self._records else topic
         if transaction.failures.first is not None:
@@ -189,19 +189,19 @@ class PlainWriter(SinkWriter):
         self._brokers = settings["bootstrap.servers"]
         self._failures = Failures(self._brokers)
         self._outlet = Outlet(schema, settings)
+        self.encode = self._outlet.encode
         self._producer = new_producer({**settings, "on_delivery": self._failures.heard})
         self._waits = waits
 
     def write(self, batch: Batch) -> None:
         """Queue a batch."""
-        from tidegate.connectors.kafka._client import said, served
+        self.write_encoded(self._outlet.encoded(batch))
 
+    def write_encoded(self, batch: Batch) -> None:
+        """Queue a batch of messages."""
         if not batch.values:
             return
-        messages = self._outlet.messages(batch)
-        with said("sink", self._brokers):
-            self._outlet.put(self._producer, messages)
-            served(self._producer.poll, 0, "sink", self._brokers)
+        self._outlet.put(self._producer, batch)
         if self._waits and self._failures.first is not None:
             raise self._failures.first
 

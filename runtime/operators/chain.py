@@ -22,7 +22,7 @@ from tidegate.ids import CheckpointId, OperatorUid, SplitId
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.async_process import is_async
-from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
+from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile_stages
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport, RestoredOperator
 from tidegate.runtime.operators.event_time import EventTime, reached
@@ -72,7 +72,9 @@ class OperatorChain:
         self._outlet = outlet
         self._tracer = Tracer(vertex.head.uid) if env.traced else None
         self._takers: list[Callable[[Batch], None]] = []
-        self._sinks: list[SinkOperator] = []
+        self._sinks: dict[int, SinkOperator] = {}
+        """By the output that they take."""
+        self._encoders: dict[int, Encoder] = {}
         self._functions: list[tuple[StreamNode, Function]] = []
         self._contexts: dict[OperatorUid, OperatorContext] = {}
         self._operators: dict[OperatorUid, Operator] = {}
@@ -95,8 +97,11 @@ class OperatorChain:
         self._build(self._vertex.head.uid, stateful=False)
         for operator in self._operators.values():
             operator.open()
-        for sink in self._sinks:
+        for output, sink in self._sinks.items():
             sink.open()
+            if sink.encoding is not None:
+                encode, self._takers[output] = sink.encoding
+                self._encoders[output] = Encoder(sink.uid, encode)
 
     def open_step(self, node: StreamNode) -> None:
         """Open the state and the function of a step that is no sink; `open` does so for all."""
@@ -317,12 +322,12 @@ class OperatorChain:
         for node, function in self._functions:
             with blame(node, self._env.subtask, "snapshot_state"):
                 save_function(function, checkpoint, self._contexts[node.uid].raw)
-        return [sink.snapshot(checkpoint, confirmed) for sink in self._sinks]
+        return [sink.snapshot(checkpoint, confirmed) for sink in self._sinks.values()]
 
     def close(self) -> None:
         """Close functions, writers and state; all of them, even if one fails."""
         closers: list[Callable[[], None]] = [partial(self._close_function, *each) for each in self._functions]
-        closers += [sink.close for sink in self._sinks]
+        closers += [sink.close for sink in self._sinks.values()]
         closers += [operator.close for operator in self._operators.values()]
         _call_all(closers)
 
@@ -404,7 +409,7 @@ class OperatorChain:
 
     def _run(self, uid: OperatorUid, side: int | None, batch: Batch) -> None:
         if uid not in self._stages:
-            next(sink for sink in self._sinks if sink.uid == uid).write(batch)
+            next(sink for sink in self._sinks.values() if sink.uid == uid).write(batch)
             return
         loop = self._loop(uid, side, batch.timestamps is not None)
         columns: list[Any] = [batch.values, batch.timestamps, batch.keys]
@@ -446,7 +451,8 @@ class OperatorChain:
         ):
             call = Call("emitted", _nothing)
         where = f"{self._env.subtask} {uid}{f' input {side}' if side is not None else ' timers'}"
-        return compile_stages(where, dataclasses.replace(stage, call=call), timed=timed, checks=checks)
+        head = dataclasses.replace(stage, call=call)
+        return compile_stages(where, head, timed=timed, checks=checks, encoders=self._encoders)
 
     def _build(self, uid: OperatorUid, *, stateful: bool) -> Stage:
         operator = self._operators.get(uid)
@@ -485,7 +491,7 @@ class OperatorChain:
             sinks.append(uid)
         for child in sinks:
             sink = SinkOperator(nodes[child], self._env)
-            self._sinks.append(sink)
+            self._sinks[len(self._takers)] = sink
             self._takers.append(sink.write)
         return tuple(range(first, len(self._takers)))
 

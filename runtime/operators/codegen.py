@@ -18,7 +18,7 @@ from tidegate.runtime.operators.rows import Declared, Shaper
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.types import TypeInformation
 
-__all__ = ["Compiled", "Stage", "compile_stages"]
+__all__ = ["Compiled", "Encoder", "Stage", "compile_stages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,14 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class Encoder:
+    """What an output takes in place of each record, and whose it is."""
+
+    uid: OperatorUid
+    encode: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Compiled:
     """The loop: `run(values, timestamps, keys)` answers a (values, timestamps) pair for each of `outputs`.
 
@@ -73,6 +81,7 @@ class _Loop:
     owners: dict[int, OperatorUid] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)
     checks: Mapping[int, Declared] = field(default_factory=dict)
+    encoders: Mapping[int, Encoder] = field(default_factory=dict)
     timed: set[int] = field(default_factory=set)
 
     def add(self, depth: int, text: str, owner: OperatorUid | None = None) -> None:
@@ -86,13 +95,26 @@ class _Loop:
 
 
 def compile_stages(
-    name: str, head: Stage, *, timed: bool, checks: Mapping[int, Declared] | None = None
+    name: str,
+    head: Stage,
+    *,
+    timed: bool,
+    checks: Mapping[int, Declared] | None = None,
+    encoders: Mapping[int, Encoder] | None = None,
 ) -> Compiled:
-    """Compile the loop that feeds each record to `head` and all that follows; `timed` if records have timestamps."""
-    loop = _Loop(checks=checks or {})
+    """Compile the loop that feeds each record to `head` and all that follows.
+
+    Args:
+        name: of the loop, for tracebacks.
+        head: the first step.
+        timed: whether records have timestamps.
+        checks: what looks at results, by number of the stage.
+        encoders: what encodes records, by the output that takes them encoded.
+    """
+    loop = _Loop(checks=checks or {}, encoders=encoders or {})
     filename = f"<tidegate chain {name}{' timed' * timed}>"
     outputs = tuple(sorted({output for stage in head.walk() for output in stage.outputs}))
-    if head.call is None and not head.children and not head.isolated and len(outputs) == 1:
+    if head.call is None and not head.children and not (head.isolated or loop.encoders) and len(outputs) == 1:
         loop.lines = [f"    return ((values, {'timestamps' if timed else None}),)"]
         return _compile(filename, loop, outputs)
     keyed = head.call is not None and head.call.bind is not None
@@ -220,8 +242,12 @@ def _deliver(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None
         check = loop.name(f"check{stage.number}", loop.checks[stage.number])
         loop.add(depth, f"{check}({value})", stage.uid)
     for output in stage.outputs:
-        kept = f"{value} if type({value}) in ATOMS else isolate({value})" if stage.isolated else value
-        loop.add(depth, f"out{output}.append({kept})")
+        encoder, kept = loop.encoders.get(output), value
+        if encoder is not None:
+            kept = f"{loop.name(f'encode{output}', encoder.encode)}({value})"
+        elif stage.isolated:
+            kept = f"{value} if type({value}) in ATOMS else isolate({value})"
+        loop.add(depth, f"out{output}.append({kept})", encoder.uid if encoder is not None else None)
         if time is not None:
             loop.timed.add(output)
             loop.add(depth, f"times{output}.append({time})")

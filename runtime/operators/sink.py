@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from tidegate import faults
 from tidegate.elements import Batch
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.surroundings import Surroundings
-from tidegate.twophase.spi import Committable, SinkWriter, SupportsWriterState, WriterContext
+from tidegate.twophase.spi import (
+    Committable,
+    SinkWriter,
+    SupportsEncoding,
+    SupportsWriterState,
+    WriterContext,
+)
 
 __all__ = ["SinkOperator"]
 
@@ -45,6 +54,12 @@ class SinkOperator:
                 exposed_ms=env.exposed_ms,
             )
         )
+
+    @property
+    def encoding(self) -> tuple[Callable[[Any], Any], Callable[[Batch], None]] | None:
+        """What encodes a record, and what takes a batch of encoded ones; None if the writer takes records."""
+        writer = self._opened
+        return (writer.encode, writer.write_encoded) if isinstance(writer, SupportsEncoding) else None
 
     def write(self, batch: Batch) -> None:
         """Hand a batch to the writer."""

@@ -151,7 +151,7 @@ def test_unsafe_timeouts_are_refused_with_the_numbers(kafka: KafkaService, topic
 def test_a_record_over_the_limit_is_refused_with_its_whole_batch(kafka: KafkaService, topic: str) -> None:
     writer = sink_of(kafka, topic).open_writer(WRITER)
     with pytest.raises(
-        RecordError, match=r"^kafka sink: the message of record 'x+.* has 4000000 bytes; expected at most"
+        RecordError, match=r"^kafka sink: the message of record 'x+.* has 2000000 bytes; expected at most"
     ):
         writer.write(Batch(["small", "x" * 2_000_000]))
     assert writer.prepare(CheckpointId(1)) is None
@@ -211,6 +211,23 @@ def test_messages_have_key_headers_time_and_the_topic_of_their_record(
         (b"k", b"v", [("trace", b"7")], 1_234),
         (b"k", None, [("trace", b"7")], 1_235),
     ]
+
+
+def test_a_full_queue_is_waited_for(kafka: KafkaService, topic: str) -> None:
+    schema = KafkaRecordSerializationSchema(topic, SimpleStringSchema())
+    narrow = {"queue.buffering.max.messages": 10, "linger.ms": 0}
+    writer = PlainKafkaSink(kafka.address, schema, properties=narrow).open_writer(WRITER)
+    writer.write(Batch([str(number) for number in range(1_000)]))
+    writer.prepare(CheckpointId(1))
+    writer.close()
+
+    consumer = Consumer(
+        {"bootstrap.servers": kafka.address, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    read = consumer.consume(1_000, 30)
+    consumer.close()
+    assert [int(message.value()) for message in read] == list(range(1_000))
 
 
 def test_transactions_of_others_are_left_alone(kafka: KafkaService, topic: str) -> None:

@@ -144,16 +144,22 @@ def test_a_selector_chooses_a_topic_for_each_record() -> None:
         .build()
     )
     assert schema.one_topic is None
-    assert schema.messages(["a", "bb"], None) == [
-        {"value": b"a", "key": b"a", "topic": "topic-1"},
-        {"value": b"bb", "key": b"bb", "topic": "topic-2"},
+    assert list(map(schema.encoder(1_000), ["a", "bb"])) == [
+        ("topic-1", b"a", b"a", -1, None),
+        ("topic-2", b"bb", b"bb", -1, None),
     ]
 
 
-def test_messages_carry_the_times_of_records_and_a_partition_if_asked() -> None:
-    schema = KafkaRecordSerializationSchema("totals", partition=lambda value: value % 2)
-    assert schema.messages([3], [-5]) == [{"value": b"3", "partition": 1, "timestamp": 0}]
-    assert KafkaRecordSerializationSchema("totals", timestamps=False).messages([3], [7]) == [{"value": b"3"}]
+def test_messages_have_headers_and_a_partition_if_asked() -> None:
+    schema = KafkaRecordSerializationSchema(
+        "totals", partition=lambda value: value % 2, headers=lambda value: (("trace", b"7"),)
+    )
+    assert schema.encoder(1_000)(3) == ("totals", b"3", None, 1, [("trace", b"7")])
+
+
+def test_a_tombstone_has_no_value() -> None:
+    schema = KafkaRecordSerializationSchema("totals", value=lambda value: None, key=str.encode)
+    assert schema.encoder(1_000)("ada") == ("totals", None, b"ada", -1, None)
 
 
 def test_a_record_that_cannot_be_written_is_named() -> None:
@@ -161,6 +167,19 @@ def test_a_record_that_cannot_be_written_is_named() -> None:
     with pytest.raises(
         RecordError, match=r"^kafka sink: the key of record \{'sum': 3\} cannot be made \(KeyError: 'user'\)"
     ):
-        schema.messages([{"user": "ada"}, {"sum": 3}], None)
+        schema.encoder(1_000)({"sum": 3})
     with pytest.raises(RecordError, match=r"SimpleStringSchema expected str"):
-        SCHEMA.messages([3], None)
+        SCHEMA.encoder(1_000)(3)
+    placed = KafkaRecordSerializationSchema("totals", partition=lambda record: record["shard"])
+    with pytest.raises(
+        RecordError, match=r"^kafka sink: the partition of record \{'sum': 3\} cannot be made"
+    ):
+        placed.encoder(1_000)({"sum": 3})
+
+
+def test_a_record_over_the_limit_is_named() -> None:
+    with pytest.raises(
+        RecordError,
+        match=r"^kafka sink: the message of record 'xxx' has 3 bytes; expected at most 2; raise mess",
+    ):
+        SCHEMA.encoder(2)("xxx")

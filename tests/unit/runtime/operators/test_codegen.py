@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from tidegate.backends.keyed.row import Binding, Cursor
 from tidegate.errors import RecordError
 from tidegate.ids import OperatorUid
-from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
+from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile_stages
 from tidegate.runtime.operators.operator import Call, Shape
 from tidegate.runtime.operators.rows import Declared
 from tidegate.runtime.stream.tags import OutputTag
@@ -137,6 +137,28 @@ def test_an_output_keeps_a_copy_where_values_may_change_later(isolated: bool) ->
     ((results, _),) = loop.run([1, 2], None, None)
 
     assert results == ([[1], [1, 2]] if isolated else [[1, 2], [1, 2]])
+
+
+@pytest.mark.parametrize("called", [True, False], ids=["behind a step", "at once"])
+def test_an_output_that_wants_records_encoded_gets_them_as_they_were_when_emitted(called: bool) -> None:
+    held: list[int] = []
+
+    def grow(value: list[int]) -> list[int]:
+        held.extend(value)
+        return held
+
+    head = (
+        stage("map", 0, does=grow, outputs=(0,), isolated=True)
+        if called
+        else Stage(OperatorUid("source"), 0, None, outputs=(0,))
+    )
+    encoders = {0: Encoder(OperatorUid("sink"), str)}
+    loop = compile_stages("encode", head, timed=False, encoders=encoders)
+
+    ((results, _),) = loop.run([[1], [2]], None, None)
+
+    assert results == (["[1]", "[1, 2]"] if called else ["[1]", "[2]"])
+    assert OperatorUid("sink") in loop.lines.values()
 
 
 def failing(value: int) -> int:
