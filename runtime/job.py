@@ -211,7 +211,7 @@ class Startup:
                 "and runtime mode is BATCH, which has no midst; use STREAMING to go on from it or --fresh to begin anew"
             )
         with contextlib.closing(self.committers(graph)) as committers:
-            for uid, removed in committers.abort().items():
+            for uid, removed in committers.abort(manifest).items():
                 self.say(f"sink {uid!r}: removed {removed} pieces of work that were never decided")
         return StartPoint(graph, manifest, self._redistributed(graph, manifest))
 
@@ -225,7 +225,7 @@ class Startup:
         retained = self.pipeline.record.retained
         manifest = self.pipeline.archive.load(retained[-1]) if retained else None
         with contextlib.closing(self.committers(graph)) as committers:
-            committers.abort(uids)
+            committers.abort(manifest, uids)
         return StartPoint(graph, manifest, self._redistributed(graph, manifest))
 
     def _redistributed(self, graph: JobGraph, manifest: Manifest | None) -> Restored:

@@ -23,6 +23,7 @@ from tidegate.errors import ConfigError
 from tidegate.ids import OperatorUid, PipelineId
 
 __all__ = [
+    "MAX_BYTES",
     "OutputName",
     "WorkName",
     "escape",
@@ -42,14 +43,15 @@ _PREFIX = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _SUFFIX = r"(?:\.[A-Za-z0-9_]+)*"
 _PART = r"[A-Za-z0-9_%]+"
 _NUMBER = r"0|[1-9][0-9]*"
+_MORE = r"[1-9][0-9]*"
 _OUTPUT = re.compile(
     rf"(?P<prefix>{_PREFIX})-(?P<lineage>{_PART})\.(?P<branch>{_NUMBER})-(?P<tag>[0-9a-f]{{8}})"
-    rf"-(?P<subtask>{_NUMBER})-(?P<checkpoint>{_NUMBER})(?P<suffix>{_SUFFIX})",
+    rf"-(?P<subtask>{_NUMBER})-(?P<checkpoint>{_NUMBER})(?:-(?P<part>{_MORE}))?(?P<suffix>{_SUFFIX})",
     re.ASCII,
 )
 _WORK = re.compile(
     rf"(?P<lineage>{_PART})\.(?P<branch>{_NUMBER})-(?P<subtask>{_NUMBER})-(?P<checkpoint>{_NUMBER}|open)"
-    rf"-(?P<attempt>{_PART})\.(?P<stage>inprogress|pending)",
+    rf"-(?P<attempt>{_PART})(?:-(?P<part>{_MORE}))?\.(?P<stage>inprogress|pending)",
     re.ASCII,
 )
 
@@ -59,7 +61,8 @@ Stage = Literal["inprogress", "pending"]
 class OutputName(msgspec.Struct, frozen=True):
     """The name under which committed work is seen: who wrote it, in which history, for which checkpoint.
 
-    `tag` stands for the operator of a pipeline (`tag_of`), so that sinks and pipelines may share a place.
+    `tag` stands for the operator of a pipeline (`tag_of`), so that sinks and pipelines may share a place; `part` tells
+    the pieces of one subtask and checkpoint apart.
     """
 
     prefix: str
@@ -69,6 +72,7 @@ class OutputName(msgspec.Struct, frozen=True):
     subtask: int
     checkpoint: int
     suffix: str = ""
+    part: int = 0
 
     def build(self) -> str:
         """The name.
@@ -81,13 +85,13 @@ class OutputName(msgspec.Struct, frozen=True):
         name = (
             f"{self.prefix}-{escape(self.lineage)}.{self.branch}-{self.tag}-{self.subtask}-{self.checkpoint}"
         )
-        return _short_enough(name + self.suffix, self.prefix)
+        return _short_enough(name + _more(self.part) + self.suffix, self.prefix)
 
 
 class WorkName(msgspec.Struct, frozen=True):
     """The name of work nobody may see yet; `checkpoint` is None while records are still written to it.
 
-    Attempts of one epoch differ in `attempt` and never meet.
+    Attempts of one epoch differ in `attempt` and never meet, nor do the parts of one attempt.
     """
 
     lineage: str
@@ -95,6 +99,7 @@ class WorkName(msgspec.Struct, frozen=True):
     subtask: int
     checkpoint: int | None
     attempt: str
+    part: int = 0
 
     @property
     def stage(self) -> Stage:
@@ -105,7 +110,7 @@ class WorkName(msgspec.Struct, frozen=True):
         """The name."""
         checkpoint = "open" if self.checkpoint is None else self.checkpoint
         name = f"{escape(self.lineage)}.{self.branch}-{self.subtask}-{checkpoint}-{escape(self.attempt)}"
-        return _short_enough(f"{name}.{self.stage}", self.attempt)
+        return _short_enough(f"{name}{_more(self.part)}.{self.stage}", self.attempt)
 
 
 def parse_output(name: str) -> OutputName | None:
@@ -122,6 +127,7 @@ def parse_output(name: str) -> OutputName | None:
         subtask=int(match["subtask"]),
         checkpoint=int(match["checkpoint"]),
         suffix=match["suffix"],
+        part=int(match["part"] or 0),
     )
 
 
@@ -133,7 +139,8 @@ def parse_work(name: str) -> WorkName | None:
     if match is None or lineage is None or attempt is None:
         return None
     checkpoint = None if match["checkpoint"] == "open" else int(match["checkpoint"])
-    work = WorkName(lineage, int(match["branch"]), int(match["subtask"]), checkpoint, attempt)
+    part = int(match["part"] or 0)
+    work = WorkName(lineage, int(match["branch"]), int(match["subtask"]), checkpoint, attempt, part)
     return work if work.stage == match["stage"] else None
 
 
@@ -177,6 +184,10 @@ def unescape(text: str) -> str | None:
     except UnicodeDecodeError:
         return None
     return plain if escape(plain) == text else None
+
+
+def _more(part: int) -> str:
+    return f"-{part}" if part else ""
 
 
 def _short_enough(name: str, shown: str) -> str:

@@ -27,6 +27,8 @@ __all__ = [
     "SinkWriter",
     "SupportsClaim",
     "SupportsEncoding",
+    "SupportsOpenWork",
+    "SupportsWatermarks",
     "SupportsWriterState",
     "WriterContext",
 ]
@@ -182,8 +184,20 @@ class SupportsEncoding(Protocol):
 class SupportsWriterState(Protocol):
     """A writer with something to remember besides committables, such as the valid length of an open file."""
 
-    def snapshot(self, checkpoint: CheckpointId) -> bytes:
-        """The state at the barrier; called right after `prepare`, must not block."""
+    def snapshot(self, checkpoint: CheckpointId) -> bytes | None:
+        """The state at the barrier, None if there is nothing; called right after `prepare`, must not block."""
+        ...
+
+
+@runtime_checkable
+class SupportsWatermarks(Protocol):
+    """A writer that wants to know how far event time is."""
+
+    def watermark(self, timestamp: int) -> None:
+        """No record at or before it is expected any more; `MAX_WATERMARK` at the end of all input.
+
+        Called by the subtask's thread between batches. Must not block.
+        """
         ...
 
 
@@ -227,3 +241,18 @@ class Committer(ABC):
 
     def close(self) -> None:  # noqa: B027
         """Release resources; called once."""
+
+
+@runtime_checkable
+class SupportsOpenWork(Protocol):
+    """A committer whose writers' states name work outside that must outlive a restart."""
+
+    def keep_open(self, states: Sequence[bytes]) -> None:
+        """Spare, from here on, what these states name.
+
+        Called before each `abort_except`, with the states of all writers in the checkpoint to go on from.
+
+        Raises:
+            StateFormatError: another version of the sink wrote one.
+        """
+        ...

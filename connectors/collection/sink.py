@@ -45,11 +45,11 @@ class CollectSink(Sink):
     def open_writer(self, context: WriterContext) -> FileWriter:
         """Writes frames of values."""
         encoder = Frames()
-        return FileWriter(Path(self.directory), context, encoder, _PREFIX, encoder.suffix)
+        return FileWriter(self.directory, context, encoder, _PREFIX)
 
     def open_committer(self, context: CommitterContext) -> FileCommitter:
         """Makes them visible."""
-        return FileCommitter(Path(self.directory), context)
+        return FileCommitter(self.directory, context)
 
 
 def read_collected(directory: str | Path) -> Iterator[Any]:

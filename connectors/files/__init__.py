@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from tidegate.connectors.base import Compaction as Compaction, RollingPolicy as RollingPolicy
+from tidegate.connectors.files.buckets import (
+    BucketAssigner as BucketAssigner,
+    BucketContext as BucketContext,
+    FunctionBuckets as FunctionBuckets,
+    HivePartitions as HivePartitions,
+    TimeBuckets as TimeBuckets,
+)
+from tidegate.connectors.files.bulk import OrcRows as OrcRows, ParquetRows as ParquetRows
 from tidegate.connectors.files.columnar import OrcFormat as OrcFormat, ParquetFormat as ParquetFormat
 from tidegate.connectors.files.lines import (
     CsvFormat as CsvFormat,
@@ -10,7 +19,11 @@ from tidegate.connectors.files.lines import (
 )
 from tidegate.connectors.files.options import FileSinkOptions as FileSinkOptions
 from tidegate.connectors.files.reading import FileFormat as FileFormat
-from tidegate.connectors.files.serde import JsonLines as JsonLines, TextLines as TextLines
+from tidegate.connectors.files.serde import (
+    CsvLines as CsvLines,
+    JsonLines as JsonLines,
+    TextLines as TextLines,
+)
 from tidegate.connectors.files.sink import FileSink as FileSink
 from tidegate.connectors.files.source import (
     RecordFileSource as RecordFileSource,
@@ -18,16 +31,26 @@ from tidegate.connectors.files.source import (
 )
 
 __all__ = [
+    "BucketAssigner",
+    "BucketContext",
+    "Compaction",
     "CsvFormat",
+    "CsvLines",
     "FileFormat",
     "FileSink",
     "FileSinkOptions",
+    "FunctionBuckets",
+    "HivePartitions",
     "JsonFormat",
     "JsonLines",
     "OrcFormat",
+    "OrcRows",
     "ParquetFormat",
+    "ParquetRows",
     "RecordFileSource",
+    "RollingPolicy",
     "TextFileSource",
     "TextFormat",
     "TextLines",
+    "TimeBuckets",
 ]

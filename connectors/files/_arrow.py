@@ -1,10 +1,11 @@
-"""What Parquet and ORC need of pyarrow."""
+"""What reading and writing Parquet and ORC need of pyarrow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -12,13 +13,34 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
+from tidegate.connectors.base.part_file import Content, Summed
 from tidegate.connectors.files.reading import Piece
 from tidegate.connectors.files.split import FileSplit
 from tidegate.errors import ConfigError, RecordError
+from tidegate.row import Row
 
-__all__ = ["ParquetPart", "orc_pieces", "orc_rows", "row_groups"]
+__all__ = [
+    "OrcContent",
+    "ParquetContent",
+    "ParquetPart",
+    "encoded",
+    "merge",
+    "orc_pieces",
+    "orc_rows",
+    "row_groups",
+]
 
 _ROWS = 4_096
+_MERGED_ROWS = 65_536
+_NONE = type(None)
+_EXACT: list[tuple[Callable[[pa.DataType], bool], frozenset[type]]] = [
+    (pa.types.is_integer, frozenset({int, _NONE})),
+    (pa.types.is_floating, frozenset({float, int, _NONE})),
+    (pa.types.is_string, frozenset({str, _NONE})),
+    (pa.types.is_large_string, frozenset({str, _NONE})),
+    (pa.types.is_boolean, frozenset({bool, _NONE})),
+]
+"""The types of which a column gives back every value that it takes, so that nothing has to be compared."""
 _ROW = "__row"
 
 
@@ -100,6 +122,142 @@ def orc_pieces(split: FileSplit, columns: tuple[str, ...] | None) -> Iterator[Pi
         if skip < len(rows):
             yield Piece(rows.slice(skip).to_pylist(), range(first + skip, end + 1))
         first = end
+
+
+def encoded(values: list[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as columns.
+
+    Raises:
+        RecordError: a row has other fields than the schema, or a value that a column would not give back.
+    """
+    columns = _columns(values, schema.names)
+    return pa.RecordBatch.from_arrays(
+        [_array(column, field, values) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+class ParquetContent(Content):
+    """A Parquet file in the making; row groups are written when they have their rows."""
+
+    def __init__(self, file: Summed, schema: pa.Schema, compression: str, row_group_rows: int) -> None:
+        self._writer = pq.ParquetWriter(file, schema, compression=compression)
+        self._most = row_group_rows
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def write(self, chunk: pa.RecordBatch) -> None:
+        """Collect rows."""
+        self._batches.append(chunk)
+        self._rows += len(chunk)
+        if self._rows >= self._most:
+            self._flush()
+
+    def end(self) -> None:
+        """Write the last row group and the footer."""
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._batches:
+            self._writer.write_table(pa.Table.from_batches(self._batches))
+            self._batches, self._rows = [], 0
+
+
+class OrcContent(Content):
+    """An ORC file in the making."""
+
+    def __init__(self, file: Summed, schema: pa.Schema, compression: str) -> None:
+        self._writer = orc.ORCWriter(file, compression=compression)
+        # A file without a table would have no schema.
+        self._writer.write(schema.empty_table())
+
+    def write(self, chunk: pa.RecordBatch) -> None:
+        """Append a table; ORC cuts stripes by itself."""
+        self._writer.write(pa.Table.from_batches([chunk]))
+
+    def end(self) -> None:
+        """Write the footer."""
+        self._writer.close()
+
+
+def merge(sources: Sequence[IO[bytes]], content: Content, kind: str) -> None:
+    """The rows of files, in their order, as one content."""
+    for source in sources:
+        if kind == "parquet":
+            for batch in pq.ParquetFile(source).iter_batches(_MERGED_ROWS):
+                content.write(batch)
+        else:
+            for batch in orc.ORCFile(source).read().to_batches():
+                content.write(batch)
+    content.end()
+
+
+def _columns(values: list[Any], names: list[str]) -> list[Any]:
+    if any(type(value) is not dict for value in values):
+        values = [_fields(value, names) for value in values]
+    try:
+        if all(map(len(names).__eq__, map(len, values))):
+            return [list(map(itemgetter(name), values)) for name in names]
+    except KeyError:
+        pass
+    known = set(names)
+    for value in values:
+        if unknown := value.keys() - known:
+            raise RecordError(
+                f"record {value!r:.80} has the field {min(unknown, key=str)!r}, which the schema has not; expected "
+                f"{', '.join(names)}; map it first"
+            )
+    return [[value.get(name) for value in values] for name in names]
+
+
+def _fields(value: Any, names: list[str]) -> dict[str, Any]:
+    """A row by its names, or by position if it has none."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, Row) and value.names:
+        return value.as_dict()
+    if isinstance(value, (Row, tuple)) and len(value) == len(names):
+        return dict(zip(names, value, strict=True))
+    raise RecordError(
+        f"record {value!r:.80} is a {type(value).__name__}; expected a dictionary, or a row or tuple of {len(names)}"
+    )
+
+
+def _array(column: list[Any], field: pa.Field, values: list[Any]) -> pa.Array:
+    try:
+        array = pa.array(column, field.type)
+        exact = _is_exact(column, array)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _misfit(column, field, values, error) from error
+    if not exact:
+        raise _misfit(column, field, values, None)
+    if array.null_count and not field.nullable:
+        number = column.index(None)
+        raise RecordError(f"record {values[number]!r:.80} has no {field.name!r}; expected {field.type}")
+    return array
+
+
+def _is_exact(column: list[Any], array: pa.Array) -> bool:
+    """Whether a column would give back what it was given: pyarrow cuts off fractions, hours and fields in silence."""
+    for suits, exact in _EXACT:
+        if suits(array.type):
+            return exact.issuperset(map(type, column))
+    return bool(array.to_pylist() == column)
+
+
+def _misfit(column: list[Any], field: pa.Field, values: list[Any], error: Exception | None) -> RecordError:
+    """Name the first value that a column does not take."""
+    for number, each in enumerate(column):
+        why = "it would come back as another value"
+        try:
+            if _is_exact([each], pa.array([each], field.type)):
+                continue
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as alone:
+            why = str(alone)
+        return RecordError(
+            f"record {values[number]!r:.80} has {each!r:.40} in {field.name!r} ({why}); expected {field.type}"
+        )
+    return RecordError(f"column {field.name!r} cannot be written ({error}); expected {field.type}")
 
 
 def _parquet(path: str) -> Any:

@@ -1,21 +1,26 @@
-"""What PyFlink's programs say about output files: their names, when a new one begins, and which folder it is in.
-
-A file holds what one subtask wrote for one checkpoint and is in the base path of its sink, so only the names are
-a choice; what would change where records are found is refused.
+"""What PyFlink's programs say about output files besides folders and rolling: their names, and how small ones are merged.
 
 Example:
     >>> OutputFileConfig.builder().with_part_prefix("orders").build()
     OutputFileConfig(part_prefix='orders', part_suffix='')
+    >>> FileCompactStrategy.builder().enable_compaction_on_checkpoint(5).build().checkpoints
+    5
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn, Self
+from typing import Self
 
-from tidegate.errors import ConfigError
+from tidegate.connectors.base import Compaction
 
-__all__ = ["BucketAssigner", "OutputFileConfig", "OutputFileConfigBuilder", "RollingPolicy"]
+__all__ = [
+    "FileCompactStrategy",
+    "FileCompactStrategyBuilder",
+    "FileCompactor",
+    "OutputFileConfig",
+    "OutputFileConfigBuilder",
+]
 
 
 @dataclass(frozen=True)
@@ -61,44 +66,53 @@ class OutputFileConfigBuilder:
         return OutputFileConfig(self._prefix, self._suffix)
 
 
+class FileCompactStrategy:
+    """When small files are merged."""
+
+    @staticmethod
+    def builder() -> FileCompactStrategyBuilder:
+        """A strategy in the making."""
+        return FileCompactStrategyBuilder()
+
+
+class FileCompactStrategyBuilder:
+    """When small files are merged, in the making."""
+
+    def __init__(self) -> None:
+        self._size: int | None = None
+        self._checkpoints: int | None = None
+
+    def set_size_threshold(self, size_threshold: int) -> Self:
+        """From how many bytes on, all together."""
+        self._size = size_threshold
+        return self
+
+    def enable_compaction_on_checkpoint(self, num_checkpoints_before_compaction: int) -> Self:
+        """After how many checkpoints."""
+        self._checkpoints = num_checkpoints_before_compaction
+        return self
+
+    def set_num_compact_threads(self, num_compact_threads: int) -> Self:
+        """Accepted and without effect: each subtask merges its own files."""
+        return self
+
+    def build(self) -> Compaction:
+        """The strategy."""
+        return Compaction(self._size, self._checkpoints)
+
+
 @dataclass(frozen=True)
-class RollingPolicy:
-    """When a new file begins; accepted and without effect, because every checkpoint begins one."""
+class FileCompactor:
+    """How small files are merged: `delimiter` goes between their contents; None leaves each file as it is."""
+
+    delimiter: bytes | None
 
     @staticmethod
-    def default_rolling_policy(
-        part_size: int = 128 * 1024 * 1024,
-        rollover_interval: int = 60_000,
-        inactivity_interval: int = 60_000,
-    ) -> RollingPolicy:
-        """By size and time."""
-        return RollingPolicy()
+    def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
+        """One after the other."""
+        return FileCompactor(file_delimiter or b"")
 
     @staticmethod
-    def on_checkpoint_rolling_policy() -> RollingPolicy:
-        """At every checkpoint, which is what happens."""
-        return RollingPolicy()
-
-
-@dataclass(frozen=True)
-class BucketAssigner:
-    """Which folder below the base path a record goes to."""
-
-    @staticmethod
-    def base_path_bucket_assigner() -> BucketAssigner:
-        """None: files are in the base path itself."""
-        return BucketAssigner()
-
-    @staticmethod
-    def date_time_bucket_assigner(
-        format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None
-    ) -> NoReturn:
-        """Refused.
-
-        Raises:
-            ConfigError: always.
-        """
-        raise ConfigError(
-            "date_time_bucket_assigner is not available yet: files are written into the base path; "
-            "use base_path_bucket_assigner()"
-        )
+    def identical_file_compactor() -> FileCompactor:
+        """Not at all."""
+        return FileCompactor(None)

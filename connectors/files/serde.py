@@ -1,4 +1,4 @@
-"""Records as lines of text or JSON. A record that a reader would get back changed is refused.
+"""Records as lines of text, JSON or CSV. A record that a reader would get back changed is refused.
 
 Example:
     >>> JsonLines().encode([{"id": 1}, [2.5, None]])
@@ -7,15 +7,17 @@ Example:
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
+from io import StringIO
 from math import isfinite
 from typing import Any
 
 import msgspec
 
-from tidegate.errors import RecordError
+from tidegate.errors import ConfigError, RecordError
 
-__all__ = ["JsonLines", "TextLines"]
+__all__ = ["CsvLines", "JsonLines", "TextLines"]
 
 _INT64 = range(-(2**63), 2**63)
 _HALF = ("holds half a surrogate pair, which UTF-8 does not have", "valid Unicode")
@@ -65,6 +67,71 @@ class JsonLines:
                     "a record nests too deeply for JSON; expected a flat one; map it first"
                 ) from error
         return msgspec.json.Encoder().encode_lines(values)
+
+
+@dataclass(frozen=True)
+class CsvLines:
+    """One dictionary per line, after a line with the names of the fields.
+
+    Numbers and truth values are written as `str` shows them and None as an empty field, which is what
+    `CsvFormat(types=...)` makes them of again; an empty text would come back as None.
+
+    Args:
+        names: The fields of each record, in their order.
+        delimiter: What stands between fields.
+        header: Whether files begin with the names.
+
+    Raises:
+        ConfigError: no field is named, or one twice.
+    """
+
+    names: tuple[str, ...]
+    delimiter: str = ","
+    header: bool = True
+    suffix: str = ".csv"
+
+    def __post_init__(self) -> None:
+        if not self.names or len(set(self.names)) != len(self.names):
+            raise ConfigError(f"CSV fields are called {self.names}; expected different names, at least one")
+
+    def head(self) -> bytes:
+        """The names."""
+        return self._lines([self.names]) if self.header else b""
+
+    def encode(self, values: list[Any]) -> bytes:
+        """The lines.
+
+        Raises:
+            RecordError: a value is no dictionary of these fields, or a field would not come back the same.
+        """
+        names, width = self.names, len(self.names)
+        rows = []
+        for value in values:
+            if type(value) is not dict or len(value) != width or any(name not in value for name in names):
+                raise _refusal(value, "has other fields than the file", f"a dict of {', '.join(names)}")
+            row = [value[name] for name in names]
+            for field in row:
+                _check_field(field, value)
+            rows.append(row)
+        return self._lines(rows)
+
+    def _lines(self, rows: list[Any]) -> bytes:
+        text = StringIO(newline="")
+        csv.writer(text, delimiter=self.delimiter, lineterminator="\n").writerows(rows)
+        return text.getvalue().encode()
+
+
+def _check_field(field: Any, record: Any) -> None:
+    kind = type(field)
+    if kind is str:
+        if "\n" in field or "\r" in field:
+            raise _refusal(record, "holds a line break, which readers refuse", "one line; use JsonLines")
+        if not _encodes(field):
+            raise _refusal(record, *_HALF)
+        if not field:
+            raise _refusal(record, "holds an empty text, which would come back as None", "text, or None")
+    elif kind not in (int, float, bool, type(None)):
+        raise _refusal(record, f"holds a {kind.__name__}", "str, int, float, bool or None; map it first")
 
 
 def _check(value: Any, path: str, record: Any) -> None:

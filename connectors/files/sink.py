@@ -5,15 +5,25 @@ Guarantee: exactly once. A file appears under its final name, complete, after it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from tidegate.connectors.base import FileCommitter, FileEncoder, FileWriter
+from tidegate.connectors.base import (
+    BulkFormat,
+    Compaction,
+    FileCommitter,
+    FileEncoder,
+    FileWriter,
+    RollingPolicy,
+    Shape,
+)
+from tidegate.connectors.files.buckets import BucketAssigner
 from tidegate.connectors.files.options import FileSinkOptions
-from tidegate.connectors.files.output import BucketAssigner, OutputFileConfig, RollingPolicy
+from tidegate.connectors.files.output import FileCompactor, OutputFileConfig
 from tidegate.connectors.files.serde import JsonLines
 from tidegate.connectors.spi import OnBranch, Sink
+from tidegate.errors import ConfigError
 from tidegate.twophase.spi import CommitterContext, WriterContext
 
 __all__ = ["FileSink", "FileSinkBuilder"]
@@ -34,10 +44,13 @@ class FileSink(Sink):
         >>> names = OutputFileConfig.builder().with_part_prefix("orders").build()
         >>> FileSink.for_row_format("/data/out", JsonLines()).with_output_file_config(names).build().options.prefix
         'orders'
+
+    Raises:
+        ConfigError: the options do not go together with the encoder.
     """
 
     directory: str | Path
-    encoder: FileEncoder = JsonLines()
+    encoder: FileEncoder | BulkFormat = JsonLines()
     options: FileSinkOptions = FileSinkOptions()
 
     delivery = "exactly-once"
@@ -45,11 +58,18 @@ class FileSink(Sink):
     def __post_init__(self) -> None:
         # Subtasks and committers may run in processes with another working directory.
         object.__setattr__(self, "directory", Path(self.directory).absolute())
+        if isinstance(self.encoder, BulkFormat):
+            self._check_bulk()
 
     @staticmethod
     def for_row_format(base_path: str, encoder: FileEncoder) -> FileSinkBuilder:
         """A sink that writes record by record, built as PyFlink's programs do."""
-        return FileSinkBuilder(base_path, encoder)
+        return FileSinkBuilder(base_path, encoder, RollingPolicy.default_rolling_policy())
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: BulkFormat) -> FileSinkBuilder:
+        """A sink of files that are written in blocks, built as PyFlink's programs do."""
+        return FileSinkBuilder(base_path, writer_factory, RollingPolicy.on_checkpoint_rolling_policy())
 
     @property
     def on_branch(self) -> OnBranch:
@@ -57,42 +77,67 @@ class FileSink(Sink):
         return self.options.on_branch
 
     def open_writer(self, context: WriterContext) -> FileWriter:
-        """Writes hidden files, one per checkpoint."""
-        suffix = self.encoder.suffix if self.options.suffix is None else self.options.suffix
-        return FileWriter(Path(self.directory), context, self.encoder, self.options.prefix, suffix)
+        """Writes hidden files."""
+        options = self.options
+        shape = Shape(options.rolling, options.buckets, options.compression, options.compaction)
+        return FileWriter(self.directory, context, self.encoder, options.prefix, options.suffix, shape)
 
     def open_committer(self, context: CommitterContext) -> FileCommitter:
         """Gives them their final names."""
-        return FileCommitter(Path(self.directory), context)
+        return FileCommitter(self.directory, context)
+
+    def _check_bulk(self) -> None:
+        options, kind = self.options, type(self.encoder).__name__
+        if not options.rolling.on_checkpoint:
+            raise ConfigError(
+                f"a {kind} file is whole only at its end, and by this rolling policy files go on over checkpoints; "
+                "expected on_checkpoint; use RollingPolicy(part_size=...), or on_checkpoint_rolling_policy()"
+            )
+        if options.compression is not None:
+            raise ConfigError(
+                f"{kind} compresses by itself; got compression {options.compression!r}; expected None"
+            )
+        if options.compaction is not None and options.compaction.delimiter:
+            raise ConfigError(f"files of {kind} are merged record by record; got a delimiter; expected none")
 
 
 class FileSinkBuilder:
-    """A file sink in the making."""
+    """A file sink in the making; like Flink's, it has a folder for each hour unless told otherwise."""
 
-    def __init__(self, base_path: str, encoder: FileEncoder) -> None:
+    def __init__(self, base_path: str, encoder: FileEncoder | BulkFormat, rolling: RollingPolicy) -> None:
         self._base_path = base_path
         self._encoder = encoder
-        self._options = FileSinkOptions()
+        self._options = FileSinkOptions(rolling=rolling, buckets=BucketAssigner.date_time_bucket_assigner())
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
         """What the files are called."""
-        self._options = FileSinkOptions(output_file_config.part_prefix, output_file_config.part_suffix)
+        prefix, suffix = output_file_config.part_prefix, output_file_config.part_suffix
+        self._options = replace(self._options, prefix=prefix, suffix=suffix)
         return self
 
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
-        """Accepted and without effect: every checkpoint begins a file."""
+        """When files end."""
+        self._options = replace(self._options, rolling=rolling_policy)
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-        """Accepted: there is only the base path."""
+        """Which folder a record goes to."""
+        self._options = replace(self._options, buckets=bucket_assigner)
         return self
 
     def with_bucket_check_interval(self, interval: int) -> Self:
-        """Accepted and without effect: files end with their checkpoint, not by time."""
+        """Accepted and without effect: sizes and times are looked at with each batch and each checkpoint."""
+        return self
+
+    def enable_compact(self, strategy: Compaction, compactor: FileCompactor) -> Self:
+        """Merge small files before anybody sees them."""
+        merged = None if compactor.delimiter is None else replace(strategy, delimiter=compactor.delimiter)
+        self._options = replace(self._options, compaction=merged)
         return self
 
     def disable_compact(self) -> Self:
-        """Accepted: files are never compacted."""
+        """Let small files be."""
+        self._options = replace(self._options, compaction=None)
         return self
 
     def build(self) -> FileSink:

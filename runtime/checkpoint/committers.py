@@ -9,9 +9,10 @@ from tidegate.clock import Clock
 from tidegate.connectors.spi import Sink, SupportsCommit, SupportsTakeOver
 from tidegate.errors import CommitFailedError
 from tidegate.ids import OperatorUid
+from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.graph.job_graph import JobGraph
-from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
+from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext, SupportsOpenWork
 
 __all__ = ["Committers"]
 
@@ -45,21 +46,30 @@ class Committers:
         faults.point("commit.after")
         return tuple(answers)
 
-    def abort(self, uids: Container[OperatorUid] | None = None) -> dict[OperatorUid, int]:
-        """Remove all work of these sinks, or of all, that is not visible; nothing decided may wait for its commit.
+    def abort(
+        self, manifest: Manifest | None, uids: Container[OperatorUid] | None = None
+    ) -> dict[OperatorUid, int]:
+        """Remove all work of these sinks, or of all, that is neither visible nor needed to go on from a checkpoint.
+
+        Nothing decided may wait for its commit.
 
         Returns:
             How many pieces were removed, for each sink that had any.
         """
-        removed = {
-            uid: self._committer(uid).abort_except(()) for uid in self._sinks if uids is None or uid in uids
-        }
+        removed = {uid: self._abort(uid, manifest) for uid in self._sinks if uids is None or uid in uids}
         return {uid: pieces for uid, pieces in removed.items() if pieces}
 
     def close(self) -> None:
         """Close what was opened."""
         for committer in self._opened.values():
             committer.close()
+
+    def _abort(self, uid: OperatorUid, manifest: Manifest | None) -> int:
+        committer = self._committer(uid)
+        if isinstance(committer, SupportsOpenWork):
+            operator = manifest.operator(uid) if manifest is not None else None
+            committer.keep_open(operator.writers if operator is not None else ())
+        return committer.abort_except(())
 
     def _committer(self, uid: OperatorUid) -> Committer:
         if uid not in self._sinks:

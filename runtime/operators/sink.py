@@ -15,6 +15,7 @@ from tidegate.twophase.spi import (
     Committable,
     SinkWriter,
     SupportsEncoding,
+    SupportsWatermarks,
     SupportsWriterState,
     WriterContext,
 )
@@ -64,6 +65,11 @@ class SinkOperator:
     def write(self, batch: Batch) -> None:
         """Hand a batch to the writer."""
         self._opened.write(batch)
+
+    def watermark(self, timestamp: int) -> None:
+        """Tell the writer how far event time is, if it wants to know."""
+        if isinstance(self._writer, SupportsWatermarks):
+            self._writer.watermark(timestamp)
 
     def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> OperatorReport:
         """Prepare the epoch.

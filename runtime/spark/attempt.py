@@ -77,6 +77,7 @@ class SparkAttempt:
         self._readers = Readers(start.graph, start.manifest, clock)
         self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, lambda: observe(status))
         self._restored = start.restored
+        self._decided = start.manifest
         self._now_ms = start.manifest.created_ms if start.manifest is not None else 0
         self._since_ms = clock.now_ms()
         self._enumerated: dict[OperatorUid, bytes] = {}
@@ -211,7 +212,8 @@ class SparkAttempt:
         if isinstance(event, cp.Swapped) and self._writer.written is not None:
             self._restart.progressed()
             self._status.decided(checkpoint, *self._writer.weight)
-            self._restored = redistribute(self._graph, self._writer.written)
+            self._decided = self._writer.written
+            self._restored = redistribute(self._graph, self._decided)
             self._readers.advance(self._results)
             self._count()
         return event
@@ -236,4 +238,4 @@ class SparkAttempt:
         self._status.note(
             "aborted", f"checkpoint {action.checkpoint}: {action.reason}", checkpoint=action.checkpoint
         )
-        self._committers.abort()
+        self._committers.abort(self._decided)

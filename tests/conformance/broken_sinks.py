@@ -6,15 +6,39 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
-from tidegate.connectors.base import FileCommitter, FileWriter, PendingFile
+from tidegate.connectors.base import FileCommitter, FileWriter, pending_files
 from tidegate.connectors.files import FileSink, TextLines
 from tidegate.ids import CheckpointId
 from tidegate.testing.sink import CommittingSinkSuite, SinkTarget
 from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, WriterContext
+
+
+class Placed:
+    """Knows where its files are."""
+
+    _place: Any
+
+    @property
+    def _directory(self) -> Path:
+        directory: Path = self._place._directory
+        return directory
+
+    @property
+    def _folder(self) -> Path:
+        folder: Path = self._place._folder
+        return folder
+
+
+class Writer(Placed, FileWriter):
+    pass
+
+
+class Committing(Placed, FileCommitter):
+    pass
 
 
 @dataclass(frozen=True)
@@ -42,7 +66,7 @@ class Broken(CommittingSinkSuite):
 
 class TestLosesCommits(Broken):
     class Sink(Faulty):
-        class committer(FileCommitter):  # noqa: N801
+        class committer(Committing):  # noqa: N801
             def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
                 return [CommitAnswer.COMMITTED] * len(committables)
 
@@ -51,9 +75,9 @@ class TestLosesCommits(Broken):
 
 class TestCommitsTwice(Broken):
     class Sink(Faulty):
-        class committer(FileCommitter):  # noqa: N801
+        class committer(Committing):  # noqa: N801
             def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
-                for file in map(PendingFile.of, committables):
+                for file in (pending_files(work)[0] for work in committables):
                     number = len(list(self._directory.iterdir()))
                     shutil.copy(self._folder / file.pending, self._directory / f"part-{number}.txt")
                 return [CommitAnswer.COMMITTED] * len(committables)
@@ -63,7 +87,7 @@ class TestCommitsTwice(Broken):
 
 class TestDuplicatesLate(Broken):
     class Sink(Faulty):
-        class writer(FileWriter):  # noqa: N801
+        class writer(Writer):  # noqa: N801
             def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
                 for path in list(self._directory.glob("*-1.txt")):
                     shutil.copy(path, path.with_name("late.txt"))
@@ -74,7 +98,7 @@ class TestDuplicatesLate(Broken):
 
 class TestIsVisibleBeforeTheCommit(Broken):
     class Sink(Faulty):
-        class writer(FileWriter):  # noqa: N801
+        class writer(Writer):  # noqa: N801
             def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
                 work = super().prepare(checkpoint)
                 for path in self._folder.glob("*.pending"):
@@ -86,7 +110,7 @@ class TestIsVisibleBeforeTheCommit(Broken):
 
 class TestAbortsTheWorkOfOthers(Broken):
     class Sink(Faulty):
-        class committer(FileCommitter):  # noqa: N801
+        class committer(Committing):  # noqa: N801
             def abort_except(self, keep: Sequence[Committable]) -> int:
                 removed = super().abort_except(keep)
                 for folder in self._folder.parent.glob(f"{self._folder.name[:6]}*"):
@@ -98,7 +122,7 @@ class TestAbortsTheWorkOfOthers(Broken):
 
 class TestAbortsNothing(Broken):
     class Sink(Faulty):
-        class committer(FileCommitter):  # noqa: N801
+        class committer(Committing):  # noqa: N801
             def abort_except(self, keep: Sequence[Committable]) -> int:
                 return 0
 
@@ -107,7 +131,7 @@ class TestAbortsNothing(Broken):
 
 class TestAbortsWhatIsVisible(Broken):
     class Sink(Faulty):
-        class committer(FileCommitter):  # noqa: N801
+        class committer(Committing):  # noqa: N801
             def abort_except(self, keep: Sequence[Committable]) -> int:
                 for path in self._directory.glob("*.txt"):
                     path.unlink()
@@ -118,14 +142,13 @@ class TestAbortsWhatIsVisible(Broken):
 
 class TestNamesAttemptsAlike(Broken):
     class Sink(Faulty):
-        class writer(FileWriter):  # noqa: N801
+        class writer(Writer):  # noqa: N801
             def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
                 self._folder.joinpath("1f.0-0-1-same.pending").unlink(missing_ok=True)
-                open_name = self._work_name(None)
+                open_name = self._work_name(None, 0)
+                self._open[""].name = open_name.replace(f"-{self._context.attempt}.", "-same.")
                 alike = replace(self._context, attempt="same")
-                (self._folder / open_name).rename(
-                    self._folder / open_name.replace(f"-{self._context.attempt}.", "-same.")
-                )
+                (self._folder / open_name).rename(self._folder / self._open[""].name)
                 self._context = alike
                 return super().prepare(checkpoint)
 
@@ -136,7 +159,7 @@ class TestKeepsPreparedWorkInItsProcess(Broken):
     class Sink(Faulty):
         prepared: ClassVar[dict[Path, bytes]] = {}
 
-        class writer(FileWriter):  # noqa: N801
+        class writer(Writer):  # noqa: N801
             def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
                 work = super().prepare(checkpoint)
                 if work is not None:
@@ -145,10 +168,10 @@ class TestKeepsPreparedWorkInItsProcess(Broken):
                     path.write_bytes(b"")
                 return work
 
-        class committer(FileCommitter):  # noqa: N801
+        class committer(Committing):  # noqa: N801
             def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
                 for work in committables:
-                    pending = self._folder / PendingFile.of(work).pending
+                    pending = self._folder / pending_files(work)[0].pending
                     if pending.exists():
                         pending.write_bytes(TestKeepsPreparedWorkInItsProcess.Sink.prepared.get(pending, b""))
                 return super().commit(committables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -10,12 +11,25 @@ from typing import Any
 
 import cloudpickle
 import msgspec
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.orc as orc
 import pytest
 
 from tests.crash.programs.transactions import Files
 from tidegate.connectors.base import WriteAheadSink
 from tidegate.connectors.collection import CollectSink, read_collected
-from tidegate.connectors.files import FileSink, TextLines
+from tidegate.connectors.files import (
+    Compaction,
+    FileSink,
+    FileSinkOptions,
+    FunctionBuckets,
+    HivePartitions,
+    OrcRows,
+    ParquetRows,
+    RollingPolicy,
+    TextLines,
+)
 from tidegate.connectors.functions import as_sink
 from tidegate.connectors.print import PrintSink
 from tidegate.testing.sink import CommitClauses, CommittingSinkSuite, CrashClauses, SinkSuite, SinkTarget
@@ -42,6 +56,53 @@ class TestFileSinkWithText(CommittingSinkSuite):
             return [line for path in tmp_path.glob("*.txt") for line in path.read_text().splitlines()]
 
         return SinkTarget(FileSink(tmp_path, TextLines()), read)
+
+
+class TestFileSinkWithOpenFiles(CommittingSinkSuite):
+    """Files of lines that may span checkpoints, in folders, compressed; by their size they end at once."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        def read() -> list[Any]:
+            files = tmp_path.glob("end=*/*.txt.gz")
+            return [
+                line for path in files for line in gzip.decompress(path.read_bytes()).decode().splitlines()
+            ]
+
+        rolling = RollingPolicy(part_size=1, on_checkpoint=False)
+        buckets = FunctionBuckets(lambda record: f"end={record[-1]}")
+        options = FileSinkOptions(rolling=rolling, buckets=buckets, compression="gzip")
+        return SinkTarget(FileSink(tmp_path, TextLines(), options), read)
+
+
+class TestFileSinkWithParquet(CommittingSinkSuite):
+    """Rows in blocks, in Hive partitions, merged when they are small."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        def read() -> list[Any]:
+            return ds.dataset(tmp_path, partitioning="hive").to_table().to_pylist() if _any(tmp_path) else []
+
+        def _any(directory: Path) -> bool:
+            return any(directory.glob("half=*/*.parquet"))
+
+        schema = pa.schema({"id": pa.int64()})
+        options = FileSinkOptions(buckets=HivePartitions("half"), compaction=Compaction(size=1))
+        records = [{"id": number, "half": number % 2} for number in range(13)]
+        return SinkTarget(FileSink(tmp_path, ParquetRows(schema), options), read, records[:12], records[12])
+
+
+class TestFileSinkWithOrc(CommittingSinkSuite):
+    """Rows in blocks, of another format."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        def read() -> list[Any]:
+            return [row for path in tmp_path.glob("*.orc") for row in orc.read_table(path).to_pylist()]
+
+        records = [{"id": number} for number in range(13)]
+        sink = FileSink(tmp_path, OrcRows(pa.schema({"id": pa.int64()})))
+        return SinkTarget(sink, read, records[:12], records[12])
 
 
 class TestCollectSink(CommittingSinkSuite):

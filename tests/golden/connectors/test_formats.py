@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidegate.connectors.base import ListEnumerator, PendingFile, RangeSplit
+from tidegate.connectors.base import ListEnumerator, PendingFile, RangeSplit, pending_files
+from tidegate.connectors.base.part_file import HeldFile
+from tidegate.connectors.base.pending_files import HeldFiles, PendingFiles, held_files
 from tidegate.connectors.collection.serde import Frames, frames_in
 from tidegate.connectors.files import TextFormat
 from tidegate.connectors.files.enumerator import Files, WatchingEnumerator
@@ -21,6 +23,23 @@ from tidegate.twophase.spi import Committable
 HERE = Path(__file__).parent
 SPLITS = [RangeSplit(SplitId("0/2"), 4, 10), RangeSplit(SplitId("1/2"), 1, None, 2)]
 FILE = PendingFile("9f2c.0-1-7-a1.pending", "part-9f2c.0-0a1b2c3d-1-7.jsonl", 12, "00000000000000ff", 3)
+SPANNED = PendingFile(
+    "9f2c.0-1-7-a1-1.pending",
+    "day=1/part-9f2c.0-0a1b2c3d-1-5.jsonl",
+    7,
+    "0f",
+    1,
+    ("9f2c.0-1-open-a1-1.inprogress",),
+)
+HELD = HeldFile(
+    "orders.sink/9f2c.0-1-open-a1-1.inprogress",
+    "day=1",
+    "day=1/part-9f2c.0-0a1b2c3d-1-5.jsonl",
+    5,
+    2,
+    1_000,
+    2_000,
+)
 VALUES = [(1, "a"), None, 2.5, [True, b"\x00"]]
 
 PART = FileSplit(id=SplitId("/data/log:64"), path="/data/log", at=70, stop=128, begun=True)
@@ -95,7 +114,19 @@ def test_what_a_watched_directory_noted_in_version_1_loads() -> None:
 def test_a_pending_file_of_version_1_loads() -> None:
     data = (HERE / "pending-file-1.msgpack").read_bytes()
 
-    assert PendingFile.of(Committable(OperatorUid("sink"), 1, CheckpointId(7), data, "", 3)) == FILE
+    assert pending_files(Committable(OperatorUid("sink"), 1, CheckpointId(7), data, "", 3)) == (FILE,)
+
+
+def test_pending_files_of_version_2_load() -> None:
+    data = (HERE / "pending-files-2.msgpack").read_bytes()
+
+    assert pending_files(Committable(OperatorUid("sink"), 1, CheckpointId(7), data, "", 3)) == (FILE, SPANNED)
+
+
+def test_the_open_files_of_a_writer_of_version_1_load() -> None:
+    data = (HERE / "held-files-1.msgpack").read_bytes()
+
+    assert held_files(OperatorUid("sink"), [data, data]) == [HELD, HELD]
 
 
 def test_collected_values_of_version_1_load() -> None:
@@ -113,9 +144,21 @@ def test_collected_values_of_version_1_load() -> None:
         ("list-enumerator-1.msgpack", ListEnumerator(Deal(), SPLITS, RangeSplit).snapshot(CheckpointId(1))),
         ("watched-files-1.msgpack", watched()),
         ("pending-file-1.msgpack", msgspec.msgpack.encode(FILE)),
+        ("pending-files-2.msgpack", msgspec.msgpack.encode(PendingFiles((FILE, SPANNED)))),
+        ("held-files-1.msgpack", msgspec.msgpack.encode(HeldFiles((HELD,)))),
         ("collected-1.frames", Frames().encode(VALUES) * 2),
     ],
-    ids=["split", "file", "function", "enumerator", "watched files", "pending file", "collected"],
+    ids=[
+        "split",
+        "file",
+        "function",
+        "enumerator",
+        "watched files",
+        "pending file",
+        "pending files",
+        "held files",
+        "collected",
+    ],
 )
 def test_what_is_written_now_is_on_record(name: str, data: bytes) -> None:
     assert data == (HERE / name).read_bytes()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tidegate.common import Duration, Encoder
-from tidegate.connectors.files import ParquetFormat
+from tidegate.connectors.files import Compaction, ParquetFormat, ParquetRows, TimeBuckets
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors.file_system import (
     BucketAssigner,
+    FileCompactor,
+    FileCompactStrategy,
     FileSink,
     FileSource,
     OutputFileConfig,
@@ -74,16 +75,36 @@ def test_a_source_that_was_built_reads_all_its_paths_and_may_watch_them() -> Non
     assert (watching.bounded, builder.process_static_file_set().build().bounded) == (False, True)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            BucketAssigner.date_time_bucket_assigner,
-            r"date_time_bucket_assigner is not available yet: .*use base_path_bucket_assigner\(\)",
-        ),
-    ],
-    ids=["folders by time"],
-)
-def test_what_cannot_be_done_is_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        call()
+def test_without_being_told_otherwise_files_of_lines_span_checkpoints_in_a_folder_per_hour() -> None:
+    options = FileSink.for_row_format("out", Encoder()).build().options
+
+    assert options.rolling == RollingPolicy(128 * 1024 * 1024, 60_000, 60_000, on_checkpoint=False)
+    assert options.buckets == TimeBuckets("yyyy-MM-dd--HH")
+
+
+def test_files_of_blocks_end_with_each_checkpoint() -> None:
+    rows = ParquetRows(pa.schema({"id": pa.int64()}))
+    builder = FileSink.for_bulk_format("out", rows)
+
+    assert builder.build().options.rolling == RollingPolicy()
+    with pytest.raises(
+        ConfigError, match=r"a ParquetRows file is whole only at its end, .* expected on_checkpoint"
+    ):
+        builder.with_rolling_policy(RollingPolicy.default_rolling_policy()).build()
+
+
+def test_a_compaction_is_told_when_and_how() -> None:
+    strategy = (
+        FileCompactStrategy.builder()
+        .set_size_threshold(1024)
+        .enable_compaction_on_checkpoint(5)
+        .set_num_compact_threads(2)
+        .build()
+    )
+    builder = FileSink.for_row_format("out", Encoder())
+
+    joined = builder.enable_compact(strategy, FileCompactor.concat_file_compactor(b"--")).build()
+    assert joined.options.compaction == Compaction(1024, 5, b"--")
+    assert builder.disable_compact().build().options.compaction is None
+    untouched = builder.enable_compact(strategy, FileCompactor.identical_file_compactor()).build()
+    assert untouched.options.compaction is None

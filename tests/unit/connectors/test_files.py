@@ -14,7 +14,14 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from tidegate.connectors.files import FileSink, FileSinkOptions, JsonLines, TextLines
+from tidegate.connectors.files import (
+    CsvFormat,
+    CsvLines,
+    FileSink,
+    FileSinkOptions,
+    JsonLines,
+    TextLines,
+)
 from tidegate.connectors.spi import SupportsBranch, SupportsCommit
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, RecordError
@@ -106,6 +113,53 @@ def test_a_record_within_itself_is_refused() -> None:
 def test_text_lines_name_what_they_refuse(value: Any, message: str) -> None:
     with pytest.raises(RecordError, match=message):
         TextLines().encode(["fine", value])
+
+
+ROWS = st.fixed_dictionaries(
+    {
+        "a": st.none() | st.text(min_size=1).filter(str.isprintable),
+        "b": st.none() | st.integers(),
+        "c": st.booleans(),
+    }
+)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=4))
+def test_csv_lines_come_back_the_same(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
+) -> None:
+    lines = CsvLines(("a", "b", "c"))
+    decode = CsvFormat(types={"a": str, "b": int, "c": bool}).decoder((lines.head(),))
+
+    assert decode(lines.encode(rows).splitlines(keepends=True)) == rows
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"a": 1}, r"record \{'a': 1\} has other fields than the file; expected a dict of a, b"),
+        ([1, 2], "has other fields than the file"),
+        ({"a": 1, "c": 2}, "has other fields than the file"),
+        ({"a": "x\ny", "b": 1}, "holds a line break, which readers refuse; expected one line; use JsonLines"),
+        ({"a": "", "b": 1}, "holds an empty text, which would come back as None; expected text, or None"),
+        ({"a": "\ud800", "b": 1}, "holds half a surrogate pair"),
+        ({"a": b"x", "b": 1}, "holds a bytes; expected str, int, float, bool or None; map it first"),
+    ],
+    ids=["a field too few", "no dict", "other field", "line break", "empty", "no unicode", "other type"],
+)
+def test_csv_lines_name_what_they_refuse(value: Any, message: str) -> None:
+    with pytest.raises(RecordError, match=message):
+        CsvLines(("a", "b")).encode([{"a": 1, "b": 2}, value])
+
+
+def test_csv_fields_need_different_names() -> None:
+    with pytest.raises(ConfigError, match=r"CSV fields are called \('a', 'a'\); expected different names"):
+        CsvLines(("a", "a"))
+
+
+def test_an_unknown_compression_is_refused() -> None:
+    with pytest.raises(ConfigError, match="file sink compression is 'zip'; expected one of gzip, bzip2, xz"):
+        FileSinkOptions(compression="zip")  # type: ignore[arg-type]  # as a program without types would
 
 
 def test_a_file_is_named_after_lineage_branch_subtask_and_checkpoint(

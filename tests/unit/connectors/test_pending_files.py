@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from tidegate import faults
-from tidegate.connectors.base import FileCommitter, FileWriter, PendingFile
-from tidegate.connectors.base.pending_files import _trouble
+from tidegate.connectors.base import FileCommitter, FileWriter, PendingFile, pending_files
+from tidegate.connectors.base.local_files import LocalOutlet
 from tidegate.connectors.files import TextLines
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError, InternalError, RecordError, StateFormatError, UnavailableError
@@ -42,7 +42,12 @@ def work(writer: FileWriter, committable: Callable[..., Committable]) -> Committ
 
 
 def pending(directory: Path, work: Committable) -> Path:
-    return directory / ".tidegate" / "orders.sink" / PendingFile.of(work).pending
+    return directory / ".tidegate" / "orders.sink" / only(work).pending
+
+
+def only(work: Committable) -> PendingFile:
+    (file,) = pending_files(work)
+    return file
 
 
 def hidden(directory: Path) -> list[str]:
@@ -204,11 +209,11 @@ def test_abort_without_a_directory_finds_nothing(tmp_path: Path, committer_conte
 def test_a_payload_of_another_version_stops_before_anything_is_done(
     tmp_path: Path, committer: FileCommitter, work: Committable
 ) -> None:
-    newer = msgspec.structs.replace(work, payload=work.payload.replace(b"\xa1v\x01", b"\xa1v\x02"))
+    newer = msgspec.structs.replace(work, payload=work.payload.replace(b"\xa1v\x02", b"\xa1v\x03"))
 
     for act in (committer.commit, committer.abort_except):
         with pytest.raises(
-            StateFormatError, match=r"sink 'sink': the pending file of .* cannot be read .*version 1"
+            StateFormatError, match=r"sink 'sink': the pending files of .* cannot be read .*version 1 or 2"
         ):
             act([work, newer])
     assert pending(tmp_path, work).exists()
@@ -221,7 +226,7 @@ def test_a_refused_batch_leaves_no_trace(writer: FileWriter, committable: Callab
         writer.write(Batch(["b", 1]))
     writer.write(Batch(["c"]))
 
-    file = PendingFile.of(committable(writer.prepare(ONE)))
+    file = only(committable(writer.prepare(ONE)))
     assert (file.records, file.size) == (2, 4)
 
 
@@ -337,12 +342,17 @@ complaint(lambda: writer.write(Batch(["b"])))
             ConfigError,
             "is on a file system without hard links, which commits need",
         ),
+        (
+            OSError(24, "Too many open files"),
+            ConfigError,
+            r"more files are open than .*raise the limit \(ulimit -n\)",
+        ),
         (OSError(5, "Input/output error"), UnavailableError, r"did not take a file \(Input/output error\)"),
     ],
-    ids=["full", "read only", "immutable", "no links", "other"],
+    ids=["full", "read only", "immutable", "no links", "many", "other"],
 )
 def test_errors_of_the_file_system_say_what_to_do(
     tmp_path: Path, error: OSError, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        raise _trouble(tmp_path, error)
+        raise LocalOutlet(tmp_path, "orders.sink").trouble(error)

@@ -29,9 +29,16 @@ outputs = st.builds(
     subtask=numbers,
     checkpoint=numbers,
     suffix=st.sampled_from(["", ".txt", ".jsonl", ".jsonl.gz"]),
+    part=numbers,
 )
 works = st.builds(
-    WorkName, lineage=texts, branch=numbers, subtask=numbers, checkpoint=st.none() | numbers, attempt=texts
+    WorkName,
+    lineage=texts,
+    branch=numbers,
+    subtask=numbers,
+    checkpoint=st.none() | numbers,
+    attempt=texts,
+    part=numbers,
 )
 
 

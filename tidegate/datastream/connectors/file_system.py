@@ -1,9 +1,11 @@
 """Files, under PyFlink's module name."""
 
+from tidegate.connectors.base import RollingPolicy as RollingPolicy
+from tidegate.connectors.files.buckets import BucketAssigner as BucketAssigner
 from tidegate.connectors.files.output import (
-    BucketAssigner as BucketAssigner,
+    FileCompactor as FileCompactor,
+    FileCompactStrategy as FileCompactStrategy,
     OutputFileConfig as OutputFileConfig,
-    RollingPolicy as RollingPolicy,
 )
 from tidegate.connectors.files.sink import FileSink as FileSink
 from tidegate.connectors.files.source_builder import (
@@ -14,6 +16,8 @@ from tidegate.connectors.files.source_builder import (
 
 __all__ = [
     "BucketAssigner",
+    "FileCompactStrategy",
+    "FileCompactor",
     "FileSink",
     "FileSource",
     "FileSourceBuilder",

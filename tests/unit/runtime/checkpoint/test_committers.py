@@ -71,8 +71,8 @@ def test_aborting_removes_what_is_not_visible_and_counts_it(
     prepare(sink, 2, "a")
     prepare(sink, 2, "b")
 
-    assert committers.abort() == {OUT: 2}
-    assert committers.abort() == {}
+    assert committers.abort(None) == {OUT: 2}
+    assert committers.abort(None) == {}
     assert list(read_collected(sink.directory)) == [1]
 
 

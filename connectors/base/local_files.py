@@ -1,0 +1,213 @@
+"""Files of a directory that all processes see under one path, with hard links and a durable `fsync`."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO
+
+import xxhash
+
+from tidegate.connectors.base.place import HIDDEN, PendingFile
+from tidegate.errors import ConfigError, InternalError, TidegateError, UnavailableError
+from tidegate.faults import point
+from tidegate.twophase.spi import CommitAnswer
+
+__all__ = ["LocalOutlet", "LocalWorkplace"]
+
+_CHUNK = 1 << 20
+_BUFFER = 1 << 17
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+_TOO_MANY = (errno.EMFILE, errno.ENFILE)
+
+
+class _Local:
+    """A directory, and the hidden folder in it.
+
+    Args:
+        directory: Where the output goes.
+        owner: The name of the hidden folder below `HIDDEN`.
+    """
+
+    def __init__(self, directory: Path, owner: str) -> None:
+        self._directory = directory
+        self._folder = directory / HIDDEN / owner
+
+    def path(self, name: str) -> str:
+        """Below `HIDDEN`."""
+        return f"{self._folder.name}/{name}"
+
+    def trouble(self, error: OSError) -> TidegateError:
+        """What an error of the file system means to the person who named the directory."""
+        where = f"output directory {str(self._directory)!r}"
+        if isinstance(error, FileExistsError):
+            return InternalError(
+                f"{where}: two writers have the same attempt id ({error.filename}); please report this"
+            )
+        if error.errno in _NO_LINKS and error.filename2 is not None:
+            return ConfigError(
+                f"{where} is on a file system without hard links, which commits need; name another one"
+            )
+        if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+            return ConfigError(
+                f"{where} is not writable ({error.strerror}); grant the right or name another one"
+            )
+        if error.errno in _TOO_MANY:
+            return ConfigError(
+                f"{where}: more files are open than a process may have ({error.strerror}); expected fewer folders to be "
+                "written to between two checkpoints; raise the limit (ulimit -n) or bucket more coarsely"
+            )
+        if error.errno in _FULL:
+            return UnavailableError(
+                f"{where}: no space left ({error.strerror}); free some, the epoch is written again"
+            )
+        return UnavailableError(
+            f"{where} did not take a file ({error.strerror or error}); the epoch is written again"
+        )
+
+
+class LocalWorkplace(_Local):
+    """Hidden files of a directory, which is made if it is not there."""
+
+    spans = True
+
+    def shown(self, name: str) -> str:
+        """Its path."""
+        return str(self._directory / name)
+
+    def make(self) -> None:
+        """Make directories that are missing, durably."""
+        try:
+            _make(self._folder)
+        except OSError as error:
+            raise self.trouble(error) from error
+
+    def check(self, folder: str) -> None:
+        """No part of its path is a file."""
+        _refuse_files(self._directory / folder)
+
+    def create(self, name: str) -> IO[bytes]:
+        """A file in the hidden folder."""
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        return os.fdopen(os.open(self._folder / name, flags, 0o666), "wb", buffering=_BUFFER)
+
+    def end(self, file: IO[bytes]) -> None:
+        """Hold it, and close."""
+        self.hold(file)
+        file.close()
+
+    def hold(self, file: IO[bytes]) -> None:
+        """Flush and fsync."""
+        file.flush()
+        point("sink.before-flush")
+        os.fsync(file.fileno())
+        point("sink.after-flush")
+
+    def drop(self, name: str) -> None:
+        """Unlink it."""
+        (self._folder / name).unlink()
+
+    def sync(self) -> None:
+        """Fsync the hidden folder."""
+        _sync(self._folder)
+
+    def seal(self, name: str, pending: str, *, keep: bool) -> None:
+        """Link it, which proves before the ack that a commit will find hard links to work here."""
+        os.link(self._folder / name, self._folder / pending)
+        if not keep:
+            (self._folder / name).unlink()
+        _sync(self._folder)
+
+    def read(self, path: str) -> IO[bytes]:
+        """Open it."""
+        return (self._folder.parent / path).open("rb")
+
+    def shows(self, name: str) -> bool:
+        """Whether it is there."""
+        return (self._directory / name).is_file()
+
+
+class LocalOutlet(_Local):
+    """Files of a directory that are seen."""
+
+    def __init__(self, directory: Path, owner: str) -> None:
+        super().__init__(directory, owner)
+        self._durable = {directory}
+
+    def publish(self, file: PendingFile) -> CommitAnswer:
+        """Link it to its final name, which is atomic and fails if that is taken."""
+        pending, final = self._folder / file.pending, self._directory / file.final
+        self._make_folders(final.parent)
+        answer = CommitAnswer.COMMITTED
+        try:
+            os.link(pending, final)
+        except (FileExistsError, FileNotFoundError):
+            answer = CommitAnswer.ALREADY_COMMITTED if _holds(final, file) else CommitAnswer.UNKNOWN
+        if answer is not CommitAnswer.UNKNOWN:
+            # The name must be durable before the only other proof of the commit goes.
+            _sync(final.parent)
+            self._unlink((file.pending, *file.also))
+        return answer
+
+    def hidden(self) -> Sequence[str]:
+        """What the hidden folder lists."""
+        return [entry.name for entry in self._folder.iterdir()] if self._folder.is_dir() else []
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Unlink them, durably."""
+        if self._folder.is_dir():
+            self._unlink(names)
+            _sync(self._folder)
+
+    def _make_folders(self, folder: Path) -> None:
+        """Make the folders of a file that is to be seen, each durable in its parent, whoever made it."""
+        if folder not in self._durable:
+            self._make_folders(folder.parent)
+            folder.mkdir(exist_ok=True)
+            _sync(folder.parent)
+            self._durable.add(folder)
+
+    def _unlink(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self._folder / name).unlink(missing_ok=True)
+
+
+def _holds(path: Path, file: PendingFile) -> bool:
+    """Whether `path` is the file that was prepared."""
+    if not path.is_file() or path.stat().st_size != file.size:
+        return False
+    checksum = xxhash.xxh3_64()
+    with path.open("rb") as content:
+        while chunk := content.read(_CHUNK):
+            checksum.update(chunk)
+    return checksum.hexdigest() == file.checksum
+
+
+def _refuse_files(folder: Path) -> None:
+    path = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), None)
+    if path is not None:
+        raise ConfigError(
+            f"output directory: {str(path)!r} is a file; expected a directory; name another one"
+        )
+
+
+def _make(folder: Path) -> None:
+    _refuse_files(folder)
+    # A crash may have come between making our own folders and their sync, so these are synced in any case.
+    new = [path for path in (folder, *folder.parents) if path in (folder, folder.parent) or not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in reversed(new):
+        _sync(path.parent)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

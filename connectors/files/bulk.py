@@ -1,0 +1,118 @@
+"""Rows as Parquet and ORC files, which are whole only at their end; so they end with each checkpoint at the latest.
+
+Example:
+    >>> import pyarrow as pa
+    >>> ParquetRows(pa.schema({"id": pa.int64()})).encode([{"id": 1}, {"id": 2}]).to_pylist()
+    [{'id': 1}, {'id': 2}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from tidegate.connectors.base.part_file import Content, Summed
+from tidegate.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["OrcRows", "ParquetRows"]
+
+
+@dataclass(frozen=True)
+class ParquetRows:
+    """Dictionaries, rows or tuples as rows of Parquet files.
+
+    Args:
+        schema: The columns; a field that a dictionary lacks is null, one that it has too many is refused.
+        compression: As pyarrow calls it: `snappy`, `zstd`, `gzip`, `none`, ...
+        row_group_rows: How many rows a row group has at least, if the file has so many.
+
+    Raises:
+        ConfigError: there is no column, or a number makes no sense.
+    """
+
+    schema: pa.Schema
+    compression: str = "snappy"
+    row_group_rows: int = 131_072
+
+    suffix = ".parquet"
+
+    def __post_init__(self) -> None:
+        _check_schema(self.schema, "ParquetRows")
+        if self.row_group_rows < 1:
+            raise ConfigError(f"row_group_rows is {self.row_group_rows}; expected at least 1")
+
+    def encode(self, values: list[Any]) -> pa.RecordBatch:
+        """The rows as columns.
+
+        Raises:
+            RecordError: a row does not fit the schema.
+        """
+        from tidegate.connectors.files import _arrow
+
+        return _arrow.encoded(values, self.schema)
+
+    def open(self, file: Summed) -> Content:
+        """A new file."""
+        from tidegate.connectors.files import _arrow
+
+        return _arrow.ParquetContent(file, self.schema, self.compression, self.row_group_rows)
+
+    def merge(self, sources: Sequence[IO[bytes]], file: Summed) -> None:
+        """The rows of several files in one, in larger row groups."""
+        from tidegate.connectors.files import _arrow
+
+        _arrow.merge(sources, self.open(file), "parquet")
+
+
+@dataclass(frozen=True)
+class OrcRows:
+    """Dictionaries, rows or tuples as rows of ORC files.
+
+    Args:
+        schema: The columns; a field that a dictionary lacks is null, one that it has too many is refused.
+        compression: As pyarrow calls it: `uncompressed`, `snappy`, `zstd`, `zlib`, ...
+
+    Raises:
+        ConfigError: there is no column.
+    """
+
+    schema: pa.Schema
+    compression: str = "snappy"
+
+    suffix = ".orc"
+
+    def __post_init__(self) -> None:
+        _check_schema(self.schema, "OrcRows")
+
+    def encode(self, values: list[Any]) -> pa.RecordBatch:
+        """The rows as columns.
+
+        Raises:
+            RecordError: a row does not fit the schema.
+        """
+        from tidegate.connectors.files import _arrow
+
+        return _arrow.encoded(values, self.schema)
+
+    def open(self, file: Summed) -> Content:
+        """A new file."""
+        from tidegate.connectors.files import _arrow
+
+        return _arrow.OrcContent(file, self.schema, self.compression)
+
+    def merge(self, sources: Sequence[IO[bytes]], file: Summed) -> None:
+        """The rows of several files in one."""
+        from tidegate.connectors.files import _arrow
+
+        _arrow.merge(sources, self.open(file), "orc")
+
+
+def _check_schema(schema: pa.Schema, name: str) -> None:
+    if not schema.names or len(set(schema.names)) != len(schema.names):
+        raise ConfigError(
+            f"{name} has the columns {', '.join(schema.names) or 'none'}; expected different ones, at least one"
+        )
