@@ -353,7 +353,7 @@ class OperatorChain:
 
     def _flow(self, uid: OperatorUid, timestamp: int) -> None:
         if self._vertex.nodes[uid].kind == "sink":
-            next(sink for sink in self._sinks if sink.uid == uid).watermark(timestamp)
+            next(sink for sink in self._sinks.values() if sink.uid == uid).watermark(timestamp)
         operator = self._operators.get(uid)
         if operator is not None:
             with blame(self._vertex.nodes[uid], self._env.subtask, f"a timer due by watermark {timestamp}"):
