@@ -48,9 +48,13 @@ __all__ = [
     "SupportsCommit",
     "SupportsDiscovery",
     "SupportsEnds",
+    "SupportsEvents",
+    "SupportsHandover",
     "SupportsPausing",
+    "SupportsPending",
     "SupportsPreflight",
     "SupportsRanges",
+    "SupportsReaderEvents",
     "SupportsSettled",
     "SupportsTakeOver",
 ]
@@ -100,6 +104,14 @@ class EnumeratorContext(Protocol[S_contra]):
         """Promise a reader that what it has is all it gets."""
         ...
 
+    def send_event(self, reader: int, event: bytes) -> None:
+        """Tell a reader, which `SupportsEvents`, something of the source's own; it arrives in order with its splits.
+
+        Raises:
+            ConfigError: readers do not stay open here; only sources that are `continuous` may send.
+        """
+        ...
+
 
 class SplitEnumerator(ABC, Generic[S]):
     """Finds splits and hands them out. Lives on the coordinator and is called by its thread alone.
@@ -112,7 +124,10 @@ class SplitEnumerator(ABC, Generic[S]):
 
     @abstractmethod
     def request(self, reader: int) -> None:
-        """A reader asks for work; answer through the context now or later. Called whenever a reader runs dry."""
+        """A reader asks for work; answer through the context now or later.
+
+        Called whenever a reader runs dry, and only if it has received all that it was assigned so far.
+        """
 
     @abstractmethod
     def give_back(self, splits: Sequence[S]) -> None:
@@ -154,6 +169,33 @@ class SupportsDiscovery(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsPending(Protocol):
+    """An enumerator that can name what it holds, so that every checkpoint can prove that no split is in two places."""
+
+    def pending(self) -> Collection[SplitId]:
+        """The splits that no reader was given. Called with each `snapshot`, by the same thread; must not block."""
+        ...
+
+
+@runtime_checkable
+class SupportsReaderEvents(Protocol):
+    """An enumerator whose readers tell it things of the source's own."""
+
+    def reader_event(self, reader: int, event: bytes) -> None:
+        """A reader sent this. Called by the coordinator's thread; must not block. No checkpoint holds events."""
+        ...
+
+
+@runtime_checkable
+class SupportsHandover(Protocol):
+    """An enumerator of a bounded source that says where it ends, so that another source can go on from there."""
+
+    def end_position(self) -> Any:
+        """Numbers, texts, lists or dictionaries of them. Called once, after everything is read; must not block."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ReaderContext:
     """Who the reader is."""
@@ -166,6 +208,8 @@ class ReaderContext:
     """Tells, from any thread, that polling is worth it again."""
     program: ProgramContext | None = None
     """For functions of the user; None where no program runs."""
+    send_event: Callable[[bytes], None] = lambda event: None
+    """Tells the enumerator, which `SupportsReaderEvents`, something of the source's own; by the subtask's thread."""
 
 
 class SourceReader(ABC, Generic[S]):
@@ -273,6 +317,15 @@ class SupportsSettled(Protocol):
 
     def settled(self, checkpoint: CheckpointId) -> None:
         """All output up to this checkpoint is visible. Must not block; losing the call is no harm."""
+        ...
+
+
+@runtime_checkable
+class SupportsEvents(Protocol):
+    """A reader whose enumerator tells it things of the source's own, such as to wait."""
+
+    def event(self, event: bytes) -> None:
+        """The enumerator sent this. Called by the subtask's thread; must not block. No checkpoint holds events."""
         ...
 
 

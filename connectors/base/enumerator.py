@@ -20,8 +20,9 @@ __all__ = ["ListEnumerator", "all_splits"]
 S = TypeVar("S", bound=Split)
 
 
-class _State(msgspec.Struct, Generic[S], frozen=True, tag_field="v", tag=1):
+class _State(msgspec.Struct, Generic[S], frozen=True, tag_field="v", tag=1, omit_defaults=True):
     splits: list[S]
+    end: Any = None
 
 
 class ListEnumerator(SplitEnumerator[S]):
@@ -32,6 +33,7 @@ class ListEnumerator(SplitEnumerator[S]):
         splits: All splits; ignored when there is a snapshot to go on from.
         split_type: What a snapshot holds.
         restored: The snapshot of an earlier enumerator.
+        end: Where the list ends, for a source that goes on from there; ignored when there is a snapshot, too.
 
     Raises:
         StateFormatError: the snapshot was written by another version or for another source.
@@ -43,10 +45,12 @@ class ListEnumerator(SplitEnumerator[S]):
         splits: Sequence[S],
         split_type: type[S],
         restored: bytes | None = None,
+        end: Any = None,
     ) -> None:
         self._context = context
-        known = splits if restored is None else _decode(restored, split_type)
-        self._pending: dict[SplitId, S] = {split.id: split for split in known}
+        known = _State(list(splits), end) if restored is None else _decode(restored, split_type)
+        self._pending: dict[SplitId, S] = {split.id: split for split in known.splits}
+        self._end = known.end
         self._shares: list[list[S]] | None = None
 
     def request(self, reader: int) -> None:
@@ -68,7 +72,15 @@ class ListEnumerator(SplitEnumerator[S]):
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes:
         """Every split not handed out."""
-        return msgspec.msgpack.encode(_State(list(self._pending.values())))
+        return msgspec.msgpack.encode(_State(list(self._pending.values()), self._end))
+
+    def pending(self) -> list[SplitId]:
+        """Every split not handed out."""
+        return list(self._pending)
+
+    def end_position(self) -> Any:
+        """Where the list ends."""
+        return self._end
 
 
 def all_splits(source: Source[S]) -> list[S]:
@@ -100,8 +112,11 @@ class _Deal(Generic[S]):
     def no_more_splits(self, reader: int) -> None:
         pass
 
+    def send_event(self, reader: int, event: bytes) -> None:
+        pass
 
-def _decode(data: bytes, split_type: type[S]) -> list[S]:
+
+def _decode(data: bytes, split_type: type[S]) -> _State[S]:
     wanted: Any = _State[split_type]  # type: ignore[valid-type]  # known only when it runs
     try:
         state: _State[S] = msgspec.msgpack.decode(data, type=wanted)
@@ -110,4 +125,4 @@ def _decode(data: bytes, split_type: type[S]) -> list[S]:
             f"the list of splits cannot be read ({error}); expected version 1 with {split_type.__name__}; "
             "restore an older checkpoint or run the version that wrote it"
         ) from error
-    return state.splits
+    return state

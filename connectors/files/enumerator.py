@@ -13,7 +13,7 @@ from tidegate.connectors.files.reading import FileFormat
 from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.spi import EnumeratorContext, Remaining, SplitEnumerator
 from tidegate.errors import ConfigError, StateFormatError, UnavailableError
-from tidegate.ids import CheckpointId
+from tidegate.ids import CheckpointId, SplitId
 
 __all__ = ["FileEnumerator", "Files", "WatchingEnumerator", "remaining_splits"]
 
@@ -45,9 +45,23 @@ class Files:
         except OSError as error:
             raise UnavailableError(f"file {name} cannot be read: {error}") from error
 
+    def changed_ms(self, name: str) -> int:
+        """When a file was changed last.
+
+        Raises:
+            UnavailableError: it cannot be looked at.
+        """
+        try:
+            return Path(name).stat().st_mtime_ns // 1_000_000
+        except OSError as error:
+            raise UnavailableError(f"file {name} cannot be looked at: {error}") from error
+
 
 class FileEnumerator(ListEnumerator[FileSplit]):
-    """Looks once, at the first start: what is added or appended later is not read."""
+    """Looks once, at the first start: what is added or appended later is not read.
+
+    It ends where the newest file was changed last, in milliseconds.
+    """
 
     def __init__(self, context: EnumeratorContext[FileSplit], files: Files, restored: bytes | None) -> None:
         super().__init__(context, (), FileSplit, restored)
@@ -57,7 +71,9 @@ class FileEnumerator(ListEnumerator[FileSplit]):
     def start(self) -> None:
         """List the files, unless a checkpoint did."""
         if not self._restored:
-            self.give_back([part for name in self._files.names() for part in self._files.parts(name)])
+            names = self._files.names()
+            self.give_back([part for name in names for part in self._files.parts(name)])
+            self._end = max(map(self._files.changed_ms, names), default=None)
 
 
 class _State(msgspec.Struct, frozen=True, tag_field="v", tag=1):
@@ -124,6 +140,10 @@ class WatchingEnumerator(SplitEnumerator[FileSplit]):
     def snapshot(self, checkpoint: CheckpointId) -> bytes:
         """The files that were seen, and the parts that nobody has."""
         return msgspec.msgpack.encode(_State(sorted(self._seen), list(self._pending)))
+
+    def pending(self) -> list[SplitId]:
+        """The parts that nobody has."""
+        return [split.id for split in self._pending]
 
     def _deal(self) -> None:
         while self._pending and self._waiting:

@@ -67,7 +67,8 @@ class GeneratorSource(Source[RangeSplit], Generic[T]):
     ) -> ListEnumerator[RangeSplit]:
         """Deals the parts of the sequence."""
         splits = [self._split(index) for index in range(self.splits)]
-        return ListEnumerator(context, [split for split in splits if not split.done], RangeSplit, restored)
+        left = [split for split in splits if not split.done]
+        return ListEnumerator(context, left, RangeSplit, restored, end=self.count)
 
     def open_reader(self, context: ReaderContext) -> RangeReader:
         """Calls the function for each number of its parts."""

@@ -196,6 +196,10 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
         """What is known, and what waits for a reader."""
         return msgspec.msgpack.encode(_State(dict(self._known), list(self._pending.values())))
 
+    def pending(self) -> list[SplitId]:
+        """What waits for a reader."""
+        return list(self._pending)
+
     def _knows(self, split: KafkaSplit) -> bool:
         known = self._known.get(split.topic)
         return known is not None and known.id == split.topic_id

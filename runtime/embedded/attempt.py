@@ -76,7 +76,7 @@ class Attempt:
         self._savepoints = ThreadPoolExecutor(1, thread_name_prefix="tidegate-savepoint")
         self._orders: dict[str, SavepointOrder] = {}
         self._at_end: tuple[cp.Event, ...] = (cp.Finish("finish"),)
-        self._enumerators = Enumerators(start.graph, start.manifest, self._assign, heard.put)
+        self._enumerators = Enumerators(start.graph, start.manifest, self._assign, heard.put, self._send)
         self._enumerated: dict[CheckpointId, dict[OperatorUid, bytes]] = {}
         self._sources = [s for v in start.graph.vertices.values() if v.is_source for s in v.subtasks]
         self._undrained = set(self._sources)
@@ -172,6 +172,7 @@ class Attempt:
                 self._trigger(message)
             case cp.Swapped():
                 self._restart.progressed()
+                self._enumerators.decided()
                 self._status.decided(message.checkpoint, *self._writer.weight)
                 self._tell(message)
             case (
@@ -201,7 +202,9 @@ class Attempt:
             case messages.Opened():
                 self._opened(crew, message.worker)
             case messages.SplitsWanted():
-                self._enumerators.request(message.uid, message.reader)
+                self._enumerators.request(message.uid, message.reader, message.received)
+            case messages.ToEnumerator():
+                self._enumerators.reader_event(message.uid, message.reader, message.event)
             case messages.TimeReached():
                 for each in self._drift.on(message):
                     self._post(each.subtask, messages.ReadUntil(each.limit))
@@ -323,6 +326,7 @@ class Attempt:
                     for subtask in set(self._graph.subtasks).difference(self._sources):
                         self._post(subtask, messages.Announce(action.checkpoint, action.confirmed))
                 case cp.WriteMetadata():
+                    self._enumerators.reported(action.reports)
                     self._in_background(lambda action=action: self._write(action))  # type: ignore[misc] # bound per action
                 case cp.SwapLatest():
                     self._in_background(lambda action=action: self._decide(action.checkpoint))  # type: ignore[misc]
@@ -420,6 +424,9 @@ class Attempt:
     def _assign(self, vertex: JobVertex, reader: int, splits: tuple[bytes, ...] | None) -> None:
         message = messages.NoMoreSplits() if splits is None else messages.AssignSplits(splits)
         self._post(Subtask(vertex.id, reader), message)
+
+    def _send(self, vertex: JobVertex, reader: int, event: bytes) -> None:
+        self._post(Subtask(vertex.id, reader), messages.ToReader(event))
 
     def _post_sources(self, message: messages.ToSubtask) -> None:
         for subtask in self._sources:

@@ -140,6 +140,7 @@ class SparkAttempt:
             case cp.TriggerSources():
                 return self._epoch(action)
             case cp.WriteMetadata():
+                self._readers.reported(action.reports)
                 return [self._writer.write(action, self._enumerated)]
             case cp.SwapLatest():
                 return [self._decide(action.checkpoint)]

@@ -10,6 +10,7 @@ from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
+from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.spark.messages import ReadOrder, TaskResult
 from tidegate.runtime.task.drift import Drift
 from tidegate.runtime.task.messages import TimeReached
@@ -63,8 +64,13 @@ class Readers:
         """What the enumerators still hold."""
         return self._enumerators.snapshot(checkpoint)
 
+    def reported(self, reports: Iterable[OperatorReport]) -> None:
+        """Prove that each split is in one place, before the epoch is decided."""
+        self._enumerators.reported(reports)
+
     def advance(self, results: Iterable[TaskResult]) -> None:
         """Take the positions that a decided epoch has read to."""
+        self._enumerators.decided()
         for result in results:
             reader = self._readers.get(result.subtask)
             if reader is not None:

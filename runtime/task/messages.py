@@ -31,6 +31,8 @@ __all__ = [
     "Settled",
     "SplitsWanted",
     "TimeReached",
+    "ToEnumerator",
+    "ToReader",
     "ToSubtask",
     "Trigger",
 ]
@@ -46,6 +48,13 @@ class AssignSplits:
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
     """What was assigned is all there will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToReader:
+    """What an enumerator tells a reader."""
+
+    event: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +100,9 @@ class ReadUntil:
     limit: int
 
 
-ToSubtask = AssignSplits | NoMoreSplits | EndInput | Trigger | Announce | Commit | Settled | ReadUntil
+ToSubtask = (
+    AssignSplits | NoMoreSplits | ToReader | EndInput | Trigger | Announce | Commit | Settled | ReadUntil
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +114,20 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class SplitsWanted:
-    """A reader has run dry."""
+    """A reader has run dry, having received this many assignments."""
 
     uid: OperatorUid
     reader: int
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToEnumerator:
+    """What a reader tells its enumerator."""
+
+    uid: OperatorUid
+    reader: int
+    event: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,4 +193,15 @@ class Progress:
     """How freely records moved of late, by subtask."""
 
 
-FromSubtask = Opened | SplitsWanted | TimeReached | Acked | Declined | Answered | Drained | Failed | Progress
+FromSubtask = (
+    Opened
+    | SplitsWanted
+    | ToEnumerator
+    | TimeReached
+    | Acked
+    | Declined
+    | Answered
+    | Drained
+    | Failed
+    | Progress
+)

@@ -14,10 +14,12 @@ from tidegate.connectors.spi import (
     ReaderContext,
     Source,
     SourceReader,
+    SupportsEvents,
     SupportsPausing,
     SupportsSettled,
 )
 from tidegate.elements import MAX_WATERMARK, Barrier, Batch, EndOfInput, Idle, Watermark
+from tidegate.errors import ConfigError
 from tidegate.ids import CheckpointId, SplitId
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
@@ -34,6 +36,8 @@ from tidegate.runtime.task.messages import (
     Settled,
     SplitsWanted,
     TimeReached,
+    ToEnumerator,
+    ToReader,
     ToSubtask,
     Trigger,
 )
@@ -70,6 +74,7 @@ class SourceRunner(SubtaskRunner):
         """How many records it may still read; None for all there are."""
         self._outside = env.outside or env.clock
         self._asked = False
+        self._received = 0
         self._told_to_end = False
         self._ending = False
         self._drained = False
@@ -81,7 +86,13 @@ class SourceRunner(SubtaskRunner):
         env = self._env
         uid = self._vertex.head.uid
         context = ReaderContext(
-            uid, env.subtask, env.parallelism, self._outside, env.wake, Surroundings(uid, env)
+            uid,
+            env.subtask,
+            env.parallelism,
+            self._outside,
+            env.wake,
+            Surroundings(uid, env),
+            lambda event: self._report(ToEnumerator(uid, self.subtask.index, event)),
         )
         self._reader = self._source.open_reader(context)
         self._stamp = self._chain.stamp(uid)
@@ -166,7 +177,7 @@ class SourceRunner(SubtaskRunner):
                 self._wake_at = result.until_ms
                 if result.until_ms is None and not self._asked:
                     self._asked = True
-                    self._report(SplitsWanted(self._vertex.head.uid, self.subtask.index))
+                    self._report(SplitsWanted(self._vertex.head.uid, self.subtask.index, self._received))
             case Finished():
                 return self._end_time()
         return False
@@ -212,6 +223,7 @@ class SourceRunner(SubtaskRunner):
         match message:
             case AssignSplits():
                 self._asked = False
+                self._received += 1
                 splits = [
                     msgspec.msgpack.decode(split, type=self._source.split_type) for split in message.splits
                 ]
@@ -221,6 +233,8 @@ class SourceRunner(SubtaskRunner):
                     self._pacing.allow(message.limit)
             case NoMoreSplits():
                 self._opened.no_more_splits()
+            case ToReader():
+                self._hear(message.event)
             case EndInput():
                 self._told_to_end = True
             case Trigger():
@@ -230,6 +244,14 @@ class SourceRunner(SubtaskRunner):
             case Settled():
                 if isinstance(self._opened, SupportsSettled):
                     self._opened.settled(message.checkpoint)
+
+    def _hear(self, event: bytes) -> None:
+        if not isinstance(self._opened, SupportsEvents):
+            raise ConfigError(
+                f"source {self._vertex.head.uid!r}: its enumerator sent an event; {type(self._opened).__name__} takes "
+                "none; give it a method event"
+            )
+        self._opened.event(event)
 
     def _splits(self, checkpoint: CheckpointId) -> OperatorReport:
         return OperatorReport(self._vertex.head.uid, self.subtask.index, splits=self.unread(checkpoint))

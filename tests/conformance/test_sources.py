@@ -24,6 +24,7 @@ from tidegate.connectors.files import (
     TextFormat,
 )
 from tidegate.connectors.generator import GeneratorSource
+from tidegate.connectors.hybrid import HybridSource
 from tidegate.testing.source import PausingSourceSuite, RangedSourceSuite, SourceSuite, SourceTarget
 from tidegate.types import Types
 
@@ -60,6 +61,16 @@ class TestPacedGeneratorSource(RangedSourceSuite, PausingSourceSuite):
     def target(self) -> SourceTarget:
         source = GeneratorSource(str, count=8, splits=2, rate_per_second=1_000)
         return SourceTarget(source, expected=[str(number) for number in range(8)])
+
+
+class TestHybridSource(SourceSuite):
+    """Numbers of the past, and others that go on where those ended."""
+
+    @pytest.fixture
+    def target(self) -> SourceTarget:
+        history = GeneratorSource(int, count=7, splits=2)
+        source = HybridSource((history, lambda end: GeneratorSource(lambda number: end + number, count=5)))
+        return SourceTarget(source, expected=range(12))
 
 
 class TestTextFileSource(SourceSuite):

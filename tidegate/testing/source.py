@@ -31,11 +31,15 @@ from tidegate.connectors.spi import (
     Source,
     SourceReader,
     Split,
+    SupportsEvents,
     SupportsPausing,
+    SupportsPending,
     SupportsRanges,
+    SupportsReaderEvents,
 )
 from tidegate.elements import Batch
 from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
+from tidegate.runtime.checkpoint.split_ledger import SplitLedger
 
 __all__ = [
     "PausingSourceSuite",
@@ -82,7 +86,7 @@ class SourceRig:
         self._target = target
         self._source = target.source
         self._clock = target.clock or ManualClock(1_000)
-        self._holder: dict[SplitId, int] = {}
+        self._ledger = SplitLedger("source")
         self._complete: set[int] = set()
         self._readers = [self._source.open_reader(self._context(index)) for index in range(readers)]
         self._enumerator = self._source.open_enumerator(self, restored.enumerator if restored else None)
@@ -92,15 +96,19 @@ class SourceRig:
 
     def assign(self, reader: int, splits: Sequence[Any]) -> None:
         """Hand splits to a reader."""
-        for split in splits:
-            assert split.id not in self._holder, f"split {split.id} was assigned while a reader had it"
-            self._holder[split.id] = reader
+        self._ledger.assign(reader, [split.id for split in splits])
         self._readers[reader].add_splits([self._decoded(msgspec.msgpack.encode(split)) for split in splits])
 
     def no_more_splits(self, reader: int) -> None:
         """Hand on the promise."""
         self._complete.add(reader)
         self._readers[reader].no_more_splits()
+
+    def send_event(self, reader: int, event: bytes) -> None:
+        """Tell a reader what its enumerator says."""
+        receiver = self._readers[reader]
+        assert isinstance(receiver, SupportsEvents), "an event was sent to a reader that takes none"
+        receiver.event(event)
 
     def request(self, reader: int) -> None:
         """Let a reader ask for work."""
@@ -113,7 +121,7 @@ class SourceRig:
             assert 0 < len(found) <= limit, f"poll({limit}) returned {len(found)} records"
             self.batches.append(found)
         elif isinstance(found, NotYet):
-            if reader not in self._complete:
+            if reader not in self._complete and found.until_ms is None:
                 self.request(reader)
             if found.until_ms is not None:
                 self._clock.sleep(max(1, found.until_ms - self._clock.now_ms()) / 1_000)
@@ -141,17 +149,16 @@ class SourceRig:
         return values
 
     def checkpoint(self) -> SourceCheckpoint:
-        """What a checkpoint at this moment holds."""
+        """What a checkpoint at this moment holds: each split once."""
         number = CheckpointId(1)
-        enumerator = self._enumerator.snapshot(number)
-        splits: list[bytes] = []
-        for index, reader in enumerate(self._readers):
-            for split in reader.snapshot(number):
-                assert self._holder.get(split.id) == index, (
-                    f"split {split.id} is at a reader that never got it"
-                )
-                splits.append(msgspec.msgpack.encode(split))
-        return SourceCheckpoint(enumerator, tuple(splits))
+        own = self._enumerator
+        self._ledger.cut(own.pending() if isinstance(own, SupportsPending) else None)
+        enumerator = own.snapshot(number)
+        held = [reader.snapshot(number) for reader in self._readers]
+        self._ledger.report({index: [split.id for split in splits] for index, splits in enumerate(held)})
+        return SourceCheckpoint(
+            enumerator, tuple(msgspec.msgpack.encode(split) for splits in held for split in splits)
+        )
 
     def reader(self, index: int) -> SourceReader[Any]:
         """One of the readers."""
@@ -168,7 +175,20 @@ class SourceRig:
         self._enumerator.close()
 
     def _context(self, index: int) -> ReaderContext:
-        return ReaderContext(OperatorUid("source"), Subtask("source", index), self.parallelism, self._clock)
+        return ReaderContext(
+            OperatorUid("source"),
+            Subtask("source", index),
+            self.parallelism,
+            self._clock,
+            send_event=lambda event: self._heard(index, event),
+        )
+
+    def _heard(self, reader: int, event: bytes) -> None:
+        receiver = self._enumerator
+        assert isinstance(receiver, SupportsReaderEvents), (
+            "an event was sent to an enumerator that takes none"
+        )
+        receiver.reader_event(reader, event)
 
     def _decoded(self, data: bytes) -> Split:
         return msgspec.msgpack.decode(data, type=self._source.split_type)

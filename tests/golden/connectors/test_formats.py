@@ -71,6 +71,9 @@ class Deal:
     def no_more_splits(self, reader: int) -> None:
         pass
 
+    def send_event(self, reader: int, event: bytes) -> None:
+        pass
+
 
 def test_a_split_of_version_1_loads() -> None:
     data = (HERE / "range-split-1.msgpack").read_bytes()

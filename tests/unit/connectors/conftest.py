@@ -30,6 +30,9 @@ class Deal:
     def no_more_splits(self, reader: int) -> None:
         self.complete.append(reader)
 
+    def send_event(self, reader: int, event: bytes) -> None:
+        raise AssertionError("no source here sends events")
+
 
 @pytest.fixture
 def deal() -> Deal:

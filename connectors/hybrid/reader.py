@@ -1,0 +1,119 @@
+"""Reads splits of one stage at a time, in the order of the stages."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from tidegate.connectors.hybrid.split import HybridSplit, name_of
+from tidegate.connectors.spi import (
+    Finished,
+    NotYet,
+    Poll,
+    ReaderContext,
+    Source,
+    SourceReader,
+    SupportsPausing,
+    SupportsSettled,
+)
+from tidegate.elements import Batch, Idle
+from tidegate.ids import CheckpointId
+
+__all__ = ["HybridReader"]
+
+_PAUSE_MS: Final = 10
+
+_NO_CHECKPOINT: Final = CheckpointId(0)
+
+
+class HybridReader(SourceReader[HybridSplit]):
+    """One reader at a time; asks for splits only when the one at hand has none."""
+
+    def __init__(self, context: ReaderContext, source_of: Callable[[int, bytes | None], Source[Any]]) -> None:
+        self._context = context
+        self._source_of = source_of
+        self._waiting: deque[HybridSplit] = deque()
+        self._inner: SourceReader[Any] | None = None
+        self._source: Source[Any] | None = None
+        self._stage = 0
+        self._end: bytes | None = None
+        self._complete = False
+        self._idle = False
+
+    def add_splits(self, splits: Sequence[HybridSplit]) -> None:
+        """Hand those of the stage at hand to its reader; the others wait."""
+        self._waiting.extend(sorted(splits, key=lambda split: split.stage))
+        self._hand_over()
+
+    def no_more_splits(self) -> None:
+        """What was added is all, of the last stage too."""
+        self._complete = True
+        if self._inner is not None and not self._waiting:
+            self._inner.no_more_splits()
+
+    def poll(self, limit: int) -> Poll:
+        """What the reader of the stage has; the next stage if it has nothing left."""
+        if self._inner is None and self._waiting:
+            if self._idle:
+                self._idle = False
+                return Idle(False)
+            self._begin(self._waiting[0])
+        if self._inner is None:
+            return Finished() if self._complete else NotYet()
+        found = self._inner.poll(limit)
+        match found:
+            case Batch():
+                if found.origin is not None:
+                    found.origin = replace(found.origin, split=name_of(self._stage, found.origin.split))
+            case Idle():
+                self._idle = found.idle
+            case Finished() | NotYet():
+                return self._without_records(self._inner, found)
+        return found
+
+    def snapshot(self, checkpoint: CheckpointId) -> list[HybridSplit]:
+        """The splits of the reader at hand, and those that wait."""
+        inner = self._inner.snapshot(checkpoint) if self._inner is not None else []
+        return [HybridSplit.of(self._stage, split, self._end) for split in inner] + list(self._waiting)
+
+    def settled(self, checkpoint: CheckpointId) -> None:
+        """Tell the reader at hand."""
+        if isinstance(self._inner, SupportsSettled):
+            self._inner.settled(checkpoint)
+
+    def close(self) -> None:
+        """Close the reader at hand."""
+        if self._inner is not None:
+            self._inner.close()
+
+    def _without_records(self, inner: SourceReader[Any], found: Finished | NotYet) -> Poll:
+        if isinstance(found, NotYet) and _has_splits(inner):
+            # It waits for itself and not for splits: asking for more would say that it has read all it has.
+            return found if found.until_ms is not None else NotYet(self._context.clock.now_ms() + _PAUSE_MS)
+        if self._waiting:
+            inner.close()
+            self._inner = None
+            return NotYet(self._context.clock.now_ms())
+        return Finished() if self._complete and isinstance(found, Finished) else NotYet()
+
+    def _begin(self, split: HybridSplit) -> None:
+        source = self._source_of(split.stage, split.end)
+        self._inner = source.open_reader(self._context)
+        self._stage, self._end, self._source = split.stage, split.end, source
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._inner is None or self._source is None:
+            return
+        mine = [split.within(self._source) for split in self._waiting if split.stage == self._stage]
+        self._waiting = deque(split for split in self._waiting if split.stage != self._stage)
+        if mine:
+            self._inner.add_splits(mine)
+        if self._complete and not self._waiting:
+            self._inner.no_more_splits()
+
+
+def _has_splits(reader: SourceReader[Any]) -> bool:
+    return bool(reader.at_hand() if isinstance(reader, SupportsPausing) else reader.snapshot(_NO_CHECKPOINT))
