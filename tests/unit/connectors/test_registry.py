@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -197,20 +198,20 @@ def test_a_registry_in_trouble_is_no_fault_of_the_message(answers: Answers) -> N
         RegistryAvro(SchemaRegistry("http://127.0.0.1:1")).deserialize(framed(1))
 
 
-def test_where_a_registry_is_has_to_make_sense(tmp_path: Any) -> None:
+def test_where_a_registry_is_has_to_make_sense(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"^schema registry url is 'localhost:8081'; expected an address such as"
     ):
         SchemaRegistry("localhost:8081")
     with pytest.raises(ConfigError, match=r"^schema registry timeout_ms is 0; expected at least 1$"):
         SchemaRegistry("http://localhost", timeout_ms=0)
-    missing: dict[str, Any]
-    for missing in (
-        {"ca_location": str(tmp_path / "no.pem")},
-        {"certificate_location": str(tmp_path / "no.pem")},
+    missing = str(tmp_path / "no.pem")
+    for registry in (
+        SchemaRegistry("https://localhost", ca_location=missing),
+        SchemaRegistry("https://localhost", certificate_location=missing),
     ):
         with pytest.raises(ConfigError, match="a certificate cannot be read"):
-            SchemaRegistry("https://localhost", **missing).client()
+            registry.client()
 
 
 def test_formats_travel_to_other_processes() -> None:
