@@ -46,6 +46,7 @@ __all__ = [
     "SupportsAudit",
     "SupportsBranch",
     "SupportsCommit",
+    "SupportsDeadLetters",
     "SupportsDiscovery",
     "SupportsEnds",
     "SupportsEvents",
@@ -57,6 +58,7 @@ __all__ = [
     "SupportsReaderEvents",
     "SupportsSettled",
     "SupportsTakeOver",
+    "Unreadable",
 ]
 
 
@@ -84,7 +86,15 @@ class Finished:
     """Nothing will ever come again: all splits are read and no more are promised."""
 
 
-Poll: TypeAlias = Batch | Watermark | Idle | NotYet | Finished
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What could not be read, as records for the source's dead letters, and beside it what could be."""
+
+    letters: Batch
+    batch: Batch | None
+
+
+Poll: TypeAlias = Batch | Unreadable | Watermark | Idle | NotYet | Finished
 """Records, what a reader that knows says of event time, or why there is neither."""
 
 
@@ -210,6 +220,8 @@ class ReaderContext:
     """For functions of the user; None where no program runs."""
     send_event: Callable[[bytes], None] = lambda event: None
     """Tells the enumerator, which `SupportsReaderEvents`, something of the source's own; by the subtask's thread."""
+    pipeline: PipelineId = PipelineId("")
+    """Whose it is; empty where no program runs."""
 
 
 class SourceReader(ABC, Generic[S]):
@@ -373,6 +385,16 @@ class SupportsCommit(Protocol):
 
     def open_committer(self, context: CommitterContext) -> Committer:
         """A committer, in any process. May connect."""
+        ...
+
+
+@runtime_checkable
+class SupportsDeadLetters(Protocol):
+    """A source that hands on what it cannot read. Its readers answer `Unreadable` only if `dead_letters` is a sink."""
+
+    @property
+    def dead_letters(self) -> Sink | None:
+        """Where what cannot be read goes, with the same checkpoint as what can; None if there is no such place."""
         ...
 
 

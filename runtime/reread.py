@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from tidegate.clock import Clock
-from tidegate.connectors.spi import Finished, NotYet, ReaderContext, Source, SourceReader, Split
+from tidegate.connectors.spi import Finished, NotYet, ReaderContext, Source, SourceReader, Split, Unreadable
 from tidegate.elements import Batch, RecordOrigin
 from tidegate.ids import OperatorUid, Subtask
 from tidegate.runtime.checkpoint.manifest import Manifest
@@ -84,7 +84,7 @@ def _batches(reader: SourceReader[Any], clock: Clock) -> Iterator[Batch]:
     since = clock.monotonic()
     while clock.monotonic() - since < _PATIENCE_S:
         match reader.poll(_BATCH):
-            case Batch() as batch:
+            case (Batch() as batch) | Unreadable(batch=Batch() as batch):
                 since = clock.monotonic()
                 yield batch
             case NotYet(until_ms=int(until_ms)):

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from tidegate.connectors.base.dead_letters import OnError, check_on_error
 from tidegate.connectors.spi import OnBranch
 from tidegate.errors import ConfigError
 
@@ -24,12 +25,10 @@ __all__ = [
     "SOURCE_GUARANTEED",
     "KafkaSinkOptions",
     "KafkaSourceOptions",
-    "OnError",
     "OnTopicChange",
     "client_settings",
 ]
 
-OnError = Literal["fail", "skip"]
 OnTopicChange = Literal["fail", "drop", "reset"]
 
 Guaranteed = Mapping[str, tuple[Any, str]]
@@ -66,7 +65,7 @@ class KafkaSourceOptions:
     """How a source behaves.
 
     Args:
-        on_error: `fail` at a record that cannot be read, or `skip` and count it.
+        on_error: `fail` at a record that cannot be read, `skip` it, or let the source's `dead_letters` have it.
         on_topic_change: what to do if a topic was removed or made anew since the checkpoint: `fail`, `drop` what was
             left to read of it, or `reset` to the beginning of the new one.
         discovery_interval_ms: how often to look for new topics and partitions; None never.
@@ -103,6 +102,8 @@ class KafkaSinkOptions:
             15 minutes.
         take_over: use a prefix even though another pipeline claimed it.
         on_branch: `refuse` to go back behind committed records, or `append` the replayed ones.
+        on_error: `fail` at a record that cannot be made a message, `skip` it, or write it as a dead letter.
+        dead_letters: the topic for those; they are written in the same transaction as the messages beside them.
 
     Raises:
         ConfigError: a value makes no sense.
@@ -113,8 +114,11 @@ class KafkaSinkOptions:
     transaction_timeout_ms: int | None = None
     take_over: bool = False
     on_branch: OnBranch = "refuse"
+    on_error: OnError = "fail"
+    dead_letters: str | None = None
 
     def __post_init__(self) -> None:
+        check_on_error("kafka sink", self.on_error, self.dead_letters)
         _one_of("sink on_branch", self.on_branch, OnBranch)
         if self.prefix == "":
             raise ConfigError(

@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegate.connectors.kafka.letters import letter_of_message
 from tidegate.connectors.kafka.options import KafkaSourceOptions
 from tidegate.connectors.kafka.serde import KafkaDeserializer, Message
 from tidegate.connectors.kafka.split import KafkaSplit, Place
-from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader
+from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader, Unreadable
 from tidegate.elements import Batch, Idle, Origin
-from tidegate.errors import RecordError
+from tidegate.errors import ConfigError, MissingExtraError, RecordError, UnavailableError
 from tidegate.ids import CheckpointId, SplitId
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         self._options = options
         self._commits = group is not None and options.commit_offsets
         self._clock = context.clock
+        self._who = (context.pipeline, context.uid)
         self._splits: dict[Place, KafkaSplit] = {}
         self._topics: set[str] = set()
         """All topics it was ever told to read."""
@@ -68,10 +70,13 @@ class KafkaReader(SourceReader[KafkaSplit]):
         self._fruitless = 0
         self.skipped = 0
         """Records left out because they could not be read."""
+        self.letters = 0
+        """Records handed on as dead letters for the same reason."""
         if context.program is not None:
             metrics = context.program.get_metrics_group()
             metrics.gauge("pendingRecords", self.lag)
             metrics.gauge("skippedRecords", lambda: self.skipped)
+            metrics.gauge("deadLetters", lambda: self.letters)
 
     def add_splits(self, splits: Sequence[KafkaSplit]) -> None:
         """Take partitions."""
@@ -93,7 +98,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         Raises:
             ConfigError: reading is not allowed, or the position is gone.
             RecordError: a message cannot be read and `on_error` is `fail`.
-            UnavailableError: a topic is gone, or the client failed for good.
+            UnavailableError: a topic is gone, the client failed for good, or what the deserializer needs is away.
         """
         if not self._splits:
             return self._without_splits()
@@ -176,7 +181,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         self._ends[Place(message.topic(), message.partition())] = message.offset()
         return True
 
-    def _next_batch(self, limit: int) -> Batch | None:
+    def _next_batch(self, limit: int) -> Batch | Unreadable | None:
         for index, (place, messages) in enumerate(self._fetched):
             if place in self._paused:
                 continue
@@ -188,7 +193,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
             return batch if batch is not None else self._next_batch(limit)
         return None
 
-    def _read(self, place: Place, messages: list[Message]) -> Batch | None:
+    def _read(self, place: Place, messages: list[Message]) -> Batch | Unreadable | None:
         split = self._splits[place]
         offsets = _offsets(messages)
         if split.stop is not None and offsets[-1] >= split.stop:
@@ -197,32 +202,46 @@ class KafkaReader(SourceReader[KafkaSplit]):
             self._ends[place] = split.stop
         if not messages:
             return None
+        found: Batch | Unreadable | None
         try:
             values = self._deserializer.values(messages)
         except Exception:
-            messages, values = self._one_by_one(place, messages)
-            offsets, last = [message.offset() for message in messages], offsets[-1]
+            found = self._one_by_one(split, messages)
         else:
-            last = offsets[-1]
-        self._positions[place] = last + 1
-        if not values:
-            return None
+            found = self._batch(split, messages, offsets, values)
+        self._positions[place] = offsets[-1] + 1
+        return found
+
+    def _batch(
+        self, split: KafkaSplit, messages: list[Message], offsets: Sequence[int], values: list[Any]
+    ) -> Batch:
         timestamps = [message.timestamp()[1] for message in messages] if self._options.timestamps else None
         return Batch(values, timestamps, origin=Origin(split.id, offsets))
 
-    def _one_by_one(self, place: Place, messages: list[Message]) -> tuple[list[Message], list[Any]]:
-        """The messages that can be read, with what they say."""
+    def _one_by_one(self, split: KafkaSplit, messages: list[Message]) -> Batch | Unreadable | None:
+        """What can be read of the messages; what cannot is treated as `on_error` says."""
         good: list[Message] = []
         values: list[Any] = []
+        bad: list[tuple[Message, Exception]] = []
         for message in messages:
             try:
                 values += self._deserializer.values([message])
                 good.append(message)
+            except (ConfigError, MissingExtraError, UnavailableError):
+                raise  # no fault of the message
             except Exception as error:
                 if self._options.on_error == "fail":
-                    raise _unreadable(place, message, error) from error
-                self.skipped += 1
-        return good, values
+                    raise _unreadable(split.place, message, error) from error
+                bad.append((message, error))
+        batch = self._batch(split, good, _offsets(good), values) if good else None
+        if self._options.on_error == "skip":
+            self.skipped += len(bad)
+        if self._options.on_error == "skip" or not bad:
+            return batch
+        self.letters += len(bad)
+        letters = [letter_of_message(message, error, *self._who) for message, error in bad]
+        came = [message for message, _ in bad]
+        return Unreadable(self._batch(split, came, _offsets(came), letters), batch)
 
     def _drop_read_splits(self) -> None:
         """Part with what was read to its stop; the gap a transaction leaves at the end of a partition is no record."""
@@ -265,5 +284,5 @@ def _unreadable(place: Place, message: Message, error: Exception) -> RecordError
         what = f"cannot be read ({type(error).__name__}: {error}); got {value[:_SHOWN]!r}{cut}"
     return RecordError(
         f"kafka topic {place.topic!r} partition {place.partition} offset {message.offset()} {what}; correct the "
-        "deserializer, or set on_error to 'skip'"
+        "deserializer, or set on_error to 'skip' or 'dead_letter'"
     )

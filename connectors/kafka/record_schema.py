@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
 from tidegate.connectors.formats import SerializationSchema
-from tidegate.errors import ConfigError, RecordError
+from tidegate.connectors.kafka.letters import letter_headers
+from tidegate.elements import RowKind
+from tidegate.errors import ConfigError, RecordError, TidegateError
 
 __all__ = [
     "KafkaRecordSerializationSchema",
@@ -57,9 +60,11 @@ class KafkaRecordSerializationSchema:
         headers: What else to say.
         partition: A partition by number; without one the key decides, or chance.
         timestamps: Whether messages carry the times of the records, if those have any.
+        upsert: Whether the newest message of a key is all that counts: then changes may come, and one that deletes
+            becomes a tombstone. Key the stream by the same key, so that one subtask writes all messages of it.
 
     Raises:
-        ConfigError: there is no topic.
+        ConfigError: there is no topic, or no key for upserts.
     """
 
     topic: str | Callable[[Any], str]
@@ -68,20 +73,48 @@ class KafkaRecordSerializationSchema:
     headers: Callable[[Any], Headers] | None = None
     partition: Callable[[Any], int] | None = None
     timestamps: bool = True
+    upsert: bool = False
 
     def __post_init__(self) -> None:
         if not self.topic:
             raise ConfigError("kafka sink has no topic; expected a name or a function of the record")
+        if self.upsert and self.key is None:
+            raise ConfigError(
+                "kafka sink with upsert has no key; expected what a later message replaces earlier ones by"
+            )
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
         """A schema in the making."""
         return KafkaRecordSerializationSchemaBuilder()
 
+    @staticmethod
+    def dead_letters(topic: str) -> KafkaRecordSerializationSchema:
+        """Writes dead letters as they came, with headers that tell what went wrong and where.
+
+        Example:
+            >>> KafkaRecordSerializationSchema.dead_letters("orders.dead").one_topic
+            'orders.dead'
+        """
+        return KafkaRecordSerializationSchema(
+            topic, attrgetter("value"), attrgetter("key"), headers=letter_headers
+        )
+
     @property
     def one_topic(self) -> str | None:
         """The topic of all records if it is one."""
         return self.topic if isinstance(self.topic, str) else None
+
+    def changer(self, largest: int) -> Callable[[Any, RowKind], Message | None]:
+        """What makes a message of a change: a tombstone of what is deleted, none of what is before an update."""
+        insert, delete = self.encoder(largest), replace(self, value=_nothing).encoder(largest)
+
+        def change(record: Any, kind: RowKind) -> Message | None:
+            if kind is RowKind.UPDATE_BEFORE:
+                return None
+            return delete(record) if kind is RowKind.DELETE else insert(record)
+
+        return change
 
     def encoder(self, largest: int) -> Callable[[Any], Message]:
         """What makes a message of a record; it raises RecordError at one that cannot be, or has over `largest` bytes."""
@@ -176,9 +209,9 @@ def _any_partition(record: Any) -> int:
     return ANY_PARTITION
 
 
-def _blamed(parts: Mapping[str, Callable[[Any], Any]], record: Any, error: Exception) -> RecordError:
-    """Says which part of the message could not be made."""
-    if isinstance(error, RecordError):
+def _blamed(parts: Mapping[str, Callable[[Any], Any]], record: Any, error: Exception) -> TidegateError:
+    """Says which part of the message could not be made, unless the schema has said what is wrong itself."""
+    if isinstance(error, TidegateError):
         return error
     what = next((name for name, part in parts.items() if _fails(part, record)), "message")
     return RecordError(

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegate.connectors.base.dead_letters import OnError, check_on_error
 from tidegate.connectors.kafka.options import (
     SINK_DEFAULTS,
     SINK_GUARANTEED,
@@ -88,7 +89,7 @@ class KafkaSink(Sink):
         settings = self._settings()
         settings["transaction.timeout.ms"] = self._timeout_ms(settings, context.exposed_ms)
         prefix = self._prefix(context.pipeline, context.uid)
-        return TransactionalWriter(settings, self.schema, prefix, self.options.pool, context)
+        return TransactionalWriter(settings, self.schema, prefix, self.options, context)
 
     def open_committer(self, context: CommitterContext) -> KafkaCommitter:
         """Commits them."""
@@ -140,6 +141,8 @@ class PlainKafkaSink(Sink):
         schema: What becomes of records.
         delivery: `at-least-once` waits for all deliveries before a checkpoint, `none` never waits.
         properties: More settings of the client; shown nowhere.
+        on_error: `fail` at a record that cannot be made a message, `skip` it, or write it as a dead letter.
+        dead_letters: The topic for those.
 
     Raises:
         ConfigError: a property would break the guarantee.
@@ -149,8 +152,11 @@ class PlainKafkaSink(Sink):
     schema: KafkaRecordSerializationSchema
     delivery: Delivery = "at-least-once"
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    on_error: OnError = "fail"
+    dead_letters: str | None = None
 
     def __post_init__(self) -> None:
+        check_on_error("plain kafka sink", self.on_error, self.dead_letters)
         if self.delivery not in ("at-least-once", "none"):
             raise ConfigError(
                 f"plain kafka sink delivery is {self.delivery!r}; expected 'at-least-once' or 'none'; for exactly "
@@ -160,7 +166,9 @@ class PlainKafkaSink(Sink):
 
     def open_writer(self, context: WriterContext) -> PlainWriter:
         """Writes at once."""
-        return PlainWriter(self._settings(), self.schema, waits=self.delivery == "at-least-once")
+        policy = (self.on_error, self.dead_letters)
+        waits = self.delivery == "at-least-once"
+        return PlainWriter(self._settings(), self.schema, policy, context, waits=waits)
 
     def _settings(self) -> dict[str, Any]:
         guaranteed = SINK_GUARANTEED if self.delivery == "at-least-once" else {}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.base import all_splits
+from tidegate.connectors.base.dead_letters import check_on_error
 from tidegate.connectors.kafka._wire import Wire
 from tidegate.connectors.kafka.enumerator import KafkaEnumerator, Plan
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer
@@ -30,7 +31,7 @@ from tidegate.connectors.kafka.options import (
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.serde import KafkaDeserializer, RawValues
 from tidegate.connectors.kafka.split import KafkaSplit, Place
-from tidegate.connectors.spi import EnumeratorContext, Extent, Part, ReaderContext, Remaining, Source
+from tidegate.connectors.spi import EnumeratorContext, Extent, Part, ReaderContext, Remaining, Sink, Source
 from tidegate.errors import ConfigError
 from tidegate.types import TypeInformation
 
@@ -55,10 +56,13 @@ class KafkaSource(Source[KafkaSplit]):
         group: Whom to tell how far the pipeline is.
         properties: More settings of the client, librdkafka's names; shown nowhere, as some are secrets.
         options: How to behave.
+        dead_letters: Where what cannot be read goes, if `on_error` says so; such as a `KafkaSink` with the schema
+            `KafkaRecordSerializationSchema.dead_letters(topic)`.
         bounded: Whether the source counts as one that ends; by default if it has a `stop`.
 
     Raises:
-        ConfigError: what to read is not said once, or a property would break the guarantee.
+        ConfigError: what to read is not said once, a property would break the guarantee, or there are dead letters and
+            no place for them.
     """
 
     brokers: str
@@ -71,6 +75,7 @@ class KafkaSource(Source[KafkaSplit]):
     group: str | None = None
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
     options: KafkaSourceOptions = KafkaSourceOptions()
+    dead_letters: Sink | None = None
     bounded: bool = None  # type: ignore[assignment] # filled in below
 
     split_type = KafkaSplit
@@ -85,6 +90,7 @@ class KafkaSource(Source[KafkaSplit]):
                 "kafka source: say what to read once, by topics, by a pattern or by partitions; got "
                 f"topics {list(self.topics)}, pattern {self.pattern!r}, {len(self.partitions)} partitions"
             )
+        check_on_error("kafka source", self.options.on_error, self.dead_letters)
         if self.bounded is None:
             object.__setattr__(self, "bounded", self.stop is not None)
         self._settings()

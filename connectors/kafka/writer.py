@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import repeat
 from typing import Any, Final
 
 import msgspec
 
+from tidegate.connectors.kafka.options import KafkaSinkOptions
 from tidegate.connectors.kafka.outcome import Marker
 from tidegate.connectors.kafka.pool import IdPool
 from tidegate.connectors.kafka.producers import (
@@ -18,11 +20,13 @@ from tidegate.connectors.kafka.producers import (
     Transaction,
     prepared_here,
 )
-from tidegate.connectors.kafka.record_schema import KafkaRecordSerializationSchema
+from tidegate.connectors.kafka.record_schema import KafkaRecordSerializationSchema, Message
+from tidegate.connectors.kafka.refused import Policy, RefusedRecords
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import RecordError, TidegateError, UnavailableError
 from tidegate.faults import point
 from tidegate.ids import CheckpointId
+from tidegate.row import Row
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
 __all__ = ["KafkaWork", "PlainWriter", "TransactionalWriter"]
@@ -49,10 +53,23 @@ class KafkaWork(msgspec.Struct, frozen=True, tag_field="v", tag=1):
 class Outlet:
     """Encodes records and puts them into a producer's queue, in order; waits where that is full."""
 
-    def __init__(self, schema: KafkaRecordSerializationSchema, settings: Mapping[str, Any]) -> None:
-        self.encode = schema.encoder(int(settings.get("message.max.bytes", _LARGEST)) - _OVERHEAD)
-        self._timed = schema.timestamps
+    def __init__(
+        self,
+        schema: KafkaRecordSerializationSchema,
+        settings: Mapping[str, Any],
+        policy: Policy,
+        context: WriterContext,
+    ) -> None:
         self._brokers = settings["bootstrap.servers"]
+        self._timed = schema.timestamps
+        largest = int(settings.get("message.max.bytes", _LARGEST)) - _OVERHEAD
+        self.refused = RefusedRecords(policy, context, largest)
+        self._change = schema.changer(largest) if schema.upsert else None
+        change = self._change
+        self.encode = self.refused.lenient(
+            schema.encoder(largest) if change is None else lambda record: change(record, _kind(record))
+        )
+        self._complete = policy[0] == "fail" and change is None
 
     def encoded(self, batch: Batch) -> Batch:
         """A batch of messages.
@@ -60,20 +77,31 @@ class Outlet:
         Raises:
             RecordError: one cannot be written, so none is.
         """
-        return Batch(list(map(self.encode, batch.values)), batch.timestamps, kinds=batch.kinds)
+        if batch.kinds is None or all(kind is RowKind.INSERT for kind in batch.kinds):
+            return Batch(list(map(self.encode, batch.values)), batch.timestamps)
+        change, lenient = self._change, self.refused.lenient
+        if change is None:
+            raise RecordError(
+                "a change came to a kafka sink that appends; expected inserts; let its schema be one with upsert, or "
+                "map changes to messages first"
+            )
+        changes = zip(batch.values, batch.kinds, strict=True)
+        return Batch(
+            [lenient(partial(_of_kind, change, kind))(value) for value, kind in changes], batch.timestamps
+        )
+
+    def kept(self, batch: Batch) -> Batch:
+        """The messages that are to be written."""
+        if self._complete or None not in batch.values:
+            return batch
+        kept = [index for index, message in enumerate(batch.values) if message is not None]
+        times = None if batch.timestamps is None else [batch.timestamps[index] for index in kept]
+        return Batch([batch.values[index] for index in kept], times)
 
     def put(self, producer: Any, batch: Batch) -> str:
-        """Queue messages and let the producer work; the topic of the first.
-
-        Raises:
-            RecordError: a change is among them.
-        """
+        """Queue messages and let the producer work; the topic of the first."""
         from tidegate.connectors.kafka._client import said, served
 
-        if batch.kinds is not None and any(kind is not RowKind.INSERT for kind in batch.kinds):
-            raise RecordError(
-                "a change came to a kafka sink that appends; expected inserts; map changes to messages first"
-            )
         times: Iterable[int] = repeat(0)
         if self._timed and batch.timestamps is not None:
             times = map(max, batch.timestamps, repeat(0)) if min(batch.timestamps) < 0 else batch.timestamps
@@ -107,14 +135,14 @@ class TransactionalWriter(SinkWriter):
         settings: Mapping[str, Any],
         schema: KafkaRecordSerializationSchema,
         prefix: str,
-        pool: int,
+        options: KafkaSinkOptions,
         context: WriterContext,
     ) -> None:
         self._settings = settings
         self._context = context
-        self._outlet = Outlet(schema, settings)
+        self._outlet = Outlet(schema, settings, (options.on_error, options.dead_letters), context)
         self.encode = self._outlet.encode
-        ids = IdPool(prefix, context.subtask.index, pool, context.slot)
+        ids = IdPool(prefix, context.subtask.index, options.pool, context.slot)
         self._producers = Producers(settings, ids, context.clock)
         self._open: Transaction | None = None
         self._topic = ""
@@ -127,6 +155,7 @@ class TransactionalWriter(SinkWriter):
 
     def write_encoded(self, batch: Batch) -> None:
         """Queue a batch of messages."""
+        batch = self._outlet.kept(batch)
         if not batch.values:
             return
         self._guard()
@@ -182,13 +211,19 @@ class PlainWriter(SinkWriter):
     """No transactions: records are visible as they come."""
 
     def __init__(
-        self, settings: Mapping[str, Any], schema: KafkaRecordSerializationSchema, *, waits: bool
+        self,
+        settings: Mapping[str, Any],
+        schema: KafkaRecordSerializationSchema,
+        policy: Policy,
+        context: WriterContext,
+        *,
+        waits: bool,
     ) -> None:
         from tidegate.connectors.kafka._client import new_producer
 
         self._brokers = settings["bootstrap.servers"]
         self._failures = Failures(self._brokers)
-        self._outlet = Outlet(schema, settings)
+        self._outlet = Outlet(schema, settings, policy, context)
         self.encode = self._outlet.encode
         self._producer = new_producer({**settings, "on_delivery": self._failures.heard})
         self._waits = waits
@@ -199,6 +234,7 @@ class PlainWriter(SinkWriter):
 
     def write_encoded(self, batch: Batch) -> None:
         """Queue a batch of messages."""
+        batch = self._outlet.kept(batch)
         if not batch.values:
             return
         self._outlet.put(self._producer, batch)
@@ -215,6 +251,15 @@ class PlainWriter(SinkWriter):
         from tidegate.connectors.kafka._client import served
 
         served(self._producer.flush, 1.0, "sink", self._brokers)
+
+
+def _of_kind(change: Callable[[Any, RowKind], Message | None], kind: RowKind, record: Any) -> Message | None:
+    return change(record, kind)
+
+
+def _kind(record: Any) -> RowKind:
+    """What a record does to a table; nothing but rows can tell."""
+    return record.get_row_kind() if isinstance(record, Row) else RowKind.INSERT
 
 
 def _flush(producer: Any, failures: Failures, brokers: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from tidegate.errors import ConfigError
 from tidegate.ids import OperatorUid
 from tidegate.keys import check_max_parallelism, default_max_parallelism
+from tidegate.runtime.graph.dead_letters import dead_letter_steps
 from tidegate.runtime.graph.mode import RuntimeMode, runs_as_batch
 from tidegate.runtime.graph.names import FunctionNames, title
 from tidegate.runtime.graph.transformations import (
@@ -124,6 +125,7 @@ def build_stream_graph(
             iteration is open, or the mode is BATCH and the program does not fit.
     """
     order = _topological(sinks)
+    order += list(dead_letter_steps(order))
     if not order:
         raise ConfigError(
             "the program has no sink and no step behind a source, so nothing would run; end it with sink_to(...) or print()"

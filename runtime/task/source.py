@@ -17,10 +17,11 @@ from tidegate.connectors.spi import (
     SupportsEvents,
     SupportsPausing,
     SupportsSettled,
+    Unreadable,
 )
 from tidegate.elements import MAX_WATERMARK, Barrier, Batch, EndOfInput, Idle, Watermark
 from tidegate.errors import ConfigError
-from tidegate.ids import CheckpointId, SplitId
+from tidegate.ids import CheckpointId, OperatorUid, SplitId
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.stamp import Stamp
@@ -93,6 +94,7 @@ class SourceRunner(SubtaskRunner):
             env.wake,
             Surroundings(uid, env),
             lambda event: self._report(ToEnumerator(uid, self.subtask.index, event)),
+            env.pipeline,
         )
         self._reader = self._source.open_reader(context)
         self._stamp = self._chain.stamp(uid)
@@ -164,6 +166,11 @@ class SourceRunner(SubtaskRunner):
         match result:
             case Batch():
                 self._process(result)
+                return True
+            case Unreadable():
+                self._chain.process(result.letters, at=self._dead_letters)
+                if result.batch is not None:
+                    self._process(result.batch)
                 return True
             case Watermark() | Idle() if self._env.batch:
                 return True
@@ -255,6 +262,12 @@ class SourceRunner(SubtaskRunner):
 
     def _splits(self, checkpoint: CheckpointId) -> OperatorReport:
         return OperatorReport(self._vertex.head.uid, self.subtask.index, splits=self.unread(checkpoint))
+
+    @property
+    def _dead_letters(self) -> OperatorUid:
+        """The side output for what could not be read."""
+        vertex = self._vertex
+        return next(uid for uid in vertex.follows[vertex.head.uid] if vertex.nodes[uid].kind == "side")
 
     @property
     def _opened(self) -> SourceReader[Any]:

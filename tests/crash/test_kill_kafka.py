@@ -1,7 +1,7 @@
 """`kill -9` at every step of a checkpoint of a job from Kafka to Kafka, on a real broker.
 
-What is read with `read_committed` afterwards is every record once, and no transaction is left open: one would hold up
-all other readers of the topic.
+What is read with `read_committed` afterwards is every record once, and every dead letter once, and no transaction is left
+open: one would hold up all other readers of the topic.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.service]
 PROGRAM = Path(__file__).parent / "programs" / "kafka_totals.py"
 PARTITIONS = 3
 RATE = 2_000.0
+UNREADABLE = 10
+"""After how many payments there is one message that is none."""
 
 OF_WORKERS = [
     "taskmanager-1/sink.after-flush@3",
@@ -52,19 +54,24 @@ class KafkaJob(Job):
 
     brokers: str = ""
     target: str = ""
+    dead: str = ""
 
     def written(self) -> Counter[str]:
         """Every committed record of the output."""
+        return self.committed(self.target)
+
+    def committed(self, topic: str) -> Counter[str]:
+        """Every committed record of a topic."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.brokers,
-                "group.id": self.target,
+                "group.id": topic,
                 "enable.partition.eof": True,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
             }
         )
-        consumer.assign([TopicPartition(self.target, partition, 0) for partition in range(PARTITIONS)])
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
         lines: Counter[str] = Counter()
         ends = 0
         while ends < PARTITIONS:
@@ -103,20 +110,23 @@ def payments(kafka: KafkaService) -> str:
         account = f"account-{number * 7919 % 97}"
         payment = {"id": number, "account": account, "amount": number % 13}
         producer.produce(topic, json.dumps(payment), account)
+        if number % UNREADABLE == 0:
+            producer.produce(topic, f"no payment {number}", account)
     assert producer.flush(30) == 0
     return topic
 
 
 @pytest.fixture
 def between_topics(kafka: KafkaService, payments: str, tmp_path: Path) -> KafkaJob:
-    target = kafka.new_topic(PARTITIONS, "totals")
+    target, dead = kafka.new_topic(PARTITIONS, "totals"), kafka.new_topic(PARTITIONS, "dead")
     return KafkaJob(
         tmp_path,
         program=PROGRAM,
-        arguments=(kafka.address, f"{payments},{target}"),
+        arguments=(kafka.address, f"{payments},{target},{dead}"),
         rate=RATE,
         brokers=kafka.address,
         target=target,
+        dead=dead,
     )
 
 
@@ -129,6 +139,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def assert_exactly_once(job: KafkaJob) -> None:
     assert job.audit() == []
+    assert job.committed(job.dead) == {f"no payment {number}": 1 for number in range(0, COUNT, UNREADABLE)}
     assert job.left_open() == []
 
 

@@ -1,4 +1,4 @@
-"""The running totals again, from one topic of Kafka to another."""
+"""The running totals again, from one topic of Kafka to another; what is no payment goes to a third."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tidegate.connectors.kafka import (
     KafkaRecordSerializationSchema,
     KafkaSink,
     KafkaSource,
+    KafkaSourceOptions,
 )
 from tidegate.datastream import (
     KeyedProcessFunction,
@@ -47,7 +48,7 @@ class Paced(MapFunction):
 
 
 def main(brokers: str, topics: str, rate: float, settings: dict[str, Any]) -> None:
-    source_topic, _, target_topic = topics.partition(",")
+    source_topic, target_topic, dead_topic = topics.split(",")
     env = StreamExecutionEnvironment.get_execution_environment(settings)
     source = KafkaSource(
         brokers,
@@ -55,8 +56,15 @@ def main(brokers: str, topics: str, rate: float, settings: dict[str, Any]) -> No
         deserializer=JsonValues(),
         stop=KafkaOffsetsInitializer.latest(),
         group=source_topic,
+        options=KafkaSourceOptions(on_error="dead_letter"),
+        dead_letters=KafkaSink(brokers, KafkaRecordSerializationSchema.dead_letters(dead_topic)),
     )
-    payments = env.from_source(source).uid("payments").map(Paced(1 / rate)).filter(lambda p: p["amount"] > 0)
+    payments = (
+        env.from_source(source)
+        .uid(f"from-{target_topic}")
+        .map(Paced(1 / rate))
+        .filter(lambda p: p["amount"] > 0)
+    )
     added_up = payments.key_by(lambda p: p["account"]).process(Totals()).uid("totals")
     added_up.sink_to(KafkaSink(brokers, KafkaRecordSerializationSchema(target_topic))).uid(target_topic)
     print(json.dumps(dataclasses.asdict(env.execute("totals"))))

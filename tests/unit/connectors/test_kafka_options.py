@@ -68,7 +68,7 @@ def test_properties_are_not_shown_but_travel() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"on_error": "ignore"}, "source on_error is 'ignore'; expected one of fail, skip"),
+        ({"on_error": "ignore"}, "source on_error is 'ignore'; expected one of fail, skip, dead_letter"),
         ({"on_topic_change": "x"}, "source on_topic_change is 'x'; expected one of fail, drop, reset"),
         ({"discovery_interval_ms": 0}, "source discovery_interval_ms is 0; expected at least 1, or None"),
     ],

@@ -24,10 +24,10 @@ from tidegate.connectors.kafka import (
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.serde import SchemaValues
 from tidegate.connectors.kafka.split import KafkaSplit, Place
-from tidegate.connectors.spi import Finished, NotYet, ReaderContext
-from tidegate.elements import Batch, Idle
-from tidegate.errors import RecordError
-from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
+from tidegate.connectors.spi import Finished, NotYet, ReaderContext, Unreadable
+from tidegate.elements import Batch, Idle, Origin
+from tidegate.errors import RecordError, UnavailableError
+from tidegate.ids import CheckpointId, OperatorUid, PipelineId, SplitId, Subtask
 from tidegate.types import Types
 
 
@@ -110,7 +110,9 @@ def reading(
 ) -> KafkaReader:
     """A reader of partitions 0 and 1."""
     as_client: Any = client
-    context = ReaderContext(OperatorUid("source"), Subtask("source", 0), 1, ManualClock(50))
+    context = ReaderContext(
+        OperatorUid("source"), Subtask("source", 0), 1, ManualClock(50), pipeline=PipelineId("billing")
+    )
     reader = KafkaReader(
         as_client, deserializer or RawValues(), KafkaSourceOptions(**options), group, context
     )
@@ -233,7 +235,7 @@ def test_an_unreadable_message_is_named_and_holds_its_place() -> None:
     with pytest.raises(
         RecordError,
         match=r"^kafka topic 'orders' partition 0 offset 4 cannot be read \(UnicodeDecodeError: .*got b'\\xff\\xfe'; "
-        r"correct the deserializer, or set on_error to 'skip'$",
+        r"correct the deserializer, or set on_error to 'skip' or 'dead_letter'$",
     ):
         reader.poll(10)
     assert positions(reader)["orders:0"] == 0
@@ -250,6 +252,51 @@ def test_unreadable_messages_are_skipped_and_counted_where_the_program_says_so()
     assert list(batch.origin.positions) == [3, 5]
     assert reader.skipped == 2
     assert positions(reader) == {"orders:0": 6, "orders:1": 7}
+
+
+def test_unreadable_messages_become_dead_letters_beside_the_others_where_the_program_says_so() -> None:
+    headers: list[tuple[str, bytes | None]] = [("trace", b"7")]
+    client = Client(
+        [
+            Fake(3, b"1"),
+            Fake(4, b"\xff", 0, b"ada", headers),
+            Fake(5, b"3"),
+            Fake(6, None, 1),
+            Fake(7, b"4", 1),
+        ]
+    )
+    reader = reading(client, StringValues(), on_error="dead_letter")
+    first, second = reader.poll(3), reader.poll(1)
+    assert isinstance(first, Unreadable)
+    assert isinstance(second, Unreadable)
+    assert first.batch is not None
+    assert (first.batch.values, first.batch.timestamps) == (["1", "3"], [1_003, 1_005])
+    (letter,) = first.letters.values
+    assert (letter.value, letter.key, letter.headers) == (b"\xff", b"ada", (("trace", b"7"),))
+    assert letter.error.startswith("UnicodeDecodeError: 'utf-8' codec")
+    assert (letter.pipeline, letter.operator) == ("billing", "source")
+    assert dict(letter.place) == {"topic": "orders", "partition": "0", "offset": "4", "timestamp": "1004"}
+    assert (first.letters.timestamps, first.letters.origin) == (
+        [1_004],
+        Origin(SplitId("orders:0"), range(4, 5)),
+    )
+    assert (second.batch, second.letters.values[0].value) == (None, None)
+    assert positions(reader) == {"orders:0": 6, "orders:1": 7}
+    assert polled(reader).values == ["4"]
+    assert (reader.letters, reader.skipped) == (2, 0)
+
+
+class NeedsAService(KafkaDeserializer):
+    def values(self, messages: Any) -> list[Any]:
+        raise UnavailableError("the registry is away")
+
+
+@pytest.mark.parametrize("on_error", ["fail", "skip", "dead_letter"])
+def test_what_a_deserializer_needs_being_away_is_no_fault_of_a_message(on_error: str) -> None:
+    reader = reading(Client([Fake(0)]), NeedsAService(), on_error=on_error)
+    with pytest.raises(UnavailableError, match=r"^the registry is away$"):
+        reader.poll(10)
+    assert positions(reader)["orders:0"] == 0
 
 
 def test_a_tombstone_is_named_where_a_value_is_needed() -> None:

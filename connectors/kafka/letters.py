@@ -1,0 +1,66 @@
+"""Dead letters of Kafka: what a message that cannot be read becomes, and how a dead letter is written.
+
+In a topic a dead letter has the bytes, the key and the headers that came, and headers of ours that begin with
+`dead-letter.`: what went wrong, in which pipeline and operator, and where the message was. Whoever reads the topic
+with the deserializer of the first topic, once that is corrected, reads it again.
+
+Example:
+    >>> letter = DeadLetter(b"{", "truncated", "billing", "source-1", (("topic", "orders"),))
+    >>> letter_headers(letter)[-1]
+    ('dead-letter.topic', b'orders')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tidegate.connectors.base.dead_letters import DeadLetter
+from tidegate.connectors.kafka.serde import Message
+
+__all__ = ["PREFIX", "letter_headers", "letter_of_message", "letter_of_record"]
+
+PREFIX: Final = "dead-letter."
+
+
+def letter_of_message(message: Message, error: Exception, pipeline: str, operator: str) -> DeadLetter:
+    """What becomes of a message that cannot be read."""
+    place = (
+        ("topic", str(message.topic())),
+        ("partition", str(message.partition())),
+        ("offset", str(message.offset())),
+        ("timestamp", str(message.timestamp()[1])),
+    )
+    headers = tuple(message.headers() or ())
+    return DeadLetter(message.value(), _said(error), pipeline, operator, place, message.key(), headers)
+
+
+def letter_of_record(record: Any, error: Exception, pipeline: str, operator: str, largest: int) -> DeadLetter:
+    """What becomes of a record that cannot be made a message: its JSON, or what Python shows where there is none.
+
+    Of a record that is too large for any message it is the beginning.
+    """
+    try:
+        value, form = msgspec.json.encode(record), "json"
+    except Exception:
+        value, form = repr(record).encode(errors="backslashreplace"), "repr"
+    if len(value) > largest:
+        value, form = value[:largest], "cut"
+    return DeadLetter(value, _said(error), pipeline, operator, (("form", form),))
+
+
+def letter_headers(letter: DeadLetter) -> Sequence[tuple[str, bytes | None]]:
+    """The headers that came, and ours."""
+    said = (
+        ("error", letter.error),
+        ("pipeline", letter.pipeline),
+        ("operator", letter.operator),
+        *letter.place,
+    )
+    return (*letter.headers, *((PREFIX + name, text.encode()) for name, text in said))
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,27 @@
+"""Where what a source could not read goes: a side output of its step, and the sink it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tidegate.connectors.spi import SupportsDeadLetters
+from tidegate.runtime.graph.transformations import Input, Transformation
+from tidegate.runtime.stream.tags import OutputTag
+
+__all__ = ["dead_letter_steps"]
+
+_TAG: Final = OutputTag("dead letters")
+_NAME: Final = "dead letters"
+
+
+def dead_letter_steps(steps: Iterable[Transformation]) -> Iterator[Transformation]:
+    """The steps behind those sources that name a sink for dead letters."""
+    for source in (step for step in steps if step.kind == "source"):
+        if isinstance(source.payload, SupportsDeadLetters) and source.payload.dead_letters is not None:
+            side = Transformation("side", _NAME, _TAG, (Input(source),))
+            sink = Transformation("sink", _NAME, source.payload.dead_letters, (Input(side),))
+            sink.parallelism, sink.max_parallelism = source.parallelism, source.max_parallelism
+            sink.usual_parallelism = source.usual_parallelism
+            sink.uid = None if source.uid is None else f"{source.uid}-dead-letters"
+            yield from (side, sink)
