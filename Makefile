@@ -9,7 +9,7 @@ SHARED := -n $(JOBS) --dist loadfile
 FAST := not service and not spark and not crash and not processes and not setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check bench soak coverage-spec view lock clean
+.PHONY: help setup demo demo-kafka test test-fast check bench soak coverage-spec view lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +20,10 @@ setup: ## create or repair .venv with everything a developer needs
 demo: ## see a pipeline survive kill -9 (SABOTAGE=1 breaks it on purpose)
 	@.ci/setup demo
 	@.venv/bin/tidegate demo $(if $(SABOTAGE),--sabotage)
+
+demo-kafka: setup ## the same from topic to topic of Kafka (needs Java 17; SABOTAGE=1 writes without transactions)
+	@.ci/java
+	@.venv/bin/tidegate demo --kafka --directory demo-output/kafka $(if $(SABOTAGE),--sabotage)
 
 test: setup ## run every test (needs Java 17 for the Kafka and Spark tests)
 	@.ci/java

@@ -16,10 +16,11 @@ import pytest
 
 from tidegate.clock import ManualClock
 from tidegate.errors import InternalError, JobFailedError, UnavailableError
+from tidegate.runtime.cli.demo.command import _job_command
 from tidegate.runtime.cli.demo.process import JobProcess
 from tidegate.runtime.cli.demo.scenario import Plan, Scenario
 from tidegate.runtime.cli.demo.screen import PlainScreen
-from tidegate.runtime.cli.demo.workspace import claim
+from tidegate.runtime.cli.demo.workspace import Workspace, claim
 from tidegate.runtime.status import RunStatus
 
 pytestmark = pytest.mark.crash
@@ -169,12 +170,15 @@ def test_a_child_that_survives_a_kill_is_noticed(tmp_path: Path) -> None:
         os.kill(child, signal.SIGKILL)
 
 
+def scenario_in(workspace: Workspace, clock: ManualClock) -> Scenario:
+    plan = Plan(1_000, 1)
+    return Scenario(plan, workspace, PlainScreen(sys.stdout), clock, _job_command(plan, workspace))
+
+
 def test_a_job_that_fails_ends_the_demo_and_the_log_is_named(tmp_path: Path) -> None:
     with claim(tmp_path / "demo") as workspace:
         (workspace.root / "tidegate.toml").write_text("no-such-setting = 1")
-        scenario = Scenario(
-            Plan(1_000, 1, sabotaged=False), workspace, PlainScreen(sys.stdout), ManualClock()
-        )
+        scenario = scenario_in(workspace, ManualClock())
 
         with pytest.raises(
             JobFailedError, match=r"the demo's job ended with code 1; what it said is in .*job.log"
@@ -194,9 +198,7 @@ class HurriedClock(ManualClock):
 
 def test_a_job_that_is_too_slow_is_ended(tmp_path: Path) -> None:
     with claim(tmp_path / "demo") as workspace:
-        scenario = Scenario(
-            Plan(1_000, 1, sabotaged=False), workspace, PlainScreen(sys.stdout), HurriedClock()
-        )
+        scenario = scenario_in(workspace, HurriedClock())
 
         with pytest.raises(UnavailableError, match=r"the demo is not done after .* s, expected about 15 s"):
             scenario.play()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import json
 import os
+import random
 import shutil
 import signal
 import sys
@@ -21,14 +23,17 @@ from tidegate.errors import ConfigError
 from tidegate.runtime.cli.demo.audit import NAMED, Audit, audit
 from tidegate.runtime.cli.demo.chart import picture, sparkline
 from tidegate.runtime.cli.demo.payments import Payments
+from tidegate.runtime.cli.demo.sabotage import Sabotage, sabotage
 from tidegate.runtime.cli.demo.scenario import Plan, Scenario
 from tidegate.runtime.cli.demo.screen import open_screen
+from tidegate.runtime.cli.demo.timeline import Timeline
 from tidegate.runtime.cli.demo.workspace import Workspace, claim
 
-__all__ = ["register", "run"]
+__all__ = ["course", "register", "run", "tell"]
 
 _RECORDS, _FEWEST = 500_000, 1_000
 _SPARKLINE: Final = 72
+_KAFKA_MODULE: Final = "tidegate.testing.kafka_demo"
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,6 +51,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--seed", type=int, help="decides the moments of the kills; default: another one each time"
     )
+    parser.add_argument(
+        "--kafka", action="store_true", help="from topic to topic of a broker of its own, which needs Java 17"
+    )
+    parser.add_argument(
+        "--brokers", metavar="HOST:PORT", help="the same on a cluster of yours, in topics of its own"
+    )
     parser.set_defaults(run=run)
 
 
@@ -60,34 +71,78 @@ def run(arguments: argparse.Namespace) -> int:
             f"--records is {arguments.records}; expected at least {_FEWEST}, or the demo is over too soon"
         )
     seed = int(new_id(4), 16) if arguments.seed is None else arguments.seed
-    plan = Plan(arguments.records, seed, arguments.sabotage)
+    plan = Plan(arguments.records, seed)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without blocks and crosses shows question marks
     with claim(arguments.directory) as workspace, _ended_by_sigterm():
-        return _demo(plan, workspace)
+        if arguments.kafka or arguments.brokers is not None:
+            # What needs services lies above the runtime and is looked up by name.
+            play = importlib.import_module(_KAFKA_MODULE).play
+            return int(play(plan, workspace, brokers=arguments.brokers, sabotaged=arguments.sabotage))
+        return _demo(plan, workspace, sabotaged=arguments.sabotage)
 
 
-def _demo(plan: Plan, workspace: Workspace) -> int:
+def _demo(plan: Plan, workspace: Workspace, *, sabotaged: bool) -> int:
     print(
         f"{plan.records:,} payments -> running totals per account in RocksDB -> files, exactly once; "
         f"checkpoint every {plan.interval_ms / 1_000:g} s\nthree kills at random moments (seed {plan.seed}); about {plan.seconds + 10:.0f} s"
     )
+    done: list[Sabotage] = []
+
+    def damage(chance: random.Random) -> str:
+        done.append(sabotage(workspace.output, chance))
+        return f"record {done[0].dropped:,} is dropped from the output and record {done[0].doubled:,} doubled"
+
     with open_screen(sys.stdout) as screen:
-        scenario = Scenario(plan, workspace, screen, SYSTEM_CLOCK)
+        command = _job_command(plan, workspace)
+        scenario = Scenario(
+            plan, workspace, screen, SYSTEM_CLOCK, command, damage=damage if sabotaged else None
+        )
         scenario.play()
+    timeline = scenario.timeline
     print("         the audit makes the input again and compares it with the files", flush=True)
     found = audit(Payments(plan.records), workspace.output)
-    verdict = _verdict(found, scenario)
-    workspace.picture.write_text(picture(scenario.timeline, verdict, passed=found.passed), encoding="utf-8")
-    workspace.report.write_text(json.dumps(_report(plan, scenario, found), indent=2) + "\n", encoding="utf-8")
-    _tell(scenario, found, verdict)
-    _show_the_way(workspace, plan)
+    verdict = _verdict(found, timeline, sabotaged=bool(done))
+    workspace.picture.write_text(picture(timeline, verdict, passed=found.passed), encoding="utf-8")
+    report = _report(plan, timeline, found, done)
+    workspace.report.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    tell(timeline, verdict, passed=found.passed)
+    if done:
+        print("this was sabotage on purpose; nobody told the audit which records:")
+    for finding in sorted(found.findings, key=lambda each: each.id)[:NAMED]:
+        print(f"  {finding.text}")
+    _show_the_way(workspace, plan, sabotaged=sabotaged)
     return 0 if found.passed else 1
 
 
-def _verdict(found: Audit, scenario: Scenario) -> str:
-    done = f"{len(scenario.timeline.kills)} kills, {len(scenario.timeline.checkpoints)} checkpoints"
-    done += ", sabotage on purpose" if scenario.sabotage is not None else ""
+def tell(timeline: Timeline, verdict: str, *, passed: bool) -> None:
+    """Print what happened in one line of blocks, and what came of it."""
+    print(
+        f"\nrecords/s  {sparkline(timeline, _SPARKLINE)}  ✗ kill -9\n           0 s{timeline.ended_s:{_SPARKLINE - 5}.0f} s"
+    )
+    print(f"\n{_colored(verdict, passed)}")
+
+
+def course(plan: Plan, timeline: Timeline) -> dict[str, object]:
+    """What happened, for programs."""
+    return {
+        "seed": plan.seed,
+        "kills": [{**asdict(kill), "recovery_s": timeline.recovery_s(kill)} for kill in timeline.kills],
+        "checkpoints": len(timeline.checkpoints),
+        "seconds": timeline.ended_s,
+    }
+
+
+def _job_command(plan: Plan, workspace: Workspace) -> list[str]:
+    options = {"--records": plan.records, "--rate": plan.rate, "--interval-ms": plan.interval_ms}
+    said = [word for name, value in options.items() for word in (name, str(value))]
+    directory = str(workspace.root.resolve())
+    return [sys.executable, "-P", "-m", "tidegate.runtime.cli.demo.job", *said, "--directory", directory]
+
+
+def _verdict(found: Audit, timeline: Timeline, *, sabotaged: bool) -> str:
+    done = f"{len(timeline.kills)} kills, {len(timeline.checkpoints)} checkpoints"
+    done += ", sabotage on purpose" if sabotaged else ""
     if found.passed:
         records = (
             f"{found.records_in:,} records in, {found.records_out:,} out and {found.declined:,} filtered"
@@ -97,19 +152,7 @@ def _verdict(found: Audit, scenario: Scenario) -> str:
     return f"NOT exactly once: {damage}; {found.records_in:,} records in, {found.records_out:,} out, {done}"
 
 
-def _tell(scenario: Scenario, found: Audit, verdict: str) -> None:
-    timeline = scenario.timeline
-    print(
-        f"\nrecords/s  {sparkline(timeline, _SPARKLINE)}  ✗ kill -9\n           0 s{timeline.ended_s:{_SPARKLINE - 5}.0f} s"
-    )
-    print(f"\n{_colored(verdict, found.passed)}")
-    if scenario.sabotage is not None:
-        print("this was sabotage on purpose; nobody told the audit which records:")
-    for finding in sorted(found.findings, key=lambda each: each.id)[:NAMED]:
-        print(f"  {finding.text}")
-
-
-def _show_the_way(workspace: Workspace, plan: Plan) -> None:
+def _show_the_way(workspace: Workspace, plan: Plan, *, sabotaged: bool) -> None:
     job = Path(__file__).with_name("job.py")
     print(
         f"\nlook at  {workspace.picture}  what happened, as a picture\n"
@@ -117,24 +160,20 @@ def _show_the_way(workspace: Workspace, plan: Plan) -> None:
         f"         {job}  the pipeline"
     )
     program = "tidegate" if shutil.which("tidegate") else sys.argv[0]
-    print(f"try      {program} demo{'' if plan.sabotaged else ' --sabotage'}")
+    print(f"try      {program} demo{'' if sabotaged else ' --sabotage'}")
     print(f"         {program} demo --seed {plan.seed}  for the same plan of kills")
 
 
-def _report(plan: Plan, scenario: Scenario, found: Audit) -> dict[str, object]:
-    timeline = scenario.timeline
+def _report(plan: Plan, timeline: Timeline, found: Audit, done: list[Sabotage]) -> dict[str, object]:
     return {
         "passed": found.passed,
-        "seed": plan.seed,
+        **course(plan, timeline),
         "records_in": found.records_in,
         "declined": found.declined,
         "records_out": found.records_out,
-        "kills": [{**asdict(kill), "recovery_s": timeline.recovery_s(kill)} for kill in timeline.kills],
-        "checkpoints": len(timeline.checkpoints),
-        "seconds": timeline.ended_s,
         "damage": dict(found.counts),
         "findings": [asdict(finding) for finding in found.findings],
-        "sabotage": asdict(scenario.sabotage) if scenario.sabotage is not None else None,
+        "sabotage": asdict(done[0]) if done else None,
     }
 
 

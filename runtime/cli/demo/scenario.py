@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tidegate.clock import Clock
 from tidegate.errors import JobFailedError, UnavailableError
 from tidegate.runtime.cli.demo.process import JobProcess
-from tidegate.runtime.cli.demo.sabotage import Sabotage, sabotage
 from tidegate.runtime.cli.demo.screen import Screen
 from tidegate.runtime.cli.demo.timeline import Kill, Sample, Timeline
 from tidegate.runtime.cli.demo.workspace import Workspace
@@ -38,7 +36,6 @@ class Plan:
 
     records: int
     seed: int
-    sabotaged: bool
 
     @property
     def rate(self) -> float:
@@ -66,15 +63,40 @@ class Plan:
 
 
 class Scenario:
-    """Plays a plan in a workspace; `timeline` and `sabotage` tell afterwards what happened."""
+    """Plays a plan in a workspace; `timeline` tells afterwards what happened.
 
-    def __init__(self, plan: Plan, workspace: Workspace, screen: Screen, clock: Clock) -> None:
+    Args:
+        plan: What to play.
+        workspace: Where the job works and says what it does.
+        screen: Where people see it.
+        clock: For moments.
+        command: What starts the job, each time.
+        damage: Called once, after the second kill, with what decides by chance; says what it did.
+        hears: Is told whatever the job says of itself.
+        slack_s: How much longer than planned all of it may take.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        workspace: Workspace,
+        screen: Screen,
+        clock: Clock,
+        command: Sequence[str],
+        *,
+        damage: Callable[[random.Random], str] | None = None,
+        hears: Callable[[Sample], None] = lambda sample: None,
+        slack_s: float = _SLACK_S,
+    ) -> None:
         self.timeline = Timeline()
-        self.sabotage: Sabotage | None = None
         self._plan = plan
         self._workspace = workspace
         self._screen = screen
         self._clock = clock
+        self._command = command
+        self._damage = damage
+        self._hears = hears
+        self._slack_s = slack_s
         self._chance = random.Random(plan.seed)
         self._began_s = clock.monotonic()
 
@@ -89,8 +111,8 @@ class Scenario:
             settled, more_s = self._plan.patience(self._chance)
             if not self._run_until_killed(run, settled, more_s):
                 return
-            if run == 1 and self._plan.sabotaged:
-                self._do_damage()
+            if run == 1 and self._damage is not None:
+                self._screen.say(f"         SABOTAGE, on purpose: {self._damage(self._chance)}")
         self._run_to_the_end(KILLS)
 
     def _run_until_killed(self, run: int, settled: int, more_s: float) -> bool:
@@ -123,18 +145,7 @@ class Scenario:
         self._screen.say(f"{self._now_s():5.1f} s  the job has finished")
 
     def _start(self, run: int) -> JobProcess:
-        plan, root = self._plan, self._workspace.root.resolve()
-        options = [
-            "--records",
-            str(plan.records),
-            "--rate",
-            str(plan.rate),
-            "--interval-ms",
-            str(plan.interval_ms),
-        ]
-        module = "tidegate.runtime.cli.demo.job"
-        command = [sys.executable, "-P", "-m", module, *options, "--directory", str(root)]
-        job = JobProcess(command, root, self._workspace.log.resolve())
+        job = JobProcess(self._command, self._workspace.root.resolve(), self._workspace.log.resolve())
         again = "the same command again: it goes on from its newest checkpoint" if run else "the job starts"
         self._screen.say(f"{self._now_s():5.1f} s  {again} (pid {job.pid})")
         return job
@@ -148,8 +159,9 @@ class Scenario:
             snapshot = job.hear(_TICK_S)
             if snapshot is not None:
                 self.timeline.add(Sample(self._now_s(), run, snapshot.records, snapshot.settled))
+            self._hears(self.timeline.samples[-1])
             self._screen.show(self.timeline, self._now_s())
-            if self._now_s() > self._plan.seconds + _SLACK_S:
+            if self._now_s() > self._plan.seconds + self._slack_s:
                 raise UnavailableError(
                     f"the demo is not done after {self._now_s():.0f} s, expected about {self._plan.seconds + 10:.0f} s; "
                     f"this machine is busy: try again, or with --records {self._plan.records // 2}"
@@ -161,13 +173,6 @@ class Scenario:
             raise JobFailedError(
                 f"the demo's job ended with code {code}; what it said is in {self._workspace.log}"
             )
-
-    def _do_damage(self) -> None:
-        self.sabotage = sabotage(self._workspace.output, self._chance)
-        self._screen.say(
-            f"         SABOTAGE, on purpose: record {self.sabotage.dropped:,} is dropped from the output "
-            f"and record {self.sabotage.doubled:,} doubled"
-        )
 
     def _now_s(self) -> float:
         return self._clock.monotonic() - self._began_s
