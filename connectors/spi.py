@@ -18,7 +18,14 @@ import msgspec
 from tidegate.clock import Clock
 from tidegate.elements import Batch, Idle, Watermark
 from tidegate.ids import CheckpointId, OperatorUid, PipelineId, SplitId, Subtask
-from tidegate.twophase.spi import Committer, CommitterContext, ProgramContext, SinkWriter, WriterContext
+from tidegate.twophase.spi import (
+    Committer,
+    CommitterContext,
+    GlobalCommitter,
+    ProgramContext,
+    SinkWriter,
+    WriterContext,
+)
 from tidegate.types import TypeInformation
 
 __all__ = [
@@ -50,6 +57,7 @@ __all__ = [
     "SupportsDiscovery",
     "SupportsEnds",
     "SupportsEvents",
+    "SupportsGlobalCommit",
     "SupportsHandover",
     "SupportsPausing",
     "SupportsPending",
@@ -399,6 +407,15 @@ class SupportsDeadLetters(Protocol):
 
 
 OnBranch = Literal["refuse", "append"]
+
+
+@runtime_checkable
+class SupportsGlobalCommit(Protocol):
+    """A sink with something left to do once all its writers' work of a checkpoint is visible, such as a marker file."""
+
+    def open_global_committer(self, context: CommitterContext) -> GlobalCommitter:
+        """A global committer, in the coordinator's process. May connect."""
+        ...
 
 
 @runtime_checkable

@@ -346,6 +346,9 @@ class Startup:
                         answers = self._commit(action.committables, committers)
                         todo += book.on(ledger.Answered(action.checkpoint, answers))
                     case ledger.Settle():
+                        for each in unsettled:
+                            if each.checkpoint == action.checkpoint:
+                                committers.finish(each)
                         mine = next((r for r in retained if r.checkpoint == action.checkpoint), None)
                         if mine is not None:
                             self.pipeline.archive.mark_settled(mine)

@@ -23,6 +23,7 @@ __all__ = [
     "Committable",
     "Committer",
     "CommitterContext",
+    "GlobalCommitter",
     "ProgramContext",
     "SinkWriter",
     "SupportsClaim",
@@ -237,6 +238,25 @@ class Committer(ABC):
 
         Returns:
             How many pieces were removed.
+        """
+
+    def close(self) -> None:  # noqa: B027
+        """Release resources; called once."""
+
+
+class GlobalCommitter(ABC):
+    """Does for a whole sink what can only be done once all of a checkpoint's output is visible."""
+
+    @abstractmethod
+    def commit(self, checkpoint: CheckpointId, committables: Sequence[Committable]) -> None:
+        """Finish a checkpoint, of which these committables of all writers are committed.
+
+        Called by the coordinator, for one checkpoint after the other, before the checkpoint is settled. May block.
+        After a crash it is called again for the same checkpoint, maybe by another process, and finds out what was
+        done. Not called for a checkpoint without committables of this sink.
+
+        Raises:
+            UnavailableError: the system did not answer; it is called again later.
         """
 
     def close(self) -> None:  # noqa: B027

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Container
 
 from tidegate import faults
 from tidegate.clock import Clock
-from tidegate.connectors.spi import Sink, SupportsCommit, SupportsTakeOver
+from tidegate.connectors.spi import Sink, SupportsCommit, SupportsGlobalCommit, SupportsTakeOver
 from tidegate.errors import CommitFailedError
 from tidegate.ids import OperatorUid
-from tidegate.runtime.checkpoint.manifest import Manifest
+from tidegate.runtime.checkpoint.manifest import Manifest, Unsettled
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext, SupportsOpenWork
@@ -30,6 +31,7 @@ class Committers:
         if take_over:
             sinks = {uid: _taking_over(sink) for uid, sink in sinks.items()}
         self._sinks = {uid: sink for uid, sink in sinks.items() if isinstance(sink, SupportsCommit)}
+        self._global = {uid: sink for uid, sink in sinks.items() if isinstance(sink, SupportsGlobalCommit)}
         self._opened: dict[OperatorUid, Committer] = {}
 
     def commit(self, work: tuple[Committable, ...]) -> tuple[tuple[Committable, CommitAnswer], ...]:
@@ -59,6 +61,18 @@ class Committers:
         removed = {uid: self._abort(uid, manifest) for uid in self._sinks if uids is None or uid in uids}
         return {uid: pieces for uid, pieces in removed.items() if pieces}
 
+    def finish(self, settling: Unsettled) -> None:
+        """Do what is left to do for whole sinks once all of a checkpoint's work is visible.
+
+        Raises:
+            UnavailableError: a system did not answer; to be called again.
+        """
+        for uid, sink in self._global.items():
+            mine = [committable for committable in settling.committables if committable.uid == uid]
+            if mine:
+                with contextlib.closing(sink.open_global_committer(self._context(uid))) as committer:
+                    committer.commit(settling.checkpoint, mine)
+
     def close(self) -> None:
         """Close what was opened."""
         for committer in self._opened.values():
@@ -78,10 +92,12 @@ class Committers:
                 "give it its uid back"
             )
         if uid not in self._opened:
-            lineage = self._pipeline.record.lineage
-            context = CommitterContext(self._pipeline.id, uid, lineage, self._clock, self._home)
-            self._opened[uid] = self._sinks[uid].open_committer(context)
+            self._opened[uid] = self._sinks[uid].open_committer(self._context(uid))
         return self._opened[uid]
+
+    def _context(self, uid: OperatorUid) -> CommitterContext:
+        lineage = self._pipeline.record.lineage
+        return CommitterContext(self._pipeline.id, uid, lineage, self._clock, self._home)
 
 
 def _taking_over(sink: Sink) -> Sink:

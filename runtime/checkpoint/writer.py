@@ -11,7 +11,7 @@ from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.assemble import assemble
-from tidegate.runtime.checkpoint.manifest import Manifest, chunks_of
+from tidegate.runtime.checkpoint.manifest import Manifest, Unsettled, chunks_of
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.graph.job_graph import JobGraph
 
@@ -21,8 +21,12 @@ __all__ = ["CheckpointWriter"]
 class CheckpointWriter:
     """Writes the checkpoints of one attempt. Methods may block on the storage; one thread at a time."""
 
-    def __init__(self, pipeline: Pipeline, graph: JobGraph, clock: Clock) -> None:
+    def __init__(
+        self, pipeline: Pipeline, graph: JobGraph, clock: Clock, finish: Callable[[Unsettled], None]
+    ) -> None:
         self._pipeline = pipeline
+        self._finish = finish
+        self._promised: dict[CheckpointId, Unsettled] = {}
         self._graph = graph
         self._clock = clock
         self.written: Manifest | None = None
@@ -53,6 +57,7 @@ class CheckpointWriter:
         except UnavailableError as error:
             return cp.MetadataFailed(action.checkpoint, error)
         self.written = manifest
+        self._promised = {each.checkpoint: each for each in action.unsettled}
         return cp.MetadataDurable(action.checkpoint, files)
 
     def number(self, action: cp.TriggerSources) -> cp.TriggerSources | cp.SwapLost | cp.MetadataFailed:
@@ -68,7 +73,13 @@ class CheckpointWriter:
         return self._swapped(checkpoint, self._pipeline.decide) or cp.Swapped(checkpoint)
 
     def mark(self, checkpoint: CheckpointId) -> cp.SettledDurable:
-        """Write down that all output of the checkpoint is visible."""
+        """Finish the output of a checkpoint, all of which is visible, and write down that it is.
+
+        Raises:
+            UnavailableError: the storage or a system outside did not answer.
+        """
+        if checkpoint in self._promised:
+            self._finish(self._promised[checkpoint])
         self._pipeline.archive.mark_settled(Retained(self._pipeline.run, checkpoint))
         return cp.SettledDurable(checkpoint)
 

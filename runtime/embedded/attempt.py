@@ -71,7 +71,9 @@ class Attempt:
         self._copies = LocalRecovery(startup.program.options, startup.run)
         self._vertex_of = {uid: v.id for v in start.graph.vertices.values() for uid in v.nodes}
         self._coordinator = startup.coordinator(start.graph, start)
-        self._writer = CheckpointWriter(startup.pipeline, start.graph, clock)
+        self._writer = CheckpointWriter(
+            startup.pipeline, start.graph, clock, startup.committers(start.graph).finish
+        )
         self._storage = ThreadPoolExecutor(1, thread_name_prefix="tidegate-storage")
         self._savepoints = ThreadPoolExecutor(1, thread_name_prefix="tidegate-savepoint")
         self._orders: dict[str, SavepointOrder] = {}

@@ -72,7 +72,9 @@ class SparkAttempt:
         self._coordinator: CheckpointCoordinator = startup.coordinator(
             start.graph, start, interval_ms=0, tolerated=_TOLERATED
         )
-        self._writer = CheckpointWriter(startup.pipeline, start.graph, clock)
+        self._writer = CheckpointWriter(
+            startup.pipeline, start.graph, clock, startup.committers(start.graph).finish
+        )
         self._committers = startup.committers(start.graph)
         self._readers = Readers(start.graph, start.manifest, clock)
         self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, lambda: observe(status))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tidegate.backends.storage import LocalStorage
 from tidegate.clock import SYSTEM_CLOCK
@@ -13,11 +16,12 @@ from tidegate.elements import Batch
 from tidegate.errors import CommitFailedError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId, Subtask
 from tidegate.runtime.checkpoint.committers import Committers
+from tidegate.runtime.checkpoint.manifest import Unsettled
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.graph.job_graph import build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Input, Transformation
-from tidegate.twophase.spi import CommitAnswer, Committable, WriterContext
+from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, GlobalCommitter, WriterContext
 
 LINEAGE, OUT = LineageId("lineage"), OperatorUid("out")
 
@@ -29,6 +33,11 @@ def sink(tmp_path: Path) -> CollectSink:
 
 @pytest.fixture
 def committers(tmp_path: Path, sink: CollectSink) -> Committers:
+    return over(sink, tmp_path)
+
+
+def over(sink: CollectSink, tmp_path: Path) -> Committers:
+    """The committers of a program with this sink."""
     source = Transformation("source", "in", CollectionSource([1]))
     end = Transformation("sink", "out", sink, (Input(source),), uid=OUT)
     pipeline = Pipeline(LocalStorage(tmp_path / "state"), PipelineId("orders"), RunId("run"), SYSTEM_CLOCK)
@@ -83,3 +92,30 @@ def test_work_of_a_sink_that_is_gone_is_not_forgotten(committers: Committers) ->
         CommitFailedError, match=r"sink 'gone' holds decided work .* has no such sink; give it its uid back"
     ):
         committers.commit((work,))
+
+
+def test_what_is_left_to_do_for_a_whole_sink_is_done_with_the_work_of_that_sink(tmp_path: Path) -> None:
+    sink = Announcing(str(tmp_path))
+    mine, of_another = prepare(sink, 7, "a"), replace(prepare(sink, 7, "b"), uid=OperatorUid("another"))
+    with closing(over(sink, tmp_path)) as committers:
+        committers.finish(Unsettled(CheckpointId(7), (mine, of_another)))
+        committers.finish(Unsettled(CheckpointId(8), ()))
+        committers.finish(Unsettled(CheckpointId(9), (of_another,)))
+
+    assert (tmp_path / "announced").read_text() == "checkpoint 7: 1\n"
+
+
+class Announcing(CollectSink):
+    """Notes the checkpoints that are over."""
+
+    def open_global_committer(self, context: CommitterContext) -> GlobalCommitter:
+        return Announcer(Path(self.directory))
+
+
+class Announcer(GlobalCommitter):
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def commit(self, checkpoint: CheckpointId, committables: Sequence[Committable]) -> None:
+        with (self._directory / "announced").open("a") as file:
+            file.write(f"checkpoint {checkpoint}: {len(committables)}\n")

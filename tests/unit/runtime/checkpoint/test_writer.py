@@ -29,7 +29,7 @@ def writer(storage: Full) -> CheckpointWriter:
     program = Program("orders", PipelineId("orders"), (step,), JobOptions(), parallelism=1)
     startup = Startup(program, storage, SYSTEM_CLOCK, print)
     startup.acquire()
-    return CheckpointWriter(startup.pipeline, program.graph(None), SYSTEM_CLOCK)
+    return CheckpointWriter(startup.pipeline, program.graph(None), SYSTEM_CLOCK, print)
 
 
 def test_a_decision_that_a_full_storage_did_not_take_is_no_decision(
