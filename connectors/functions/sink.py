@@ -32,7 +32,7 @@ from tidegate.ids import CheckpointId
 from tidegate.serde import codec_for
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
-__all__ = ["FunctionSink", "FunctionWriter", "SinkContext", "SinkFunction"]
+__all__ = ["Callback", "FunctionSink", "FunctionWriter", "SinkContext", "SinkFunction"]
 
 
 class SinkContext:
@@ -62,6 +62,17 @@ class SinkFunction(LifeCycle, ABC):
         """Write out what was buffered; called for every checkpoint."""
 
 
+class Callback(SinkFunction):
+    """A plain function as a sink function."""
+
+    def __init__(self, function: Callable[[Any], object]) -> None:
+        self._function = function
+
+    def invoke(self, value: Any, context: SinkContext) -> None:
+        """Call it with the record alone."""
+        self._function(value)
+
+
 @dataclass(frozen=True)
 class FunctionSink(Sink):
     """A sink function as a sink.
@@ -77,7 +88,7 @@ class FunctionSink(Sink):
     def __post_init__(self) -> None:
         if not isinstance(self.function, SinkFunction):
             raise ConfigError(
-                f"add_sink takes a SinkFunction; got {type(self.function).__name__}; use sink_to for a Sink"
+                f"add_sink takes a function or a SinkFunction; got {type(self.function).__name__}; use sink_to for a Sink"
             )
 
     def open_writer(self, context: WriterContext) -> FunctionWriter:

@@ -22,7 +22,13 @@ import msgspec
 
 from tidegate.checks import shorten
 from tidegate.connectors.functions.place import Place
-from tidegate.connectors.functions.sink import FunctionSink, FunctionWriter, SinkContext, SinkFunction
+from tidegate.connectors.functions.sink import (
+    Callback,
+    FunctionSink,
+    FunctionWriter,
+    SinkContext,
+    SinkFunction,
+)
 from tidegate.connectors.spi import OnBranch, Sink
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId
@@ -38,11 +44,15 @@ def as_sink(function: Any) -> Sink:
     """The sink that calls a function, whichever kind it is.
 
     Raises:
-        ConfigError: it is neither a `SinkFunction` nor a `TwoPhaseCommitSinkFunction`.
+        ConfigError: it is neither a `SinkFunction`, nor a `TwoPhaseCommitSinkFunction`, nor can it be called.
     """
     if isinstance(function, TwoPhaseCommitSinkFunction):
         return TransactionalFunctionSink(function)
-    return FunctionSink(function)
+    return FunctionSink(Callback(function) if _is_plain(function) else function)
+
+
+def _is_plain(function: Any) -> bool:
+    return callable(function) and not isinstance(function, type | SinkFunction)
 
 
 @dataclass(frozen=True)

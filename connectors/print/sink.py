@@ -1,4 +1,4 @@
-"""Prints each record on a line of standard output.
+"""Prints each record on a line of standard output, or of the error output.
 
 Guarantee: at least once. A line is written when its batch is, long before the checkpoint is decided, so after a
 failure the lines since the last checkpoint are printed again.
@@ -26,36 +26,51 @@ class PrintSink(Sink):
 
     Args:
         prefix: Comes first on every line.
+        changes: Show every record as a change, `+I(1,a)`, also where it is nothing but an insert.
+        stderr: Print to the error output.
     """
 
     prefix: str = ""
+    changes: bool = False
+    stderr: bool = False
 
     delivery = "at-least-once"
 
     def open_writer(self, context: WriterContext) -> PrintWriter:
-        """Prints to the standard output of its process."""
+        """Prints to an output of its process."""
         number = str(context.subtask.index + 1) if context.parallelism > 1 else ""
         start = ":".join(part for part in (self.prefix, number) if part)
-        return PrintWriter(f"{start}> " if start else "")
+        return PrintWriter(f"{start}> " if start else "", self.changes, self.stderr)
 
 
 class PrintWriter(SinkWriter):
     """Prints and flushes batch by batch; there is nothing to commit."""
 
-    def __init__(self, start: str) -> None:
+    def __init__(self, start: str, changes: bool, stderr: bool) -> None:
         self._start = start
+        self._shown = _as_change if changes else _shown
+        self._stderr = stderr
 
     def write(self, batch: Batch) -> None:
         """Print a batch as one piece."""
         kinds = batch.kinds or repeat(None)
         lines = [
-            f"{self._start}{_shown(value, kind)}\n" for value, kind in zip(batch.values, kinds, strict=False)
+            f"{self._start}{self._shown(value, kind)}\n"
+            for value, kind in zip(batch.values, kinds, strict=False)
         ]
-        sys.stdout.write("".join(lines))
-        sys.stdout.flush()
+        output = sys.stderr if self._stderr else sys.stdout
+        output.write("".join(lines))
+        output.flush()
 
     def prepare(self, checkpoint: CheckpointId) -> None:
         """Nothing: every batch was flushed when it was written."""
+
+
+def _as_change(value: Any, kind: RowKind | None) -> str:
+    if kind is None:
+        kind = value.get_row_kind() if isinstance(value, Row) else RowKind.INSERT
+    fields = value if isinstance(value, Row | tuple) else (value,)
+    return f"{kind.short}({','.join(map(str, fields))})"
 
 
 def _shown(value: Any, kind: RowKind | None) -> str:

@@ -367,7 +367,7 @@ class DataStream(_Step, Generic[T]):
         return DataStreamSink(self._env, step)
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
-        """Call a `SinkFunction` with each record, at least once, or a `TwoPhaseCommitSinkFunction`, exactly once.
+        """Call a function or a `SinkFunction` with each record, at least once, or a `TwoPhaseCommitSinkFunction`, exactly once.
 
         A `Sink` is written to as by `sink_to`.
         """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import re
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +34,7 @@ from tidegate.connectors.files import (
 )
 from tidegate.connectors.functions import as_sink
 from tidegate.connectors.print import PrintSink
+from tidegate.connectors.socket import SocketTextSink
 from tidegate.testing.sink import CommitClauses, CommittingSinkSuite, CrashClauses, SinkSuite, SinkTarget
 
 
@@ -161,6 +164,54 @@ class TestWriteAheadSink(CommitClauses, CrashClauses, SinkSuite):
         cloudpickle.register_pickle_by_value(module)
         yield SinkTarget(WriteAheadSink(OneFileATime(tmp_path)), read)
         cloudpickle.unregister_pickle_by_value(module)
+
+
+class Collector:
+    """A TCP server; what it has received is what is visible."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._listener.settimeout(0.05)
+
+    def read(self) -> list[str]:
+        """Every line of every connection that waits, each read to its end."""
+        with contextlib.suppress(TimeoutError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection, connection.makefile() as stream:
+                    self.lines += [line.rstrip("\n") for line in stream]
+        return self.lines
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+class TestSocketTextSink(SinkSuite):
+    """Lines to a server: nothing is promised, so only what holds without failures is."""
+
+    @pytest.fixture
+    def target(self) -> Iterator[SinkTarget]:
+        server = Collector()
+        yield SinkTarget(SocketTextSink("127.0.0.1", server.port), server.read)
+        server.close()
+
+
+class TestCallback(SinkSuite):
+    """A plain function: at least once, called at once."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        def note(record: str) -> None:
+            with (tmp_path / "records").open("a") as file:
+                file.write(f"{record}\n")
+
+        def read() -> list[str]:
+            file = tmp_path / "records"
+            return file.read_text().splitlines() if file.exists() else []
+
+        return SinkTarget(as_sink(note), read)
 
 
 class TestPrintSink(SinkSuite):

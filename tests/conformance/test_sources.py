@@ -23,7 +23,7 @@ from tidegate.connectors.files import (
     TextFileSource,
     TextFormat,
 )
-from tidegate.connectors.generator import GeneratorSource
+from tidegate.connectors.generator import Ascending, DataGenSource, GeneratorSource, RandomInt, RandomText
 from tidegate.connectors.hybrid import HybridSource
 from tidegate.testing.source import PausingSourceSuite, RangedSourceSuite, SourceSuite, SourceTarget
 from tidegate.types import Types
@@ -71,6 +71,16 @@ class TestHybridSource(SourceSuite):
         history = GeneratorSource(int, count=7, splits=2)
         source = HybridSource((history, lambda end: GeneratorSource(lambda number: end + number, count=5)))
         return SourceTarget(source, expected=range(12))
+
+
+class TestDataGenSource(RangedSourceSuite, PausingSourceSuite):
+    """Rows with random fields, which are the same when they are read again."""
+
+    @pytest.fixture
+    def target(self) -> SourceTarget:
+        fields = {"id": Ascending(1, 12), "number": RandomInt(1, 9), "text": RandomText(3)}
+        source = DataGenSource(fields, splits=3)
+        return SourceTarget(source, expected=[source.function(number) for number in range(12)])
 
 
 class TestTextFileSource(SourceSuite):

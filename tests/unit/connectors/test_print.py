@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -59,3 +60,24 @@ def test_changes_show_their_kind(writer_context: Context, capsys: pytest.Capture
 def test_printing_promises_at_least_once_and_commits_nothing() -> None:
     assert PrintSink().delivery == "at-least-once"
     assert not isinstance(PrintSink(), SupportsCommit)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "line"),
+    [
+        ((1, "a"), None, "+I(1,a)\n"),
+        (Row(1, "a"), None, "+I(1,a)\n"),
+        (Row.of_kind(RowKind.DELETE, 1, "a"), None, "-D(1,a)\n"),
+        ((1, "a"), RowKind.UPDATE_BEFORE, "-U(1,a)\n"),
+        (7, RowKind.UPDATE_AFTER, "+U(7)\n"),
+    ],
+    ids=["tuple", "row", "deleted row", "old", "single value"],
+)
+def test_every_record_is_shown_as_a_change_if_asked_for(
+    value: Any, kind: RowKind | None, line: str, writer_context: Context, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = PrintSink(changes=True, stderr=True).open_writer(writer_context())
+    writer.write(Batch([value], kinds=None if kind is None else [kind]))
+
+    printed = capsys.readouterr()
+    assert (printed.err, printed.out) == (line, "")

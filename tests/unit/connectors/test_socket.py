@@ -6,16 +6,18 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.connectors.socket import SocketSplit, SocketTextReader, SocketTextSource
+from tidegate.connectors.socket import SocketSplit, SocketTextReader, SocketTextSink, SocketTextSource
 from tidegate.connectors.spi import Finished, NotYet, ReaderContext
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, JobFailedError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, SplitId, Subtask
+from tidegate.twophase.spi import WriterContext
 
 Serve = Callable[..., int]
 
@@ -154,3 +156,48 @@ def test_a_program_without_a_server_fails_with_that_reason() -> None:
 def test_arguments_that_make_no_sense_are_refused(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         SocketTextSource(*arguments)  # type: ignore[arg-type] # wrong on purpose
+
+
+def test_a_sink_sends_lines_and_connects_again_when_the_connection_broke(
+    writer_context: Callable[..., WriterContext],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sink = SocketTextSink("127.0.0.1", server.getsockname()[1], delimiter=";", max_retries=1)
+        with closing(sink.open_writer(writer_context())) as writer:
+            writer.write(Batch([]))
+            writer.write(Batch(["a", 7]))
+            first, _ = server.accept()
+            assert first.recv(100) == b"a;7;"
+            writer.close()
+            writer.write(Batch(["b"]))
+            second, _ = server.accept()
+            assert second.recv(100) == b"b;"
+            first.close()
+            second.close()
+
+
+def test_a_sink_without_a_server_says_how_much_was_not_sent(
+    writer_context: Callable[..., WriterContext],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    writer = SocketTextSink("127.0.0.1", port, max_retries=1).open_writer(writer_context())
+
+    with pytest.raises(
+        UnavailableError,
+        match=rf"socket 127.0.0.1:{port}: 2 lines were not sent after 2 attempts: .*start the",
+    ):
+        writer.write(Batch(["a", "b"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"delimiter": ""}, "the delimiter is empty"),
+        ({"max_retries": -1}, "max_retries is -1; expected 0 or more"),
+    ],
+    ids=["delimiter", "retries"],
+)
+def test_options_of_a_sink_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        SocketTextSink("localhost", 1, **options)

@@ -1,0 +1,7 @@
+"""Where records go that nobody wants."""
+
+from __future__ import annotations
+
+from tidegate.connectors.blackhole.sink import BlackHoleSink as BlackHoleSink
+
+__all__ = ["BlackHoleSink"]

@@ -1,0 +1,109 @@
+"""Sends each record as a line to a TCP server, for trying things out.
+
+Guarantee: none. Nobody says that a line has arrived, so what a connection held when it broke is lost, and after a failure
+the lines since the last checkpoint are sent again.
+
+Example:
+    >>> SocketTextSink("localhost", 9000).delivery
+    'none'
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.clock import Clock
+from tidegate.connectors.spi import Sink
+from tidegate.elements import Batch
+from tidegate.errors import ConfigError, UnavailableError
+from tidegate.ids import CheckpointId
+from tidegate.twophase.spi import SinkWriter, WriterContext
+
+__all__ = ["SocketTextSink", "SocketTextWriter"]
+
+_CONNECT_S: Final = 5.0
+_RETRY_S: Final = 1.0
+
+
+@dataclass(frozen=True)
+class SocketTextSink(Sink):
+    """A TCP server that takes lines of text; every subtask has a connection of its own.
+
+    Args:
+        host: Name or address of the server.
+        port: Its port.
+        delimiter: What ends a line.
+        max_retries: How often a batch is sent over a new connection, a second apart, when the one at hand broke.
+
+    Raises:
+        ConfigError: an argument makes no sense.
+    """
+
+    host: str
+    port: int
+    delimiter: str = "\n"
+    max_retries: int = 0
+
+    delivery = "none"
+
+    def __post_init__(self) -> None:
+        if not self.delimiter:
+            raise ConfigError("socket sink: the delimiter is empty; expected at least one character")
+        if self.max_retries < 0:
+            raise ConfigError(f"socket sink: max_retries is {self.max_retries}; expected 0 or more")
+
+    def open_writer(self, context: WriterContext) -> SocketTextWriter:
+        """Connects when there is something to send."""
+        return SocketTextWriter(self, context.clock)
+
+
+class SocketTextWriter(SinkWriter):
+    """Sends the text of records batch by batch; there is nothing to commit."""
+
+    def __init__(self, sink: SocketTextSink, clock: Clock) -> None:
+        self._sink = sink
+        self._clock = clock
+        self._connection: socket.socket | None = None
+
+    def write(self, batch: Batch) -> None:
+        """Send a batch; waits while the server does not take it.
+
+        Raises:
+            UnavailableError: there is no connection to be had.
+        """
+        if not batch.values:
+            return
+        end = self._sink.delimiter
+        data = "".join(f"{value}{end}" for value in batch.values).encode()
+        for attempt in range(self._sink.max_retries + 1):
+            if attempt:
+                self._clock.sleep(_RETRY_S)
+            try:
+                self._send(data)
+            except OSError as error:
+                self.close()
+                failure = error
+            else:
+                return
+        raise UnavailableError(
+            f"socket {self._sink.host}:{self._sink.port}: {len(batch)} lines were not sent after "
+            f"{self._sink.max_retries + 1} attempts: {failure}; start the server first, or raise max_retries"
+        ) from failure
+
+    def prepare(self, checkpoint: CheckpointId) -> None:
+        """Nothing: what was written was sent, and more cannot be known."""
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _send(self, data: bytes) -> None:
+        if self._connection is None:
+            address = (self._sink.host, self._sink.port)
+            self._connection = socket.create_connection(address, timeout=_CONNECT_S)
+            self._connection.settimeout(None)
+        self._connection.sendall(data)
