@@ -133,3 +133,38 @@ def test_what_users_spent_is_in_kafka_once_for_every_order(kafka: KafkaService, 
         "finished: 300 orders",
         *(f"{user} spent {sum(range(n, 300, 3))}" for n, user in enumerate(("ada", "bob", "eve"))),
     ]
+
+
+def test_files_that_arrive_are_read_once_over_a_restart(tmp_path: Path) -> None:
+    assert run("watch_a_directory.py", tmp_path).splitlines() == [
+        "after monday: [2, 3]",
+        "after tuesday: [2, 3, 4, 5, 6]",
+    ]
+
+
+@pytest.mark.service
+def test_every_sale_of_the_files_is_in_kafka_once(kafka: KafkaService, tmp_path: Path) -> None:
+    said = run("files_to_kafka.py", tmp_path, kafka.address)
+
+    sums = {
+        shop: sum(n * 7 % 50 + 0.5 for n in range(index, 60, 3))
+        for index, shop in enumerate(("graz", "linz", "wien"))
+    }
+    assert said.splitlines() == [
+        "finished: 60 sales",
+        *(f"{shop}: 20 sales, {euro:.2f} euro" for shop, euro in sums.items()),
+    ]
+
+
+@pytest.mark.service
+def test_an_audit_proves_that_all_clicks_are_in_the_files_and_names_one_that_is_lost(
+    kafka: KafkaService, tmp_path: Path
+) -> None:
+    said = run("kafka_to_files.py", tmp_path, kafka.address)
+
+    proof, _, found = said.partition("exit code 0\n")
+    assert f"input   kafka://{kafka.address}/clicks?format=json: 200 records (clicks:0 offsets 0 to " in proof
+    assert "proven: all 134 expected records are there, each once, and nothing else" in proof
+    assert "NOT PROVEN: of 134 expected records: 1 missing" in found
+    assert "missing  clicks:" in found
+    assert found.endswith("exit code 1\n")
