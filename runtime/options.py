@@ -23,6 +23,7 @@ __all__ = [
     "Progress",
     "Retention",
     "SavepointFormat",
+    "SparkTrigger",
     "client_layers",
     "default_root",
     "set_command_line",
@@ -38,6 +39,7 @@ Retention = Literal["RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"]
 
 Progress = Literal["auto", "plain", "json", "off"]
 Granularity = Literal["net", "event"]
+SparkTrigger = Literal["as-fast-as-possible", "interval", "available-now", "once"]
 
 _FROM_ZERO = (
     "restart-strategy.",
@@ -246,6 +248,12 @@ class JobOptions(RestartOptions):
     )
     epoch_records: int = option(
         "execution.spark.epoch-records", 100_000, "records read per source subtask and epoch on Spark"
+    )
+    spark_trigger: SparkTrigger = option(
+        "execution.spark.trigger",
+        "as-fast-as-possible",
+        "when an epoch begins: as-fast-as-possible while there is input; interval: once per checkpoint interval; "
+        "available-now: until the input is read that is there, then stop; once: one epoch, then stop",
     )
     progress: Progress = option(
         "pipeline.progress", "auto", "how a running job shows itself on standard error"

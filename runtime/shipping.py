@@ -6,6 +6,7 @@ only if the other process's `__main__` has the classes too, so they are sent ahe
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Collection
 from typing import Any
@@ -36,8 +37,18 @@ def pack(what: str, thing: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """What `pack` was given, as an object of its own."""
-    return cloudpickle.loads(data)
+    """What `pack` was given, as an object of its own.
+
+    Raises:
+        ConfigError: it needs a module that this process does not find.
+    """
+    try:
+        return cloudpickle.loads(data)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"the program needs module {error.name!r}, which cannot be imported where it runs "
+            f"({platform.node()}, {sys.executable}); install it there, or ship it with the program"
+        ) from error
 
 
 def pack_vertices(vertices: Collection[JobVertex]) -> dict[str, bytes]:

@@ -128,6 +128,11 @@ class CheckpointCoordinator:
         return self._pending is None and not self._ledger.unsettled
 
     @property
+    def hurried(self) -> bool:
+        """Whether somebody waits for the next checkpoint, which is to become a savepoint."""
+        return bool(self._wanted)
+
+    @property
     def confirmed(self) -> CheckpointId | None:
         """The newest decided checkpoint."""
         return self._confirmed

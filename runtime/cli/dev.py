@@ -1,4 +1,4 @@
-"""`tidegate dev kafka|postgres`: a real server on this machine until Ctrl-C, to try things with."""
+"""`tidegate dev kafka|postgres|spark`: a real server on this machine until Ctrl-C, to try things with."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ __all__ = ["register", "run"]
 
 # The kits lie above the runtime and are looked up by name, as any other plug-in: the runtime works without them.
 _SERVICES_MODULE = "tidegate.testing.services"
-_SERVICES = {"kafka": "KafkaService", "postgres": "PostgresService"}
+_SERVICES = {"kafka": "KafkaService", "postgres": "PostgresService", "spark": "SparkService"}
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `dev` to the commands."""
-    parser = subparsers.add_parser("dev", help="run a Kafka broker or a Postgres server on this machine")
+    parser = subparsers.add_parser(
+        "dev", help="run a Kafka broker, a Postgres server or a Spark cluster on this machine"
+    )
     parser.add_argument("service", choices=sorted(_SERVICES), help="which server")
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; default: a free one")
     parser.set_defaults(run=run)

@@ -24,10 +24,10 @@ from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.news import Broken, Unmarked
 from tidegate.runtime.embedded.parts import PartBroken, PartDue, Parts
 from tidegate.runtime.embedded.record import put_on_record
-from tidegate.runtime.embedded.requests import CancelRequested, SavepointRequested, StopRequested
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
+from tidegate.runtime.requests import CancelRequested, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.restart import RestartStrategy, worth_restarting
 from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.status import RunStatus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.embedded.cluster import WorkerLost
-from tidegate.runtime.embedded.requests import CancelRequested, SavepointRequested, StopRequested
+from tidegate.runtime.requests import CancelRequested, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task import messages
@@ -28,9 +28,5 @@ def put_on_record(status: RunStatus, message: object) -> None:
             note("failed", str(message.error), subtask=message.subtask)
         case WorkerLost():
             note("lost", f"{called(message.worker)} is gone ({message.how})")
-        case StopRequested():
-            note("asked", "stop")
-        case SavepointRequested():
-            note("asked", f"savepoint {message.order.place}")
-        case CancelRequested():
-            note("asked", "cancel")
+        case StopRequested() | SavepointRequested() | CancelRequested():
+            note("asked", message.words)

@@ -6,16 +6,17 @@ belongs to nobody.
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import sys
-import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark import SparkContext
 
 from tidegate.clock import Clock, new_id
-from tidegate.errors import UnavailableError
+from tidegate.errors import JobCancelledError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator
@@ -24,14 +25,17 @@ from tidegate.runtime.checkpoint.protocol import How
 from tidegate.runtime.checkpoint.restore import redistribute
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.job import StartPoint, Startup
+from tidegate.runtime.requests import CancelRequested, Request, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.spark.jobs import EpochJobs
 from tidegate.runtime.spark.messages import Order, TaskResult
+from tidegate.runtime.spark.pace import Pace
 from tidegate.runtime.spark.readers import Readers
 from tidegate.runtime.spark.shape import shape_of
 from tidegate.runtime.spark.winners import Disagreement, winners
 from tidegate.runtime.status import RunStatus
+from tidegate.runtime.task.flow import Flow
 from tidegate.twophase import ledger
 
 __all__ = ["SparkAttempt"]
@@ -54,8 +58,7 @@ class SparkAttempt:
         status: RunStatus,
         restart: RestartStrategy,
         observe: Callable[[RunStatus], None],
-        stopping: threading.Event,
-        ordered: Sequence[SavepointOrder],
+        heard: queue.SimpleQueue[Request],
     ) -> None:
         self._startup = startup
         self._graph = start.graph
@@ -63,8 +66,8 @@ class SparkAttempt:
         self._status = status
         self._restart = restart
         self._observe = observe
-        self._stopping = stopping
-        self._ordered = ordered
+        self._heard = heard
+        self._stop: StopRequested | None = None
         self._orders: dict[str, SavepointOrder] = {}
         self._shape = shape_of(start.graph)
         self._vertices, self._main_classes = pack_vertices(start.graph.vertices.values()), pack_main_classes()
@@ -77,16 +80,25 @@ class SparkAttempt:
         )
         self._committers = startup.committers(start.graph)
         self._readers = Readers(start.graph, start.manifest, clock)
-        self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, lambda: observe(status))
+        self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, self._meanwhile)
         self._restored = start.restored
         self._decided = start.manifest
         self._now_ms = start.manifest.created_ms if start.manifest is not None else 0
         self._since_ms = clock.now_ms()
+        self._began_ms = 0
+        chains = (", ".join(vertex.nodes) for vertex in start.graph.vertices.values())
+        self._title = f"{startup.program.name}: {' | '.join(chains)}"
         self._enumerated: dict[OperatorUid, bytes] = {}
         self._results: list[TaskResult] = []
-        self._read: Counter[Subtask] = Counter()
+        self._sources = [
+            s for vertex in start.graph.vertices.values() if vertex.is_source for s in vertex.subtasks
+        ]
+        self._worked: Counter[Subtask] = Counter()
+        """Records that each subtask has read or received."""
         self._commits: Counter[CheckpointId] = Counter()
-        self._idle_until_ms = 0
+        options = startup.program.options
+        self._pace = Pace(options.spark_trigger, startup.program.interval_ms(start.graph))
+        self._limit = options.epoch_records
         self._ended: How | None = None
 
     def run(self) -> How:
@@ -95,12 +107,16 @@ class SparkAttempt:
         Raises:
             TidegateError: the attempt failed; what its tasks still do will never count.
         """
+        self._status.attempt_begins()
         self._status.become("running")
         try:
             while self._ended is None:
                 self._wait_for_input()
                 self._perform(self._next())
             return self._ended
+        except JobCancelledError:
+            self._status.become("cancelling")
+            raise
         finally:
             self._readers.close()
             self._committers.close()
@@ -108,26 +124,45 @@ class SparkAttempt:
             self._status.attempt_over()
 
     def _wait_for_input(self) -> None:
-        """Let time pass after an epoch that found nothing to read."""
-        self._observe(self._status)
-        while (left_ms := self._idle_until_ms - self._clock.now_ms()) > 0:
-            if self._stopping.wait(min(_OBSERVE_S, left_ms / 1000)) or self._new_orders():
+        """Let time pass until the next epoch is due; what is asked meanwhile may be a reason for one."""
+        self._meanwhile()
+        while (left_ms := self._pace.next_ms - self._clock.now_ms()) > 0:
+            if self._readers.drained or self._stop is not None or self._coordinator.hurried:
                 return
-            self._observe(self._status)
+            self._meanwhile(min(_OBSERVE_S, left_ms / 1000))
 
-    def _new_orders(self) -> list[SavepointOrder]:
-        return [each for each in self._ordered if each.place not in self._orders and not each.taken.done()]
+    def _meanwhile(self, timeout_s: float = 0) -> None:
+        """Show how it goes, and hear what is asked; also called while an epoch runs.
+
+        Raises:
+            JobCancelledError: nothing more shall be done.
+        """
+        self._observe(self._status)
+        with contextlib.suppress(queue.Empty):
+            self._hear(self._heard.get(timeout_s > 0, timeout_s))
+
+    def _hear(self, request: Request) -> None:
+        self._status.note("asked", request.words)
+        match request:
+            case StopRequested(order):
+                self._stop = request
+                if order is not None:
+                    self._take_on(order)
+            case SavepointRequested(order):
+                self._take_on(order)
+            case CancelRequested():
+                raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
+
+    def _take_on(self, order: SavepointOrder) -> None:
+        self._orders[order.place] = order
+        self._perform(self._coordinator.on(cp.SavepointWanted(order.place)))
 
     def _next(self) -> list[cp.Action]:
-        stopping = self._stopping.is_set()
-        for order in self._new_orders():
-            self._orders[order.place] = order
-            self._perform(self._coordinator.on(cp.SavepointWanted(order.place)))
-        last: How | None = "finish" if self._readers.drained else None
-        if stopping:
+        last: How | None = "finish" if self._readers.drained else "stop" if self._pace.over else None
+        if self._stop is not None:
             last = "stop"
-            if self._status.state != "stopping":
-                self._status.become("stopping")
+        if last == "stop":
+            self._status.become("stopping")
         actions = self._coordinator.on(cp.Finish(last)) if last is not None else []
         return actions or self._coordinator.on(cp.Tick(int(self._clock.monotonic() * 1000)))
 
@@ -172,12 +207,17 @@ class SparkAttempt:
         if not isinstance(numbered, cp.TriggerSources):
             return [numbered]
         self._status.note("triggered", f"checkpoint {checkpoint}", checkpoint=checkpoint)
-        limit = 0 if self._stopping.is_set() else self._startup.program.options.epoch_records
-        reads = self._readers.orders(limit)
+        stop = self._stop
+        reads = self._readers.orders(
+            self._limit if stop is None else 0,
+            thorough=self._pace.thorough and stop is None,
+            ending=stop is not None and stop.drain,
+        )
         self._enumerated = self._readers.snapshot(checkpoint)
         # Time never goes back, whatever the clocks of the machines a pipeline has run on say.
         self._now_ms = max(self._now_ms, self._clock.now_ms())
-        outcomes = self._jobs.run(self._order(trigger), reads)
+        self._began_ms = self._clock.now_ms()
+        outcomes = self._jobs.run(self._order(trigger), reads, self._title)
         try:
             self._results = winners(self._shape, outcomes)
         except Disagreement as disagreement:
@@ -186,6 +226,9 @@ class SparkAttempt:
         for result in self._results:
             if result.error is not None:
                 raise result.error
+            self._status.note(
+                "acked", f"checkpoint {checkpoint}", checkpoint=checkpoint, subtask=result.subtask
+            )
         return [cp.Ack(result.subtask, checkpoint, result.reports) for result in self._results]
 
     def _order(self, trigger: cp.TriggerSources) -> Order:
@@ -222,14 +265,21 @@ class SparkAttempt:
         return event
 
     def _count(self) -> None:
-        for number, source in enumerate(self._shape.sources):
-            self._read[source] += sum(r.records for r in self._results if r.subtask == source)
-            self._status.progress(number, self._read[source])
-        now_ms = self._clock.now_ms()
-        due = [result.wake_ms for result in self._results if result.wake_ms is not None]
-        waits = not self._readers.drained and not any(result.records for result in self._results)
-        interval_ms = self._startup.program.interval_ms(self._graph)
-        self._idle_until_ms = min([now_ms + interval_ms, *due]) if waits else 0
+        """Put what the winning tasks have done on the record, and find out when there is more to do."""
+        sources = set(self._sources)
+        for number, result in enumerate(sorted(self._results, key=lambda result: result.subtask)):
+            subtask = result.subtask
+            self._worked[subtask] += result.records
+            done = self._worked[subtask]
+            flow = Flow("ok", 0.0, 0.0, 0.0, done, result.watermark)
+            self._status.progress(number, done if subtask in sources else 0, flow={subtask: flow})
+        self._pace.decided(
+            self._began_ms,
+            self._clock.now_ms(),
+            self._limit,
+            {result.subtask: result.records for result in self._results if result.subtask in sources},
+            [result.wake_ms for result in self._results if result.wake_ms is not None],
+        )
 
     def _commit(self, action: cp.CommitWork) -> cp.Event:
         self._commits[action.checkpoint] += 1

@@ -7,15 +7,15 @@ and writers run in tasks. Checkpoints have the same format on both executors.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
-from typing import Final
+from queue import SimpleQueue
 
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.checkpoint.protocol import How
 from tidegate.runtime.job import Startup
+from tidegate.runtime.requests import CancelRequested, Request, Requests, SavepointRequested, StopRequested
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.spark.lease import renewing
@@ -25,8 +25,6 @@ from tidegate.runtime.status import RunStatus
 from tidegate.runtime.supervise import Supervisor
 
 __all__ = ["SparkDriver"]
-
-_NO_CANCELLATION: Final = "a job on Spark cannot be cancelled yet; stop it, which takes a last checkpoint"
 
 
 class SparkDriver:
@@ -40,8 +38,7 @@ class SparkDriver:
         self._clock = clock
         self._status = status
         self._observe = observe
-        self._stopping = threading.Event()
-        self._orders: list[SavepointOrder] = []
+        self._requests = Requests(startup.program.name)
         options.arm_faults("jobmanager")
 
     def run(self) -> JobResult:
@@ -74,33 +71,16 @@ class SparkDriver:
     def stop(
         self, order: SavepointOrder | None = None, *, drain: bool = False, for_good: bool = False
     ) -> None:
-        """Take a last checkpoint and end; may be called from a signal handler.
-
-        Raises:
-            ConfigError: event time shall be brought to its end, or the job be stopped for good.
-        """
-        if for_good:
-            raise ConfigError(_NO_CANCELLATION)
-        if drain:
-            raise ConfigError(
-                "a job on Spark cannot bring event time to its end when it is stopped; "
-                "use stop_with_savepoint(False), or the embedded executor"
-            )
-        if order is not None:
-            self._orders.append(order)
-        self._stopping.set()
+        """Take a last checkpoint and end; may be called from a signal handler."""
+        self._requests.ask(StopRequested(order, drain, for_good))
 
     def savepoint(self, order: SavepointOrder) -> None:
         """Take a savepoint with the next epoch and go on; may be called from any thread."""
-        self._orders.append(order)
+        self._requests.ask(SavepointRequested(order))
 
     def cancel(self) -> None:
-        """Not available.
-
-        Raises:
-            ConfigError: always.
-        """
-        raise ConfigError(_NO_CANCELLATION)
+        """End without another checkpoint, in the middle of an epoch too; may be called from any thread."""
+        self._requests.ask(CancelRequested())
 
     def _attempt(self, restart: RestartStrategy) -> How:
         # Only here: these modules need PySpark, and that it is there has been checked by now.
@@ -109,15 +89,9 @@ class SparkDriver:
         startup = self._startup
         start = startup.start_point()
         with spark_context(startup.program.options.target, startup.program.name) as context:
+            heard: SimpleQueue[Request] = SimpleQueue()
+            self._requests.heard_by(heard)
             attempt = SparkAttempt(
-                startup,
-                start,
-                context,
-                self._clock,
-                self._status,
-                restart,
-                self._observe,
-                self._stopping,
-                self._orders,
+                startup, start, context, self._clock, self._status, restart, self._observe, heard
             )
-            return attempt.run()
+            return self._requests.ended(attempt.run())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
@@ -18,6 +18,10 @@ from tidegate.runtime.spark.tasks import conclude, relay
 __all__ = ["EpochJobs"]
 
 _TICK_S = 0.05
+_GRACE_S = 5.0
+"""Tasks know the limit themselves, and can say what they were doing."""
+_FAREWELL_S = 10.0
+_NO_EXECUTORS = "the cluster may have no executor free for it"
 
 
 class EpochJobs:
@@ -32,35 +36,64 @@ class EpochJobs:
         self._meanwhile = meanwhile
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate-epoch")
 
-    def run(self, order: Order, reads: Sequence[ReadOrder]) -> list[Outcome]:
-        """Run an epoch; the results are those of the executions that Spark lets count.
+    def run(self, order: Order, reads: Sequence[ReadOrder], title: str) -> list[Outcome]:
+        """Run an epoch; the results are those of the executions that Spark lets count. Spark's pages show it by `title`.
 
         Raises:
-            UnavailableError: Spark gave up, or it took too long; its tasks are told to end.
+            UnavailableError: Spark gave up, or it took too long; its tasks have ended, or were told to.
         """
         group = f"tidegate-{order.run}-{order.attempt}"
         started = self._clock.monotonic()
-        job = self._thread.submit(self._collect, group, order, reads)
+        job = self._thread.submit(
+            self._collect, group, f"checkpoint {order.checkpoint} of {title}", order, reads
+        )
         try:
             while not wait([job], _TICK_S).done:
                 self._meanwhile()
-                if (self._clock.monotonic() - started) * 1000 > self._timeout_ms:
+                if self._clock.monotonic() - started > self._timeout_ms / 1000 + _GRACE_S:
                     raise UnavailableError(
-                        f"the epoch of checkpoint {order.checkpoint} did not end within {self._timeout_ms} ms"
+                        f"the epoch of checkpoint {order.checkpoint} did not end within {self._timeout_ms} ms; "
+                        f"{self._progress(group)}"
                     )
         finally:
             if not job.done():
                 with contextlib.suppress(Exception):  # a Java process that is gone has no tasks to end
-                    self._context.cancelJobGroup(group)
+                    self._cancel(group)
         return job.result()
 
     def close(self) -> None:
         """Release the thread."""
         self._thread.shutdown()
 
-    def _collect(self, group: str, order: Order, reads: Sequence[ReadOrder]) -> list[Outcome]:
+    def _cancel(self, group: str) -> None:
+        """Have the tasks of a group ended, and give them time to: what they still do would be in the way of others."""
+        running = self._stages(group)
+        self._context.cancelJobGroup(group)
+        until = self._clock.monotonic() + _FAREWELL_S
+        while self._active(running) and self._clock.monotonic() < until:
+            self._clock.sleep(_TICK_S)
+
+    def _stages(self, group: str) -> list[int]:
+        tracker = self._context.statusTracker()
+        jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+        return [stage for job in jobs if job is not None for stage in job.stageIds]
+
+    def _active(self, stages: Iterable[int]) -> int:
+        """Tasks that run."""
+        infos = map(self._context.statusTracker().getStageInfo, stages)
+        return sum(info.numActiveTasks for info in infos if info is not None)
+
+    def _progress(self, group: str) -> str:
+        with contextlib.suppress(Exception):  # the reason is known without it
+            active = self._active(self._stages(group))
+            return f"{active} of its tasks run" if active else f"none of its tasks runs; {_NO_EXECUTORS}"
+        return "how many of its tasks run is not known"
+
+    def _collect(
+        self, group: str, description: str, order: Order, reads: Sequence[ReadOrder]
+    ) -> list[Outcome]:
         try:
-            self._context.setJobGroup(group, f"checkpoint {order.checkpoint}", interruptOnCancel=True)
+            self._context.setJobGroup(group, description, interruptOnCancel=True)
             # A new data set for each epoch: Spark would answer for one it knows without running it again.
             given: RDD[Any] = self._context.parallelize(reads, len(reads))
             last = len(order.shape.levels) - 1

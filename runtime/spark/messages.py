@@ -53,6 +53,10 @@ class ReadOrder:
     limit: int
     until_ms: int | None = None
     """How far in event time it may read, for the sake of slower sources; None if it keeps together with none."""
+    thorough: bool = False
+    """Whether to wait longer than usual for a first record."""
+    ending: bool = False
+    """Whether event time comes to its end, whatever the splits still hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,11 @@ class TaskResult:
     task: int
     reports: tuple[OperatorReport, ...] = ()
     records: int = 0
+    """How many it has read or received."""
     wake_ms: int | None = None
     """When there is something to do even if nothing arrives."""
+    watermark: int | None = None
+    """How far event time is behind its last step."""
     time: int | None = None
     """How far event time is in an aligned source; None if it holds nobody back for now, or ever."""
     error: TidegateError | None = None

@@ -45,8 +45,8 @@ class Readers:
         """Whether everything is read and nothing more is promised."""
         return all(reader.complete and not reader.splits for reader in self._readers.values())
 
-    def orders(self, limit: int) -> list[ReadOrder]:
-        """What to read now; who has nothing left asks its enumerator first.
+    def orders(self, limit: int, *, thorough: bool = False, ending: bool = False) -> list[ReadOrder]:
+        """What to read now, and how; who has nothing left asks its enumerator first.
 
         Raises:
             UnavailableError: a system that was asked for more splits did not answer.
@@ -56,7 +56,15 @@ class Readers:
             if not reader.splits and not reader.complete:
                 self._enumerators.request(reader.uid, subtask.index)
         return [
-            ReadOrder(subtask, reader.splits, reader.complete, limit, self._limits.get(subtask))
+            ReadOrder(
+                subtask,
+                reader.splits,
+                reader.complete,
+                limit,
+                self._limits.get(subtask),
+                thorough,
+                ending,
+            )
             for subtask, reader in self._readers.items()
         ]
 

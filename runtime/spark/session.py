@@ -30,6 +30,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "tidegate.runtime.spark.daemon",
+    "spark.python.task.killTimeout": "500ms",
     "spark.speculation": "false",
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }

@@ -21,13 +21,14 @@ from pyspark import TaskContext
 from tidegate.backends.spi import BackendContext
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.errors import InternalError, TidegateError
+from tidegate.errors import InternalError, TidegateError, UnavailableError
 from tidegate.ids import Subtask
 from tidegate.keys import ranges
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.spark.clock import EpochClock
+from tidegate.runtime.spark.limit import time_limit
 from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult
 from tidegate.runtime.spark.outbox import Outbox
 from tidegate.runtime.spark.working import Bell, read_epoch, reports_of, work_epoch
@@ -143,7 +144,9 @@ def _read(order: Order, read: ReadOrder, task: _Task, outbox: Outbox) -> TaskRes
         reports = reports_of(task.said)
         due = [time for time in (runner.promised_ms, runner.chain.next_timer()) if time is not None]
         wake_ms = min(due, default=None)
-        return TaskResult(task.subtask, task.id, reports, runner.records, wake_ms, runner.time)
+        return TaskResult(
+            task.subtask, task.id, reports, runner.records, wake_ms, runner.chain.time, runner.time
+        )
 
 
 def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> TaskResult:
@@ -160,7 +163,10 @@ def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> Tas
     with contextlib.closing(runner):
         runner.open()
         work_epoch(runner, order, vertex, frames, task.bell)
-        return TaskResult(task.subtask, task.id, reports_of(task.said), wake_ms=runner.chain.next_timer())
+        chain = runner.chain
+        return TaskResult(
+            task.subtask, task.id, reports_of(task.said), runner.records, chain.next_timer(), chain.time
+        )
 
 
 def _execute(
@@ -171,10 +177,15 @@ def _execute(
     try:
         make_private(directory)
         _settle_in(order, partition)
-        with contextlib.closing(_Task(order, subtask, directory)) as task:
+        with (
+            time_limit(order.options.timeout_ms),
+            contextlib.closing(_Task(order, subtask, directory)) as task,
+        ):
             return work(task)
     except TidegateError as error:
         return TaskResult(subtask, _task_id(), error=error)
+    except TimeoutError as error:
+        return TaskResult(subtask, _task_id(), error=UnavailableError(f"subtask {subtask}: {error}"))
     except Exception as error:
         failure = InternalError(f"subtask {subtask}: {type(error).__name__}: {error}")
         return TaskResult(subtask, _task_id(), error=failure)

@@ -42,6 +42,9 @@ __all__ = ["Bell", "read_epoch", "reports_of", "work_epoch"]
 _PATIENCE_S: Final = 0.5
 """How long an epoch waits for records that a reader promises for later."""
 
+_THOROUGH_S: Final = 5.0
+"""The same where no later epoch would find them."""
+
 _LISTEN_S: Final = 1.0
 
 _FRAMES: Final = msgspec.msgpack.Decoder(Frame)
@@ -80,10 +83,10 @@ def read_epoch(runner: SourceRunner, order: Order, read: ReadOrder, bell: Bell) 
     if order.confirmed is not None:
         runner.begin_settled(order.confirmed)
     runner.left = read.limit
-    deadline = SYSTEM_CLOCK.monotonic() + _PATIENCE_S
-    bell.work(runner, lambda: _until_more(runner, deadline))
+    patience = _Patience(runner, thorough=read.thorough)
+    bell.work(runner, patience.left_s)
     runner.left = 0
-    if read.complete and not runner.unread(order.checkpoint):
+    if read.ending or (read.complete and not runner.unread(order.checkpoint)):
         runner.post(EndInput())
     _end(runner, bell)
     runner.post(Trigger(order.checkpoint, order.confirmed))
@@ -141,11 +144,25 @@ def _until(come: Callable[[], bool]) -> float:
     return 0.0 if come() else _LISTEN_S
 
 
-def _until_more(runner: SourceRunner, deadline: float) -> float:
-    """How long to wait for room, or for what a reader has promised."""
-    if not runner.chain.ready():
-        return _LISTEN_S
-    if runner.left == 0 or runner.promised_ms is None:
-        return 0.0
-    promised_s = (runner.promised_ms - SYSTEM_CLOCK.now_ms()) / 1000
-    return min(max(0.001, promised_s), deadline - SYSTEM_CLOCK.monotonic())
+class _Patience:
+    """How long a reader is waited for: half a second in all, or, if it is to be thorough, after each of its records."""
+
+    def __init__(self, runner: SourceRunner, *, thorough: bool) -> None:
+        self._runner = runner
+        self._thorough = thorough
+        self._left = runner.left
+        now = SYSTEM_CLOCK.monotonic()
+        self._longest = now + (_THOROUGH_S if thorough else _PATIENCE_S)
+        self._deadline = self._longest
+
+    def left_s(self) -> float:
+        """How long to wait for room, or for what the reader has promised."""
+        runner, now = self._runner, SYSTEM_CLOCK.monotonic()
+        if not runner.chain.ready():
+            return _LISTEN_S
+        if runner.left == 0 or runner.promised_ms is None:
+            return 0.0
+        if self._thorough and runner.left != self._left:
+            self._left, self._deadline = runner.left, min(self._longest, now + _PATIENCE_S)
+        promised_s = (runner.promised_ms - SYSTEM_CLOCK.now_ms()) / 1000
+        return min(max(0.001, promised_s), self._deadline - now)

@@ -20,8 +20,10 @@ import pytest
 
 from tidegate.backends.storage import open_storage
 from tidegate.connectors.base import RangeSplit
+from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.runtime.checkpoint.manifest import Manifest, decode
 from tidegate.runtime.checkpoint.record import Record
+from tidegate.runtime.client import JobClient
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.spark.session import spark_context
 
@@ -45,6 +47,14 @@ class Job:
             str(self.output), self.count, self._settings(target), self.rate, **functions
         )
         return result
+
+    def start(self, target: str = "local[2]", **functions: Callable[[Any], Any]) -> JobClient:
+        """Run beside the test."""
+        program = runpy.run_path(str(PROGRAM))
+        env: StreamExecutionEnvironment = program["build"](
+            str(self.output), self.count, self._settings(target), self.rate, **functions
+        )
+        return env.execute_async("totals")
 
     @contextlib.contextmanager
     def started(self, target: str = "local[2]") -> Iterator[subprocess.Popen[str]]:

@@ -15,7 +15,6 @@ from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from tidegate.errors import ConfigError
 from tidegate.runtime.cli.main import main
 from tidegate.runtime.client import JobClient
 from tidegate.state_reader import StateReader
@@ -75,11 +74,6 @@ def test_a_job_on_spark_takes_savepoints_and_embedded_goes_on_from_one(tmp_path:
     place = client.trigger_savepoint().result(timeout=120)
     assert main(["savepoint", "counts", "--to", str(tmp_path / "asked")]) == 0
     assert len(list((tmp_path / "asked").glob("savepoint-*/_savepoint"))) == 1
-    assert main(["cancel", "counts"]) == 2, "it cannot be cancelled yet"
-    with pytest.raises(
-        ConfigError, match="a job on Spark cannot bring event time to its end when it is stopped"
-    ):
-        client.stop_with_savepoint(True)
     last = client.stop_with_savepoint(False, format_type="native").result(timeout=120)
     assert client.get_job_execution_result().result(timeout=120).state == "stopped"
     before = len(written())

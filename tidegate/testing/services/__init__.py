@@ -12,5 +12,6 @@ from tidegate.testing.services.postgres import PostgresService as PostgresServic
 from tidegate.testing.services.s3 import S3Service as S3Service
 from tidegate.testing.services.schema_registry import SchemaRegistryService as SchemaRegistryService
 from tidegate.testing.services.service import Service as Service
+from tidegate.testing.services.spark import SparkService as SparkService
 
-__all__ = ["KafkaService", "PostgresService", "S3Service", "SchemaRegistryService", "Service"]
+__all__ = ["KafkaService", "PostgresService", "S3Service", "SchemaRegistryService", "Service", "SparkService"]

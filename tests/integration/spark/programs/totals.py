@@ -44,21 +44,25 @@ def payment(number: int) -> dict[str, Any]:
     }
 
 
-def run(
+def build(
     directory: str,
     count: int,
     settings: dict[str, Any],
     rate: float = 0,
     before: Callable[[Any], Any] = lambda value: value,
     behind: Callable[[int], Any] = lambda index: None,
-) -> Any:
+) -> StreamExecutionEnvironment:
     env = StreamExecutionEnvironment.get_execution_environment(settings)
     stream = env.from_source(
         GeneratorSource(payment, count=count, splits=3, rate_per_second=rate or None)
     ).map(before)
     totals = stream.key_by(lambda value: value["account"]).process(Totals(behind))
     totals.sink_to(FileSink(directory)).uid("files")
-    return env.execute("totals")
+    return env
+
+
+def run(*arguments: Any, **functions: Callable[[Any], Any]) -> Any:
+    return build(*arguments, **functions).execute("totals")
 
 
 if __name__ == "__main__":

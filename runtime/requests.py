@@ -1,0 +1,102 @@
+"""What people ask of a running job, and what is still to be done of it when the job restarts.
+
+Example:
+    >>> requests, heard = Requests("orders"), SimpleQueue()
+    >>> requests.ask(StopRequested())
+    >>> requests.heard_by(heard)
+    >>> heard.get().words
+    'stop'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, TypeAlias
+
+from tidegate.errors import JobCancelledError
+from tidegate.runtime.checkpoint.orders import SavepointOrder
+from tidegate.runtime.checkpoint.protocol import How
+
+__all__ = ["CancelRequested", "Request", "Requests", "SavepointRequested", "StopRequested"]
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """Somebody wants the job to take a last checkpoint and end, perhaps with a savepoint and event time at its end."""
+
+    order: SavepointOrder | None = None
+    drain: bool = False
+    for_good: bool = False
+    """Whether the next start begins anew, as after a cancellation."""
+
+    @property
+    def words(self) -> str:
+        """For the event log."""
+        return "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRequested:
+    """Somebody wants a savepoint of the job, which goes on."""
+
+    order: SavepointOrder
+
+    @property
+    def words(self) -> str:
+        """For the event log."""
+        return f"savepoint {self.order.place}"
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Somebody wants the job to end at once."""
+
+    @property
+    def words(self) -> str:
+        """For the event log."""
+        return "cancel"
+
+
+Request: TypeAlias = StopRequested | CancelRequested | SavepointRequested
+
+
+class Requests:
+    """Everything a job called `name` was asked; each attempt hears what is left of it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._asked: list[Request] = []
+        self._heard: SimpleQueue[Any] | None = None
+
+    def ask(self, request: Request) -> None:
+        """Tell the attempt that runs, and those after it; may be called by any thread, and by a signal handler."""
+        self._asked.append(request)
+        if self._heard is not None:
+            self._heard.put(request)
+
+    def heard_by(self, heard: SimpleQueue[Any]) -> None:
+        """From now on an attempt hears what is asked; first what is still to be done."""
+        self._heard = heard
+        for request in filter(None, map(_unfulfilled, self._asked)):
+            heard.put(request)
+
+    def ended(self, how: How) -> How:
+        """How the job ends.
+
+        Raises:
+            JobCancelledError: it was stopped for good.
+        """
+        if how == "stop" and any(isinstance(each, StopRequested) and each.for_good for each in self._asked):
+            raise JobCancelledError(f"job {self._name!r} was stopped for good")
+        return how
+
+
+def _unfulfilled(request: Request) -> Request | None:
+    """What a new attempt still has to do of what was asked: a savepoint is written once, a stop stays one."""
+    match request:
+        case SavepointRequested(order) if order.taken.done():
+            return None
+        case StopRequested(order=order) if order is not None and order.taken.done():
+            return StopRequested(for_good=request.for_good)
+    return request

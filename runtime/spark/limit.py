@@ -1,0 +1,40 @@
+"""A limit to the time a task may take, so that a record on which a program hangs is named and not only missed.
+
+Example:
+    >>> with time_limit(10):
+    ...     while True:
+    ...         pass
+    Traceback (most recent call last):
+    ...
+    TimeoutError: the epoch did not end within 10 ms
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
+
+__all__ = ["time_limit"]
+
+
+@contextlib.contextmanager
+def time_limit(milliseconds: int) -> Iterator[None]:
+    """Interrupt what runs in the block, wherever it is; only in the main thread of a process.
+
+    Raises:
+        TimeoutError: it took longer.
+    """
+
+    def over(number: int, frame: FrameType | None) -> NoReturn:
+        raise TimeoutError(f"the epoch did not end within {milliseconds} ms")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, milliseconds / 1000)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

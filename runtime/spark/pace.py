@@ -1,0 +1,53 @@
+"""When the next epoch of a job begins, and whether there shall be one: the trigger. Pure.
+
+Example:
+    >>> pace = Pace("interval", interval_ms=1_000)
+    >>> pace.decided(began_ms=5_000, now_ms=5_200, limit=10, read={Subtask("source", 0): 3}, wakes=())
+    >>> pace.next_ms, pace.over
+    (6000, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tidegate.ids import Subtask
+from tidegate.runtime.options import SparkTrigger
+
+__all__ = ["Pace"]
+
+
+class Pace:
+    """Hears of every epoch that is decided."""
+
+    def __init__(self, trigger: SparkTrigger, interval_ms: int) -> None:
+        self.next_ms = 0
+        """Before this moment there is nothing to do."""
+        self._trigger = trigger
+        self._interval_ms = interval_ms
+        self._caught_up: set[Subtask] = set()
+        self._everybody = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the next checkpoint is to be the last."""
+        return self._trigger == "once" or (self._trigger == "available-now" and self._everybody)
+
+    @property
+    def thorough(self) -> bool:
+        """Whether a reader shall take longer to find out that there is nothing, since nobody asks again."""
+        return self._trigger in ("once", "available-now")
+
+    def decided(
+        self, began_ms: int, now_ms: int, limit: int, read: Mapping[Subtask, int], wakes: Iterable[int]
+    ) -> None:
+        """An epoch from `began_ms` on counts, in which each source subtask read so many records, of `limit` at most.
+
+        `wakes` are moments at which there is something to do even if nothing arrives.
+        """
+        if self._trigger == "interval":
+            self.next_ms = began_ms + self._interval_ms
+            return
+        self._caught_up |= {source for source, records in read.items() if records < limit}
+        self._everybody = self._caught_up >= read.keys()
+        self.next_ms = 0 if any(read.values()) or self.over else min([now_ms + self._interval_ms, *wakes])

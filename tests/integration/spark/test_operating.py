@@ -1,0 +1,280 @@
+"""A job on Spark is commanded as one on the embedded executor: cancelled, stopped, drained, paced."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+
+from tidegate.clock import SYSTEM_CLOCK
+from tidegate.common import Types
+from tidegate.connectors.base import ListEnumerator, RangeSplit
+from tidegate.connectors.collection import CollectSink, read_collected
+from tidegate.connectors.spi import NotYet, Poll, Source, SourceReader
+from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
+from tidegate.elements import Batch
+from tidegate.errors import JobCancelledError, JobFailedError
+from tidegate.ids import SplitId
+from tidegate.runtime.cli.main import main
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+PATIENCE_S = 60
+
+
+def hanging(flag: Path) -> Callable[[Any], Any]:
+    """A function that raises a flag and then waits for what never comes."""
+
+    def hang(value: Any) -> Any:
+        flag.touch()
+        while True:
+            SYSTEM_CLOCK.sleep(0.05)
+
+    return hang
+
+
+def await_file(path: Path) -> None:
+    until = SYSTEM_CLOCK.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert SYSTEM_CLOCK.monotonic() < until
+        SYSTEM_CLOCK.sleep(0.01)
+
+
+def log_of(source_available: int) -> Source[Any]:
+    """One split in which so many records are there, and more may come; defined here so that it travels by value."""
+
+    class LogReader(SourceReader[Any]):
+        def __init__(self) -> None:
+            self.split: Any = None
+
+        def add_splits(self, splits: Any) -> None:
+            (self.split,) = splits
+
+        def no_more_splits(self) -> None:
+            pass
+
+        def poll(self, limit: int) -> Poll:
+            at = self.split.next if self.split else source_available
+            end = min(at + limit, source_available)
+            if at == end:
+                return NotYet()
+            self.split = RangeSplit(self.split.id, end, None)
+            return Batch(list(range(at, end)))
+
+        def snapshot(self, checkpoint: Any) -> list[Any]:
+            return [self.split] if self.split else []
+
+    class Log(Source[Any]):
+        split_type = RangeSplit
+        bounded = False
+
+        def open_enumerator(self, context: Any, restored: bytes | None) -> ListEnumerator[RangeSplit]:
+            return ListEnumerator(context, [RangeSplit(SplitId("all"), 0, None)], RangeSplit, restored)
+
+        def open_reader(self, context: Any) -> LogReader:
+            return LogReader()
+
+    return Log()
+
+
+def at_the_end() -> KeyedProcessFunction:
+    """Counts the records of a key, and says how many when event time comes to its end; travels by value."""
+
+    class AtTheEnd(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG(), 0))
+
+        def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+            self.count.update(self.count.value() + 1)
+            ctx.timer_service().register_event_time_timer(2**60)
+            return iter(())
+
+        def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+            yield ctx.get_current_key(), self.count.value()
+
+    return AtTheEnd()
+
+
+class LogJob:
+    """A program over a log, with its own checkpoints."""
+
+    def __init__(self, directory: Path, available: int, **settings: Any) -> None:
+        self.output = directory / "out"
+        self.output.mkdir()
+        self.env = StreamExecutionEnvironment.on_spark(
+            "local[2]",
+            {
+                "execution.spark.epoch-records": 10,
+                "state.checkpoints.dir": str(directory / "state"),
+                "parallelism.default": 1,
+                "pipeline.progress": "off",
+                "pipeline.event-log": str(directory / "events.jsonl"),
+                **{f"execution.{key.replace('_', '.')}": value for key, value in settings.items()},
+            },
+        )
+        self.log = self.env.from_source(log_of(available))
+
+    def written(self) -> list[Any]:
+        return sorted(read_collected(str(self.output)))
+
+
+@pytest.mark.crash
+def test_a_job_is_cancelled_in_the_middle_of_an_epoch_and_leaves_nothing_half_written(job: Any) -> None:
+    flag = job.directory / "hangs"
+    client = job.start(before=hanging(flag))
+    await_file(flag)
+
+    client.cancel().result(PATIENCE_S)
+
+    with pytest.raises(JobCancelledError, match="job 'totals' was cancelled"):
+        client.get_job_execution_result().result(PATIENCE_S)
+    assert client.get_job_status().result().value == "canceled"
+    assert job.rows() == []
+    assert not list(job.output.rglob("*.pending"))
+    assert job.run().resumed_from is None
+    assert job.audit() == []
+
+
+def test_a_savepoint_is_taken_while_the_job_runs_and_it_goes_on_from_there(job: Any) -> None:
+    job.count, job.rate = 1_500, 500
+    job.settings["execution.spark.epoch-records"] = 1_000
+    client = job.start()
+    place = client.trigger_savepoint(str(job.directory / "savepoints")).result(PATIENCE_S)
+    stopped = client.stop().result(PATIENCE_S)
+    assert Path(place, "_savepoint").exists()
+    assert stopped.state == "stopped"
+    assert 0 < stopped.records < job.count
+
+    job.rate = 0
+
+    result = job.run()
+
+    assert result.resumed_from == stopped.checkpoint
+    assert job.audit() == []
+
+
+def test_what_is_stopped_for_good_with_a_savepoint_begins_anew(job: Any) -> None:
+    job.count, job.rate = 1_500, 500
+    job.settings["execution.spark.epoch-records"] = 1_000
+    client = job.start()
+    taken = client.stop_with_savepoint(False, str(job.directory / "savepoints"), for_good=True)
+    assert Path(taken.result(PATIENCE_S), "_savepoint").exists()
+    with pytest.raises(JobCancelledError, match="job 'totals' was stopped for good"):
+        client.get_job_execution_result().result(PATIENCE_S)
+
+    job.rate = 0
+
+    assert job.run().resumed_from is None
+
+
+def test_draining_brings_event_time_to_its_end(tmp_path: Path) -> None:
+    job = LogJob(tmp_path, 25)
+    counted = job.log.key_by(lambda number: number % 2).process(at_the_end())
+    counted.sink_to(CollectSink(str(job.output)))
+    client = job.env.execute_async("drained")
+    while client.get_job_status().result().value == "created":
+        SYSTEM_CLOCK.sleep(0.01)
+
+    client.stop(drain=True).result(PATIENCE_S)
+
+    assert sum(count for _, count in job.written()) == client.get_job_execution_result().result().records
+
+
+def test_available_now_reads_what_is_there_and_stops(tmp_path: Path) -> None:
+    job = LogJob(tmp_path, 25, spark_trigger="available-now")
+    job.log.sink_to(CollectSink(str(job.output)))
+
+    result = job.env.execute("available")
+
+    assert (result.state, result.records) == ("stopped", 25)
+    assert job.written() == list(range(25))
+
+
+def test_once_is_one_epoch(tmp_path: Path) -> None:
+    job = LogJob(tmp_path, 25, spark_trigger="once")
+    job.log.sink_to(CollectSink(str(job.output)))
+
+    result = job.env.execute("once")
+
+    assert (result.state, result.records, result.checkpoint) == ("stopped", 10, 1)
+    assert job.written() == list(range(10))
+
+
+def test_interval_begins_one_epoch_per_interval_though_there_is_more_to_read(tmp_path: Path) -> None:
+    job = LogJob(tmp_path, 35, spark_trigger="interval", checkpointing_interval="1500 ms")
+    job.log.sink_to(CollectSink(str(job.output)))
+    client = job.env.execute_async("paced")
+    events = tmp_path / "events.jsonl"
+    while len(re.findall('"decided"', events.read_text() if events.exists() else "")) < 3:
+        SYSTEM_CLOCK.sleep(0.02)
+
+    client.stop().result(PATIENCE_S)
+
+    begun = re.findall(r'"at":"[^"]*T\d\d:(\d\d):([\d.]+)Z"[^\n]*"triggered"', events.read_text())
+    seconds = [int(minute) * 60 + float(second) for minute, second in begun][:3]
+    assert all((later - earlier) % 3_600 >= 1.4 for earlier, later in pairwise(seconds))
+
+
+def test_a_record_on_which_the_program_hangs_is_named(job: Any) -> None:
+    def hang(value: dict[str, Any]) -> dict[str, Any]:
+        while value["id"] == 150:
+            SYSTEM_CLOCK.sleep(0.05)
+        return value
+
+    job.settings |= {
+        "execution.checkpointing.timeout": "1500 ms",
+        "restart-strategy.fixed-delay.attempts": 0,
+    }
+    with pytest.raises(
+        JobFailedError, match=r"operator 'map' .* on record .*'id': 150.* TimeoutError: the epoch did not end"
+    ):
+        job.run(before=hang)
+
+
+def test_commands_from_another_process_and_figures_work_as_on_the_embedded_executor(
+    job: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.count, job.rate = 20_000, 2_000
+    job.settings |= {"metrics.http.port": 0, "state.savepoints.dir": str(job.directory / "savepoints")}
+    client = job.start()
+
+    def asked(*command: str) -> Any:
+        assert main([*command, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    while (info := asked("info", "totals"))["settled"] < 2:
+        SYSTEM_CLOCK.sleep(0.05)
+    (listed,) = asked("list")
+    assert (listed["pipeline"], listed["target"], listed["state"]) == ("totals", "local[2]", "running")
+    source, chain = info["operators"].values()
+    assert source["records"] == info["records"] > 0
+    assert (source["subtasks"], chain["subtasks"]) == (2, 2)
+    assert chain["records"] == info["records"]
+    assert any(each["state"] == "settled" and each["acked"] == 4 for each in asked("checkpoints", "totals"))
+    with urllib.request.urlopen(f"{info['http']}/metrics") as page:
+        assert 'tidegate_subtask_records_total{job="totals"' in page.read().decode()
+    assert Path(asked("savepoint", "totals")["savepoint"], "_savepoint").exists()
+
+    asked("cancel", "totals")
+
+    assert client.get_job_status().result().value == "canceled"
+
+
+def test_jobs_of_spark_are_named_after_the_program_and_the_checkpoint(job: Any) -> None:
+    job.run()
+
+    context = SparkContext._active_spark_context
+    assert context is not None
+    jobs = context._jsc.sc().statusStore().jobsList(None)
+    names = [jobs.apply(at).description().get() for at in range(jobs.size())]
+    assert any(
+        re.fullmatch(r"checkpoint 1 of totals: source-1, map-\d+ \| process-\d+, files", name)
+        for name in names
+    ), names
