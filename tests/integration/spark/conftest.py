@@ -48,14 +48,6 @@ class Job:
         )
         return result
 
-    def start(self, target: str = "local[2]", **functions: Callable[[Any], Any]) -> JobClient:
-        """Run beside the test."""
-        program = runpy.run_path(str(PROGRAM))
-        env: StreamExecutionEnvironment = program["build"](
-            str(self.output), self.count, self._settings(target), self.rate, **functions
-        )
-        return env.execute_async("totals")
-
     @contextlib.contextmanager
     def started(self, target: str = "local[2]") -> Iterator[subprocess.Popen[str]]:
         """Run in a process of its own; in the end it and the Java process it started are gone."""
@@ -158,6 +150,15 @@ class Job:
             "pipeline.progress": "off",
             **self.settings,
         }
+
+
+def start(job: Job, **functions: Callable[[Any], Any]) -> JobClient:
+    """Run a job beside the test."""
+    program = runpy.run_path(str(PROGRAM))
+    env: StreamExecutionEnvironment = program["build"](
+        str(job.output), job.count, job._settings("local[2]"), job.rate, **functions
+    )
+    return env.execute_async("totals")
 
 
 @pytest.fixture(scope="session")

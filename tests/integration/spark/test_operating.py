@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
+from tests.integration.spark.conftest import start
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.common import Types
 from tidegate.connectors.base import ListEnumerator, RangeSplit
@@ -128,7 +129,7 @@ class LogJob:
 @pytest.mark.crash
 def test_a_job_is_cancelled_in_the_middle_of_an_epoch_and_leaves_nothing_half_written(job: Any) -> None:
     flag = job.directory / "hangs"
-    client = job.start(before=hanging(flag))
+    client = start(job, before=hanging(flag))
     await_file(flag)
 
     client.cancel().result(PATIENCE_S)
@@ -145,7 +146,7 @@ def test_a_job_is_cancelled_in_the_middle_of_an_epoch_and_leaves_nothing_half_wr
 def test_a_savepoint_is_taken_while_the_job_runs_and_it_goes_on_from_there(job: Any) -> None:
     job.count, job.rate = 1_500, 500
     job.settings["execution.spark.epoch-records"] = 1_000
-    client = job.start()
+    client = start(job)
     place = client.trigger_savepoint(str(job.directory / "savepoints")).result(PATIENCE_S)
     stopped = client.stop().result(PATIENCE_S)
     assert Path(place, "_savepoint").exists()
@@ -163,7 +164,7 @@ def test_a_savepoint_is_taken_while_the_job_runs_and_it_goes_on_from_there(job: 
 def test_what_is_stopped_for_good_with_a_savepoint_begins_anew(job: Any) -> None:
     job.count, job.rate = 1_500, 500
     job.settings["execution.spark.epoch-records"] = 1_000
-    client = job.start()
+    client = start(job)
     taken = client.stop_with_savepoint(False, str(job.directory / "savepoints"), for_good=True)
     assert Path(taken.result(PATIENCE_S), "_savepoint").exists()
     with pytest.raises(JobCancelledError, match="job 'totals' was stopped for good"):
@@ -243,7 +244,7 @@ def test_commands_from_another_process_and_figures_work_as_on_the_embedded_execu
 ) -> None:
     job.count, job.rate = 20_000, 2_000
     job.settings |= {"metrics.http.port": 0, "state.savepoints.dir": str(job.directory / "savepoints")}
-    client = job.start()
+    client = start(job)
 
     def asked(*command: str) -> Any:
         assert main([*command, "--json"]) == 0
