@@ -24,6 +24,7 @@ from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.checkpoint.protocol import How
 from tidegate.runtime.checkpoint.restore import redistribute
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
+from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.requests import CancelRequested, Request, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.restart import RestartStrategy
@@ -86,8 +87,7 @@ class SparkAttempt:
         self._now_ms = start.manifest.created_ms if start.manifest is not None else 0
         self._since_ms = clock.now_ms()
         self._began_ms = 0
-        chains = (", ".join(vertex.nodes) for vertex in start.graph.vertices.values())
-        self._title = f"{startup.program.name}: {' | '.join(chains)}"
+        self._title = _title(startup.program.name, start.graph)
         self._enumerated: dict[OperatorUid, bytes] = {}
         self._results: list[TaskResult] = []
         self._sources = [
@@ -96,9 +96,8 @@ class SparkAttempt:
         self._worked: Counter[Subtask] = Counter()
         """Records that each subtask has read or received."""
         self._commits: Counter[CheckpointId] = Counter()
-        options = startup.program.options
-        self._pace = Pace(options.spark_trigger, startup.program.interval_ms(start.graph))
-        self._limit = options.epoch_records
+        self._limit = startup.program.options.epoch_records
+        self._pace = Pace(startup.program.options.spark_trigger, startup.program.interval_ms(start.graph))
         self._ended: How | None = None
 
     def run(self) -> How:
@@ -292,3 +291,9 @@ class SparkAttempt:
             "aborted", f"checkpoint {action.checkpoint}: {action.reason}", checkpoint=action.checkpoint
         )
         self._committers.abort(self._decided)
+
+
+def _title(name: str, graph: JobGraph) -> str:
+    """What the program is called and does, by uid; exchanges are bars."""
+    chains = (", ".join(vertex.nodes) for vertex in graph.vertices.values())
+    return f"{name}: {' | '.join(chains)}"
