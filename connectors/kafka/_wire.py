@@ -28,6 +28,8 @@ _ANY: Final = re.compile(".*", re.DOTALL)
 _LATER: Final = frozenset({14, 15, 16, 51})
 _ELSEWHERE: Final = frozenset({15, 16})
 _NOT_FOUND: Final = 105
+_OFFSETS: Final = "__consumer_offsets"
+"""Where markers are."""
 _REFUSED: Final = frozenset({29, 30, 31, 53})
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -55,6 +57,11 @@ class OpenTransaction:
     transactional_id: str
     producer_id: int
     epoch: int
+    since_ms: int
+    timeout_ms: int
+    prepared: bool
+    """Whether it has its marker, which it gets last."""
+    partitions: tuple[str, ...]
 
 
 class Wire:
@@ -151,10 +158,7 @@ class Wire:
 
     def open_transactions(self, pattern: re.Pattern[str]) -> list[OpenTransaction]:
         """The transactions that take records or wait for their end, under ids that match as a whole."""
-        return [
-            OpenTransaction(name, found.producer_id, found.producer_epoch)
-            for name, found in self._described(_OPEN, pattern).items()
-        ]
+        return [_open(name, found) for name, found in sorted(self._described(_OPEN, pattern).items())]
 
     def open_on(self, topics: Collection[str]) -> list[str]:
         """The transactions with records of some topics that are open or being ended, in words.
@@ -256,6 +260,20 @@ class Wire:
         return UnavailableError(
             f"kafka sink: no useful answer about {what} from {self._brokers} ({type(error).__name__}: {error})"
         )
+
+
+def _open(name: str, found: Any) -> OpenTransaction:
+    marked = any(place.topic == _OFFSETS for place in found.topic_partitions)
+    records = (place for place in found.topic_partitions if place.topic != _OFFSETS)
+    return OpenTransaction(
+        name,
+        found.producer_id,
+        found.producer_epoch,
+        found.transaction_start_time_ms,
+        found.transaction_timeout_ms,
+        marked,
+        tuple(sorted(f"{place.topic}:{place.partition}" for place in records)),
+    )
 
 
 def _translated(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,9 +17,13 @@ import re
 
 from tidegate.errors import UnavailableError
 
-__all__ = ["IdPool", "id_pattern", "marker_group"]
+__all__ = ["ANY_ID", "IdPool", "id_pattern", "marker_group"]
 
 _SUFFIX = ".tidegate"
+_NUMBER = "(?:0|[1-9][0-9]*)"
+
+ANY_ID = re.compile(rf".+-{_NUMBER}-{_NUMBER}")
+"""What ids of any prefix look like."""
 
 
 class IdPool:
@@ -65,8 +69,7 @@ def id_pattern(prefix: str) -> re.Pattern[str]:
         >>> [bool(id_pattern("a").fullmatch(name)) for name in ("a-0-1", "a-b-0-1", "ab-0-1", "a-0-01")]
         [True, False, False, False]
     """
-    number = "(?:0|[1-9][0-9]*)"
-    return re.compile(rf"{re.escape(prefix)}-{number}-{number}")
+    return re.compile(rf"{re.escape(prefix)}-{_NUMBER}-{_NUMBER}")
 
 
 def marker_group(transactional_id: str) -> str:

@@ -24,7 +24,7 @@ __all__ = ["main"]
 
 _COMMANDS = (
     *("run", "explain", "plan", "check", "jobs", "pipelines"),
-    *("config", "state", "audit", "demo.command", "dev", "doctor", "new", "simulate"),
+    *("config", "state", "audit", "demo.command", "dev", "doctor", "new", "simulate", "kafka"),
 )
 _EXIT_CODES: tuple[tuple[type[TidegateError], int], ...] = (
     (FencedError, 3),
