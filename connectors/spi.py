@@ -19,6 +19,7 @@ from tidegate.clock import Clock
 from tidegate.elements import Batch, Idle, Watermark
 from tidegate.ids import CheckpointId, OperatorUid, PipelineId, SplitId, Subtask
 from tidegate.twophase.spi import (
+    Committable,
     Committer,
     CommitterContext,
     GlobalCommitter,
@@ -61,6 +62,7 @@ __all__ = [
     "SupportsHandover",
     "SupportsPausing",
     "SupportsPending",
+    "SupportsPreCommit",
     "SupportsPreflight",
     "SupportsRanges",
     "SupportsReaderEvents",
@@ -407,6 +409,22 @@ class SupportsDeadLetters(Protocol):
 
 
 OnBranch = Literal["refuse", "append"]
+
+
+@runtime_checkable
+class SupportsPreCommit(Protocol):
+    """A sink that looks at all that its writers prepared for a checkpoint before that is decided, and may refuse."""
+
+    def pre_commit(self, checkpoint: CheckpointId, committables: Sequence[Committable]) -> None:
+        """Check what is going to be visible, or make it ready; nothing may become visible, the checkpoint may still fail.
+
+        Called in the coordinator's process, for one checkpoint after the other, when all writers have prepared; not for
+        a checkpoint without committables of this sink. May block.
+
+        Raises:
+            UnavailableError: the checkpoint is given up, and its records are part of the next.
+        """
+        ...
 
 
 @runtime_checkable

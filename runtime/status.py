@@ -17,6 +17,7 @@ from tidegate.runtime.observe.operators import operators_of, slowest
 from tidegate.runtime.operators.measures import Measured, totals
 from tidegate.runtime.schedule.states import JobLife
 from tidegate.runtime.task.flow import Flow
+from tidegate.twophase.spi import Committable
 
 __all__ = ["JobEvent", "RunStatus", "Snapshot", "State"]
 
@@ -81,12 +82,10 @@ class RunStatus:
         checkpoint: CheckpointId | None = None,
         subtask: Subtask | None = None,
         size: int | None = None,
-        transactions: int | None = None,
+        sinks: dict[str, int] | None = None,
     ) -> None:
         """Something happened."""
-        event = self.events.append(
-            what, text, checkpoint=checkpoint, subtask=subtask, size=size, transactions=transactions
-        )
+        event = self.events.append(what, text, checkpoint=checkpoint, subtask=subtask, size=size, sinks=sinks)
         self._counts[what] += 1
         self._checkpoints.on(event, self.clock.monotonic())
         if what == "restart":
@@ -102,10 +101,14 @@ class RunStatus:
         if self.life.become(state):
             self.note("state", state)
 
-    def decided(self, checkpoint: CheckpointId, size: int, transactions: int) -> None:
-        """A checkpoint is the newest; so many pieces of its output are still to be made visible."""
-        text = f"checkpoint {checkpoint}"
-        self.note("decided", text, checkpoint=checkpoint, size=size, transactions=transactions)
+    def decided(self, checkpoint: CheckpointId, size: int, sinks: dict[str, int]) -> None:
+        """A checkpoint is the newest; so many pieces of each sink are still to be made visible."""
+        self.note("decided", f"checkpoint {checkpoint}", checkpoint=checkpoint, size=size, sinks=sinks)
+
+    def committed(self, checkpoint: CheckpointId, left: Iterable[Committable]) -> None:
+        """Sinks have answered for a decided checkpoint; these pieces are still to be made visible."""
+        sinks = dict(Counter(str(each.uid) for each in left if each.checkpoint == checkpoint))
+        self.note("committed", f"checkpoint {checkpoint}", checkpoint=checkpoint, sinks=sinks)
 
     def settled(self, checkpoint: CheckpointId) -> None:
         """All output up to a checkpoint is visible."""

@@ -122,6 +122,10 @@ class CheckpointCoordinator:
         """Decided work that is not known to be visible, the oldest first, which is being committed."""
         return self._ledger.unsettled
 
+    def left(self, checkpoint: CheckpointId) -> list[Committable]:
+        """Decided work that is not known to be visible, of a checkpoint and those before."""
+        return self._ledger.left(checkpoint)
+
     @property
     def quiet(self) -> bool:
         """Whether no checkpoint is on its way and all that is decided is visible."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tidegate.backends.keyed.segment import chunk_size
 from tidegate.clock import Clock
+from tidegate.connectors.spi import SupportsPreCommit
 from tidegate.errors import FencedError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.checkpoint import protocol as cp
@@ -33,16 +35,17 @@ class CheckpointWriter:
         """What was made durable last; decided or not."""
 
     @property
-    def weight(self) -> tuple[int, int]:
-        """Of what was made durable last: the bytes it refers to, and the pieces of output it promises."""
+    def weight(self) -> tuple[int, dict[str, int]]:
+        """Of what was made durable last: the bytes it refers to, and how many pieces of output of each sink it promises."""
         assert self.written is not None
         promised = (u for u in self.written.unsettled if u.checkpoint == self.written.checkpoint)
-        return sum(map(chunk_size, chunks_of(self.written))), sum(len(each.committables) for each in promised)
+        pieces = Counter(str(each.uid) for known in promised for each in known.committables)
+        return sum(map(chunk_size, chunks_of(self.written))), dict(pieces)
 
     def write(
         self, action: cp.WriteMetadata, enumerators: Mapping[OperatorUid, bytes]
     ) -> cp.MetadataDurable | cp.MetadataFailed:
-        """Make the metadata durable."""
+        """Make the metadata durable, if no sink refuses what it would promise."""
         manifest = assemble(
             self._pipeline,
             self._graph,
@@ -53,6 +56,7 @@ class CheckpointWriter:
             created_ms=self._clock.now_ms(),
         )
         try:
+            self._ask_sinks(action)
             files = self._pipeline.archive.write(manifest)
         except UnavailableError as error:
             return cp.MetadataFailed(action.checkpoint, error)
@@ -82,6 +86,13 @@ class CheckpointWriter:
             self._finish(self._promised[checkpoint])
         self._pipeline.archive.mark_settled(Retained(self._pipeline.run, checkpoint))
         return cp.SettledDurable(checkpoint)
+
+    def _ask_sinks(self, action: cp.WriteMetadata) -> None:
+        promised = [c for u in action.unsettled if u.checkpoint == action.checkpoint for c in u.committables]
+        for uid in sorted({committable.uid for committable in promised}):
+            sink = self._graph.nodes[uid].payload
+            if isinstance(sink, SupportsPreCommit):
+                sink.pre_commit(action.checkpoint, [each for each in promised if each.uid == uid])
 
     def _swapped(
         self, checkpoint: CheckpointId, swap: Callable[[CheckpointId], None]

@@ -183,9 +183,10 @@ class Attempt:
                 | cp.SwapLost()
                 | cp.SettledDurable()
                 | cp.SavepointOver()
-                | ledger.Answered()
             ):
                 self._tell(message)
+            case ledger.Answered():
+                self._answered(message)
             case Said():
                 if message.crew.heeds(message):
                     self._hear_worker(message.crew, message.message)
@@ -200,7 +201,7 @@ class Attempt:
             case messages.Declined():
                 self._tell(cp.Decline(message.subtask, message.checkpoint, message.error))
             case messages.Answered():
-                self._tell(ledger.Answered(message.checkpoint, message.answers))
+                self._answered(ledger.Answered(message.checkpoint, message.answers))
             case messages.Opened():
                 self._opened(crew, message.worker)
             case messages.SplitsWanted():
@@ -419,6 +420,11 @@ class Attempt:
         except UnavailableError:
             answers = tuple((committable, CommitAnswer.RETRY) for committable in orphaned)
         self._heard.put(ledger.Answered(checkpoint, answers))
+
+    def _answered(self, answers: ledger.Answered) -> None:
+        actions = self._coordinator.on(answers)
+        self._status.committed(answers.checkpoint, self._coordinator.left(answers.checkpoint))
+        self._perform(actions)
 
     def _owner(self, committable: Committable) -> Subtask:
         return Subtask(self._vertex_of[committable.uid], committable.subtask)

@@ -66,7 +66,11 @@ class CheckpointHistory:
             if known <= checkpoint and figures.state == "decided":
                 after_ms = self._after_ms(known, now_s)
                 self._known[known] = replace(
-                    figures, state="settled", settled_after_ms=after_ms, transactions=0
+                    figures,
+                    state="settled",
+                    settled_after_ms=after_ms,
+                    transactions=0,
+                    sinks=dict.fromkeys(figures.sinks, 0),
                 )
 
     def _changed(self, figures: CheckpointFigures, event: JobEvent, now_s: float) -> CheckpointFigures:
@@ -80,8 +84,13 @@ class CheckpointHistory:
                     decided_after_ms=self._after_ms(figures.checkpoint, now_s),
                     size=event.size,
                     transactions=event.transactions or 0,
+                    sinks=event.sinks or {},
                 )
                 return self.newest_decided
+            case "committed" if figures.state == "decided":
+                left = event.sinks or {}
+                sinks = {sink: left.get(sink, 0) for sink in figures.sinks}
+                return replace(figures, transactions=sum(sinks.values()), sinks=sinks)
             case "aborted":
                 return replace(figures, state="aborted", reason=event.text)
         return figures

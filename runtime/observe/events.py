@@ -33,6 +33,7 @@ Happening: TypeAlias = Literal[
     "acked",
     "declined",
     "decided",
+    "committed",
     "settled",
     "aborted",
     "failed",
@@ -56,6 +57,8 @@ class JobEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a decided checkpoint: the bytes it refers to."""
     transactions: int | None = None
     """Of a decided checkpoint: pieces of output that are still to be made visible."""
+    sinks: dict[str, int] | None = None
+    """The same for each sink that has any."""
 
 
 class EventLog:
@@ -76,10 +79,11 @@ class EventLog:
         checkpoint: CheckpointId | None = None,
         subtask: Subtask | None = None,
         size: int | None = None,
-        transactions: int | None = None,
+        sinks: dict[str, int] | None = None,
     ) -> JobEvent:
         """Something happened just now."""
-        event = JobEvent(self._clock.now_ms(), what, text, checkpoint, subtask, size, transactions)
+        transactions = sum(sinks.values()) if sinks is not None else None
+        event = JobEvent(self._clock.now_ms(), what, text, checkpoint, subtask, size, transactions, sinks)
         self.count += 1
         self._kept.append(event)
         if self._file is not None:

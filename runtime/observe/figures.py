@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tidegate.ids import CheckpointId
@@ -32,6 +32,8 @@ class CheckpointFigures:
     """The bytes it refers to."""
     transactions: int = 0
     """Pieces of its output that are still to be made visible."""
+    sinks: Mapping[str, int] = field(default_factory=dict)
+    """The same for each sink that promised any: 0 once its output is visible; it is settled when all are."""
     reason: str | None = None
     """Why it was given up."""
 

@@ -13,6 +13,7 @@ Example:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
@@ -42,6 +43,10 @@ METRICS: Final[Mapping[str, tuple[Literal["gauge", "counter"], str]]] = {
     "tidegate_open_transactions": (
         "gauge",
         "Pieces of output that are decided and not yet known to be visible.",
+    ),
+    "tidegate_sink_open_transactions": (
+        "gauge",
+        "Pieces of output of a sink that are decided and not yet known to be visible.",
     ),
     "tidegate_operator_slow": ("gauge", "1 for the operator that holds up the others."),
     "tidegate_subtask_records_total": ("counter", "Records read or received in this attempt."),
@@ -93,6 +98,15 @@ def _of_job(run: Snapshot) -> Iterator[_Sample]:
     if run.checkpoint_bytes is not None:
         yield "tidegate_checkpoint_size_bytes", {}, run.checkpoint_bytes
     yield "tidegate_open_transactions", {}, run.open_transactions
+    yield from _of_sinks(run)
+
+
+def _of_sinks(run: Snapshot) -> Iterator[_Sample]:
+    left: Counter[str] = Counter()
+    for each in run.checkpoints:
+        left.update(each.sinks)
+    for sink, pieces in left.items():
+        yield "tidegate_sink_open_transactions", {"sink": sink}, pieces
 
 
 def _of_operators(run: Snapshot) -> Iterator[_Sample]:

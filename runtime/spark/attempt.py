@@ -38,6 +38,7 @@ from tidegate.runtime.spark.winners import Disagreement, winners
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task.flow import Flow
 from tidegate.twophase import ledger
+from tidegate.twophase.spi import CommitAnswer
 
 __all__ = ["SparkAttempt"]
 
@@ -284,7 +285,10 @@ class SparkAttempt:
         self._commits[action.checkpoint] += 1
         if self._commits[action.checkpoint] > 1:
             self._clock.sleep(_RETRY_S)
-        return ledger.Answered(action.checkpoint, self._committers.commit(action.committables))
+        answers = self._committers.commit(action.committables)
+        left = (each for each, answer in answers if answer is CommitAnswer.RETRY)
+        self._status.committed(action.checkpoint, left)
+        return ledger.Answered(action.checkpoint, answers)
 
     def _abort(self, action: cp.Abort) -> None:
         self._status.note(

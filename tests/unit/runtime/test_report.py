@@ -100,7 +100,7 @@ def test_a_row_of_a_terminal_is_never_wider_than_it(monkeypatch: pytest.MonkeyPa
 def test_checkpoints_show_their_size_and_what_is_open() -> None:
     status = RunStatus(ManualClock())
     status.note("triggered", "checkpoint 1", checkpoint=CheckpointId(1))
-    status.decided(CheckpointId(1), 20 * 1024, 2)
+    status.decided(CheckpointId(1), 20 * 1024, {"orders": 2})
 
     assert line("orders", status.snapshot()) == (
         "orders: created, 0 records, 0/s, 0 checkpoints, 20.0 KiB, 2 transactions open"

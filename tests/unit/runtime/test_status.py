@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from tidegate.clock import ManualClock
 from tidegate.elements import MAX_WATERMARK
-from tidegate.ids import CheckpointId, Subtask
+from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.status import JobEvent, RunStatus
 from tidegate.runtime.task.flow import Flow, back_pressure
+from tidegate.twophase.spi import Committable
 
 
 def test_events_fold_into_one_snapshot() -> None:
@@ -12,7 +13,7 @@ def test_events_fold_into_one_snapshot() -> None:
     status = RunStatus(clock)
     status.become("running")
     status.note("triggered", "checkpoint 1", checkpoint=CheckpointId(1))
-    status.decided(CheckpointId(1), 2_048, 3)
+    status.decided(CheckpointId(1), 2_048, {"orders": 1, "audit": 2})
     assert (status.snapshot().open_transactions, status.snapshot().checkpoint_bytes) == (3, 2_048)
     status.settled(CheckpointId(1))
     status.note("restart", "worker 1 is gone")
@@ -33,7 +34,7 @@ def test_a_checkpoint_takes_from_its_trigger_to_its_decision() -> None:
     clock.advance(40)
     assert status.snapshot().checkpoint_ms is None
 
-    status.decided(CheckpointId(1), 0, 0)
+    status.decided(CheckpointId(1), 0, {})
     clock.advance(40)
 
     assert status.snapshot().checkpoint_ms == 40
@@ -130,7 +131,7 @@ def test_a_new_attempt_counts_from_nothing_without_a_negative_rate() -> None:
 def test_what_an_earlier_attempt_left_open_is_settled_when_the_next_one_begins() -> None:
     status = RunStatus(ManualClock())
     status.note("triggered", "checkpoint 1", checkpoint=CheckpointId(1))
-    status.decided(CheckpointId(1), 10, 2)
+    status.decided(CheckpointId(1), 10, {"orders": 2})
     assert status.snapshot().open_transactions == 2
 
     status.attempt_begins()
@@ -154,3 +155,19 @@ def test_others_read_a_snapshot_that_is_replaced_as_a_whole() -> None:
     status.become("running")
     status.fold()
     assert status.latest.state == "running"
+
+
+def test_sinks_of_one_checkpoint_become_visible_one_after_the_other_and_settle_together() -> None:
+    status = RunStatus(ManualClock(1_000))
+    orders = Committable(OperatorUid("orders"), 0, CheckpointId(1), b"", "", 1)
+    status.note("triggered", "checkpoint 1", checkpoint=CheckpointId(1))
+    status.decided(CheckpointId(1), 10, {"orders": 1, "audit": 1})
+
+    status.committed(CheckpointId(1), [orders])
+    (checkpoint,) = status.snapshot().checkpoints
+    assert (checkpoint.state, dict(checkpoint.sinks)) == ("decided", {"orders": 1, "audit": 0})
+
+    status.committed(CheckpointId(1), [])
+    status.settled(CheckpointId(1))
+    (checkpoint,) = status.snapshot().checkpoints
+    assert (checkpoint.state, dict(checkpoint.sinks)) == ("settled", {"orders": 0, "audit": 0})

@@ -13,10 +13,16 @@ def told(
     *,
     size: int | None = None,
     transactions: int | None = None,
+    sinks: dict[str, int] | None = None,
 ) -> None:
-    checkpoint = CheckpointId(number)
     event = JobEvent(
-        round(now_s * 1000), what, f"checkpoint {number}", checkpoint, size=size, transactions=transactions
+        round(now_s * 1000),
+        what,
+        f"checkpoint {number}",
+        CheckpointId(number),
+        size=size,
+        transactions=transactions,
+        sinks=sinks,
     )
     history.on(event, now_s)
 
@@ -75,3 +81,18 @@ def test_what_concerns_no_checkpoint_or_an_unknown_one_changes_nothing() -> None
     told(history, "acked", 7)
 
     assert history.figures == ()
+
+
+def test_each_sink_has_its_outcome_and_the_checkpoint_is_settled_when_all_have() -> None:
+    history = CheckpointHistory()
+    told(history, "triggered", 1)
+    told(history, "decided", 1, transactions=3, sinks={"orders": 2, "audit": 1})
+    told(history, "committed", 1, sinks={"orders": 1})
+
+    assert history.figures[-1].sinks == {"orders": 1, "audit": 0}
+    assert (history.figures[-1].state, history.open_transactions) == ("decided", 1)
+
+    told(history, "committed", 1, sinks={})
+    told(history, "settled", 1)
+    assert history.figures[-1].sinks == {"orders": 0, "audit": 0}
+    assert history.figures[-1].state == "settled"

@@ -23,7 +23,7 @@ def busy() -> RunStatus:
     status.become("running")
     status.note("triggered", "checkpoint 3", checkpoint=CheckpointId(3))
     clock.advance(40)
-    status.decided(CheckpointId(3), 2_048, 2)
+    status.decided(CheckpointId(3), 2_048, {"orders": 2})
     status.settled(CheckpointId(3))
     metrics: dict[str, Value] = {
         "parse.0.errors": 5,
@@ -58,6 +58,7 @@ def test_every_number_of_a_run_has_its_name() -> None:
     assert found["tidegate_checkpoints_total", 'outcome="settled"'] == "1"
     assert found["tidegate_checkpoint_settled_age_seconds", ""] == "1.5"
     assert found["tidegate_checkpoint_duration_seconds", ""] == "0.04"
+    assert found["tidegate_sink_open_transactions", 'sink="orders"'] == "0"
     assert found["tidegate_checkpoint_size_bytes", ""] == "2048"
     subtask = 'operator="pa\\"rse",subtask="0"'
     assert found["tidegate_subtask_records_total", subtask] == "12345678901"
