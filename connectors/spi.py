@@ -52,11 +52,11 @@ __all__ = [
     "Split",
     "SplitEnumerator",
     "SupportsAudit",
+    "SupportsBacklog",
     "SupportsBranch",
     "SupportsCommit",
     "SupportsDeadLetters",
     "SupportsDiscovery",
-    "SupportsEnds",
     "SupportsEvents",
     "SupportsGlobalCommit",
     "SupportsHandover",
@@ -305,11 +305,11 @@ class SupportsRanges(Protocol[S]):
 
 
 @runtime_checkable
-class SupportsEnds(Protocol[S]):
-    """A source of splits without an end, of which what is there now can be read and left."""
+class SupportsBacklog(Protocol[S_contra]):
+    """A source of splits without an end that can tell how much of them is there."""
 
-    def until_now(self, splits: Sequence[S]) -> list[S]:
-        """The splits, each with the end that it has now. May connect.
+    def backlog(self, splits: Sequence[S_contra]) -> list[int]:
+        """How many records each split has now, counted as `bound` counts them. May connect.
 
         Raises:
             UnavailableError: the system did not answer.

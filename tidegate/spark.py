@@ -29,11 +29,12 @@ def register(spark: SparkSession) -> None:
         MissingExtraError: PySpark is not installed.
     """
     try:
-        from tidegate.runtime.spark.datasource import TidegateDataSource
+        from tidegate.runtime.spark.datasource import StateDataSource, TidegateDataSource
     except ImportError as error:
         raise MissingExtraError(
             "the data sources need PySpark 4.1 or newer; run: pip install 'tidegate[spark]'"
         ) from error
     if not hasattr(spark, "dataSource"):
         raise ConfigError("this session takes no data sources written in Python; expected Spark 4.1 or newer")
-    spark.dataSource.register(TidegateDataSource)
+    for each in (TidegateDataSource, StateDataSource):
+        spark.dataSource.register(each)

@@ -188,7 +188,7 @@ class Cluster:
 class PartitionConsumer:
     """Reads partitions it is told to, without a group's help."""
 
-    def __init__(self, settings: Mapping[str, Any], *, ends: bool) -> None:
+    def __init__(self, settings: Mapping[str, Any]) -> None:
         self._brokers = settings["bootstrap.servers"]
         self._failed: list[TidegateError] = []
         self._telling = 0
@@ -198,7 +198,8 @@ class PartitionConsumer:
                 # The client asks for a group even where none is used.
                 "group.id": "tidegate",
                 **settings,
-                "enable.partition.eof": ends,
+                # A split may stop where no record is.
+                "enable.partition.eof": True,
                 "error_cb": self._hear,
                 "on_commit": self._told,
                 "log_level": 0,

@@ -18,7 +18,7 @@ from typing import Any, Final
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer
 from tidegate.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions, OnTopicChange
 from tidegate.connectors.kafka.record_schema import Headers, KafkaRecordSerializationSchema
-from tidegate.connectors.kafka.serde import KafkaRecords
+from tidegate.connectors.kafka.serde import KafkaDeserializer, Message
 from tidegate.connectors.kafka.sink import KafkaSink
 from tidegate.connectors.kafka.source import KafkaSource
 from tidegate.errors import ConfigError, RecordError
@@ -73,7 +73,7 @@ class KafkaRows:
             brokers,
             topics=tuple(name.strip() for name in said.topics.split(",") if name.strip()),
             pattern=said.pattern,
-            deserializer=KafkaRecords(),
+            deserializer=_Columns(),
             start=_start(said.start),
             stop=KafkaOffsetsInitializer.latest() if bounded else None,
             group=said.group,
@@ -103,6 +103,24 @@ class KafkaRows:
             take_over=said.take_over,
         )
         return KafkaSink(brokers, schema, known, properties)
+
+
+class _Columns(KafkaDeserializer):
+    """The columns of a message in the order of `KafkaRows.columns`; times in milliseconds."""
+
+    def values(self, messages: Sequence[Message]) -> list[Any]:
+        return [
+            (
+                message.key(),
+                message.value(),
+                message.topic(),
+                message.partition(),
+                message.offset(),
+                message.timestamp()[1],
+                [{"key": name, "value": value} for name, value in message.headers() or ()],
+            )
+            for message in messages
+        ]
 
 
 def _check(columns: Sequence[str], topic: str | None) -> None:

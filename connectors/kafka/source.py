@@ -12,9 +12,11 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.base import all_splits
@@ -133,8 +135,24 @@ class KafkaSource(Source[KafkaSplit]):
         """Reads partitions."""
         from tidegate.connectors.kafka._client import PartitionConsumer
 
-        consumer = PartitionConsumer(self._settings(), ends=self.stop is not None)
+        consumer = PartitionConsumer(self._settings())
         return KafkaReader(consumer, self.deserializer, self.options, self.group, context)
+
+    def bound(self, split: KafkaSplit, records: int) -> tuple[KafkaSplit, KafkaSplit | None]:
+        """The next `records` offsets of a partition, some of which may hold no record, and the rest."""
+        end = split.at + records
+        if split.stop is not None and end >= split.stop:
+            return split, None
+        return msgspec.structs.replace(split, stop=end), msgspec.structs.replace(split, at=end)
+
+    def backlog(self, splits: Sequence[KafkaSplit]) -> list[int]:
+        """Offsets between a partition's position and its end for this kind of reader."""
+        from tidegate.connectors.kafka._client import Cluster
+
+        if not splits:
+            return []
+        ends = Cluster(self._settings()).offsets([split.place for split in splits], "latest")
+        return [max(0, ends[split.place] - split.at) for split in splits]
 
     def extent(self, remaining: Remaining | None = None) -> Extent:
         """The committed records that are there now; transactions that are open on the topics are named.

@@ -16,6 +16,7 @@ from tidegate.backends.savepoint import file_of, folder, items_table, key_groups
 from tidegate.backends.spi import Backend, BackendContext, Chunk, KeyedHandle, SnapshotFiles
 from tidegate.backends.storage import LocalStorage, StorageFiles
 from tidegate.errors import ConfigError
+from tidegate.keys import KeyGroupRange
 from tidegate.runtime.checkpoint.manifest import OperatorState
 from tidegate.runtime.checkpoint.savepoint import open_snapshot
 from tidegate.runtime.checkpoint.scratch import Scratch
@@ -61,6 +62,15 @@ class StateReader(Scratch):
             if operator.keyed
         }
 
+    def key_groups(self, operator: str) -> list[KeyGroupRange]:
+        """The ranges of key groups that the subtasks of an operator had.
+
+        Raises:
+            ConfigError: the checkpoint has no such operator.
+        """
+        found = (handle.key_groups for handle in self._operator(operator).keyed)
+        return sorted(found, key=lambda key_groups: key_groups.first)
+
     def table(
         self,
         operator: str,
@@ -69,8 +79,9 @@ class StateReader(Scratch):
         key: Any = None,
         namespace: bytes | None = None,
         filter: pc.Expression | None = None,  # as pyarrow names it
+        key_groups: KeyGroupRange | None = None,
     ) -> pa.Table:
-        """The records of a state: of all keys or of one, of all namespaces or of one (`b""`: none).
+        """The records of a state: of all keys or of one, of all namespaces or of one (`b""`: none), of one range.
 
         Columns are `key_group`, `key`, `namespace`, `position` in a list or `map_key` in a map, and `value`. Files that
         cannot hold `key`, and parts of files that neither `key` nor `filter` can match, are not read.
@@ -85,17 +96,22 @@ class StateReader(Scratch):
                 f"operator {operator!r} has no state {state!r} in checkpoint {self._manifest.checkpoint}; "
                 f"known are {', '.join(sorted(known)) or 'none'}"
             )
-        return self._read(found, "state", state, key, namespace, filter)
+        return self._read(found, "state", state, key, namespace, filter, key_groups)
 
     def timers(
-        self, operator: str, service: Literal["event", "processing"] = "event", *, key: Any = None
+        self,
+        operator: str,
+        service: Literal["event", "processing"] = "event",
+        *,
+        key: Any = None,
+        key_groups: KeyGroupRange | None = None,
     ) -> pa.Table:
         """The timers of an operator, of all keys or of one; columns are `key_group`, `key`, `namespace`, `time`.
 
         Raises:
             ConfigError: the checkpoint has no such operator.
         """
-        return self._read(self._operator(operator), "timers", service, key, None, None)
+        return self._read(self._operator(operator), "timers", service, key, None, None, key_groups)
 
     def unkeyed(self) -> dict[str, tuple[str, ...]]:
         """The names of the states without keys, lists and broadcast maps, of every operator that has some."""
@@ -151,9 +167,10 @@ class StateReader(Scratch):
         key: Any,
         namespace: bytes | None,
         chosen: pc.Expression | None,
+        key_groups: KeyGroupRange | None,
     ) -> pa.Table:
         where = folder(operator.uid, what, name)
-        handles = operator.keyed
+        handles = tuple(each for each in operator.keyed if key_groups in (None, each.key_groups))
         if key is not None:
             groups = key_groups_of(key, operator.max_parallelism)
             handles = tuple(each for each in handles if any(group in each.key_groups for group in groups))

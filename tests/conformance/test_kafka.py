@@ -17,7 +17,7 @@ from tidegate.connectors.kafka import (
 )
 from tidegate.testing.services import KafkaService
 from tidegate.testing.sink import CommittingSinkSuite, SinkSuite, SinkTarget
-from tidegate.testing.source import PausingSourceSuite, SourceTarget
+from tidegate.testing.source import PausingSourceSuite, RangedSourceSuite, SourceTarget
 
 pytestmark = pytest.mark.service
 
@@ -36,7 +36,7 @@ def filled(kafka: KafkaService, partitions: int, values: list[str]) -> str:
     return topic
 
 
-class TestKafkaSource(PausingSourceSuite):
+class TestKafkaSource(PausingSourceSuite, RangedSourceSuite):
     """A bounded topic of two partitions."""
 
     @pytest.fixture

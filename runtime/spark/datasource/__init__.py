@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tidegate.runtime.spark.datasource.provider import TidegateDataSource as TidegateDataSource
+from tidegate.runtime.spark.datasource.state import StateDataSource as StateDataSource
 
-__all__ = ["TidegateDataSource"]
+__all__ = ["StateDataSource", "TidegateDataSource"]

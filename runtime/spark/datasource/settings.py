@@ -45,6 +45,7 @@ class Settings:
     attempts: int = option("attempts", 32, "how many attempts at one part of a batch have names of their own")
     accept_loss: int | None = option("accept_loss", None, "a batch of which a part may be lost")
     most: int | None = option("maxrecordspertrigger", None, "how many records a batch of a stream may have")
+    splits: int | None = option("maxsplitspertrigger", None, "how many splits that cannot be cut it may have")
     faults: str = option("testing.faults", "", "where processes die, for tests")
     faults_dir: str = option("testing.faults-dir", "", "where they say so")
 
@@ -55,8 +56,9 @@ class Settings:
             )
         if self.attempts < 1:
             raise ConfigError(f"option attempts is {self.attempts}; expected at least 1")
-        if self.most is not None and self.most < 1:
-            raise ConfigError(f"option maxRecordsPerTrigger is {self.most}; expected at least 1")
+        for name, value in (("maxRecordsPerTrigger", self.most), ("maxSplitsPerTrigger", self.splits)):
+            if value is not None and value < 1:
+                raise ConfigError(f"option {name} is {value}; expected at least 1")
 
     def arm(self, role: str) -> None:
         """Let this process die where a test wants it to."""

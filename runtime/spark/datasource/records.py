@@ -1,0 +1,110 @@
+"""Records of any source as columns.
+
+A dictionary gives columns by name, and so does an object by its attributes; a tuple or list gives them by position; any
+other value is the only column. A number in a TIMESTAMP column counts milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from tidegate.clock import SYSTEM_CLOCK, Clock
+from tidegate.connectors.spi import Finished, NotYet, ReaderContext, Source, Split
+from tidegate.elements import Batch
+from tidegate.errors import RecordError, UnavailableError
+from tidegate.ids import OperatorUid, Subtask
+from tidegate.row import Row
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["arrow_schema", "columns", "read_piece"]
+
+PATIENCE_S: Final = 120.0
+_ROWS: Final = 10_000
+_PAUSE_S: Final = 0.01
+_LEAVES: Final = (str, bytes, int, float, bool, type(None), datetime)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """What Spark expects of the batches that it is given."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    try:
+        found: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+    except TypeError:
+        found = to_arrow_schema(schema)  # 4.1 has no choice of zones and takes this one
+    return found
+
+
+def read_piece(
+    source: Source[Any], piece: Split, schema: pa.Schema, clock: Clock = SYSTEM_CLOCK
+) -> Iterator[pa.RecordBatch]:
+    """All records of a split that ends.
+
+    Raises:
+        RecordError: a record does not fit the schema.
+        UnavailableError: nothing comes any more.
+    """
+    context = ReaderContext(OperatorUid("source"), Subtask("source", 0), 1, clock)
+    reader = source.open_reader(context)
+    try:
+        reader.add_splits([piece])
+        reader.no_more_splits()
+        deadline = clock.monotonic() + PATIENCE_S
+        while not isinstance(found := reader.poll(_ROWS), Finished):
+            if isinstance(found, Batch):
+                deadline = clock.monotonic() + PATIENCE_S
+                yield columns(found.values, schema)
+            elif isinstance(found, NotYet):
+                if clock.monotonic() > deadline:
+                    raise UnavailableError(
+                        f"split {piece.id}: nothing came for {PATIENCE_S:.0f} s, though there should be more; is the "
+                        "system running?"
+                    )
+                clock.sleep(_PAUSE_S)
+    finally:
+        reader.close()
+
+
+def columns(values: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Records of one kind as a batch.
+
+    Raises:
+        RecordError: one does not fit.
+    """
+    arrays = []
+    for index, field in enumerate(schema):
+        take = _taker(values[0], field.name, index, len(schema))
+        try:
+            found = [take(value) for value in values]
+            if pa.types.is_timestamp(field.type):
+                found = [each * 1_000 if type(each) is int else each for each in found]
+            arrays.append(pa.array(found, field.type))
+        except (pa.ArrowException, TypeError, LookupError, AttributeError, OverflowError) as error:
+            raise RecordError(
+                f"column {field.name} of type {field.type} cannot be made of records such as {values[0]!r:.80} "
+                f"({error}); say what they hold by .schema(...)"
+            ) from error
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _taker(sample: Any, name: str, index: int, width: int) -> Callable[[Any], Any]:
+    """How a column is taken from records like this one."""
+    if isinstance(sample, dict):
+        return lambda record: record.get(name)
+    if isinstance(sample, tuple | list | Row):
+        return lambda record: record[index]
+    if isinstance(sample, _LEAVES) or (width == 1 and not hasattr(sample, name)):
+        return lambda record: _only(record, width)
+    return lambda record: getattr(record, name)
+
+
+def _only(record: Any, width: int) -> Any:
+    if width != 1:
+        raise TypeError(f"a single value makes one column, not {width}")
+    return record
