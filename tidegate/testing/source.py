@@ -345,7 +345,7 @@ def _parts(target: SourceTarget, records: int) -> list[Split]:
 
 def _read_part(target: SourceTarget, part: Split, records: int) -> list[Any]:
     """Read one part with a limit that would allow more than it may hold."""
-    clock = ManualClock(1_000)
+    clock = target.clock or ManualClock(1_000)
     reader = target.source.open_reader(ReaderContext(OperatorUid("source"), Subtask("source", 0), 1, clock))
     reader.add_splits([part])
     reader.no_more_splits()
@@ -354,7 +354,8 @@ def _read_part(target: SourceTarget, part: Split, records: int) -> list[Any]:
         found = reader.poll(records + 1)
         if isinstance(found, Batch):
             values.extend(found.values)
-        clock.advance(1_000)
+        elif isinstance(found, NotYet) and found.until_ms is not None:
+            clock.sleep(max(1, found.until_ms - clock.now_ms()) / 1_000)
     reader.close()
     assert len(values) <= records, f"a part of at most {records} records held {len(values)}"
     return values
