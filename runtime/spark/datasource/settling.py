@@ -14,7 +14,7 @@ from tidegate.faults import point
 from tidegate.ids import CheckpointId
 from tidegate.runtime.spark.datasource.batches import Batches, Record
 from tidegate.twophase import ledger
-from tidegate.twophase.spi import Committer
+from tidegate.twophase.spi import Committer, GlobalCommitter
 
 __all__ = ["settle"]
 
@@ -23,9 +23,15 @@ _PAUSE_S: Final = 0.2
 
 
 def settle(
-    batches: Batches, record: Record, committer: Committer, clock: Clock, *, accepted: int | None = None
+    batches: Batches,
+    record: Record,
+    committer: Committer,
+    clock: Clock,
+    *,
+    whole: GlobalCommitter | None = None,
+    accepted: int | None = None,
 ) -> None:
-    """Commit what `record` names, remove what lost against it, and note that it is settled.
+    """Commit what `record` names, remove what lost against it, let the sink finish, and note that it is settled.
 
     Raises:
         CommitFailedError: some or all of it ran out before it could be committed.
@@ -39,6 +45,8 @@ def settle(
         point("commit.after")
         # Only now: whoever removes before it has decided may remove what somebody else decides.
         committer.abort_except(())
+        if whole is not None and record.work:
+            whole.commit(CheckpointId(record.batch), record.work)
         point("checkpoint.before-settled")
         batches.conclude(record, "settled")
         point("checkpoint.after-settled")

@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from tidegate.clock import SYSTEM_CLOCK, Clock
-from tidegate.connectors.spi import Sink, SupportsCommit
+from tidegate.connectors.spi import Sink, SupportsCommit, SupportsGlobalCommit
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError
 from tidegate.faults import point
@@ -102,7 +102,8 @@ class Output:
         """Decide a batch, unless it is, and make it visible; called by the driver."""
         self._settings.arm("driver")
         batches = Batches(self._storage, query)
-        with contextlib.closing(self._committer(query, _lane(batch))) as committer:
+        with contextlib.ExitStack() as stack:
+            committer = stack.enter_context(contextlib.closing(self._committer(query, _lane(batch))))
             record = batches.decided(batch)
             if record is None:
                 if isinstance(committer, SupportsClaim):
@@ -110,7 +111,12 @@ class Output:
                 point("checkpoint.before-swap")
                 record = batches.decide(batch, tuple(work))
                 point("checkpoint.after-swap")
-            settle(batches, record, committer, self._clock, accepted=self._settings.accept_loss)
+            whole, sink = None, self._sink(_lane(batch))
+            if isinstance(sink, SupportsGlobalCommit):
+                opened = sink.open_global_committer(self._committer_context(query, _lane(batch)))
+                whole = stack.enter_context(contextlib.closing(opened))
+            accepted = self._settings.accept_loss
+            settle(batches, record, committer, self._clock, whole=whole, accepted=accepted)
 
     def abort(self, query: str, batch: int) -> None:
         """Remove what was prepared for a batch that failed, unless it is decided; called by the driver."""
@@ -139,12 +145,12 @@ class Output:
 
     def _committer(self, query: str, lane: str) -> Committer:
         sink: Any = self._sink(lane)
-        committer: Committer = sink.open_committer(
-            CommitterContext(
-                PipelineId(query), OperatorUid(lane), LineageId(query), self._clock, self._storage.url
-            )
-        )
+        committer: Committer = sink.open_committer(self._committer_context(query, lane))
         return committer
+
+    def _committer_context(self, query: str, lane: str) -> CommitterContext:
+        uid, lineage = OperatorUid(lane), LineageId(query)
+        return CommitterContext(PipelineId(query), uid, lineage, self._clock, self._storage.url)
 
     def _writer_context(self, query: str, batch: int, part: int, slot: int) -> WriterContext:
         return WriterContext(

@@ -145,6 +145,12 @@ class _Splits:
     def no_more_splits(self, reader: int) -> None:
         """A stream asks again all the same."""
 
+    def send_event(self, reader: int, event: bytes) -> None:
+        """No reader stays open to hear it."""
+        raise ConfigError(
+            "a source sends events to its readers, which do not stay open in Spark; use another one"
+        )
+
     def look(self) -> None:
         """Look for more splits, if it is time."""
         found = self._enumerator

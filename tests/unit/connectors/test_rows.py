@@ -17,9 +17,12 @@ from tidegate.errors import ConfigError, RecordError
 BROKERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
 
-def messages(columns: list[str], *rows: dict[str, Any], **options: str) -> list[dict[str, Any]]:
-    sink = KafkaRows().sink({**BROKERS, "topic": "out", **options}, "0", columns)
-    return sink.schema.messages(rows, None)
+LARGEST = 1_000
+
+
+def message(columns: list[str], row: dict[str, Any], **options: str) -> tuple[Any, ...]:
+    """Topic, value, key, partition, headers."""
+    return KafkaRows().sink({**BROKERS, **options}, "0", columns).schema.encoder(LARGEST)(row)
 
 
 def test_connectors_say_what_they_can() -> None:
@@ -31,16 +34,13 @@ def test_connectors_say_what_they_can() -> None:
 
 
 def test_rows_become_messages_as_in_sparks_own_sink() -> None:
-    assert messages(["value"], {"value": "x"}) == [{"value": b"x"}]
-    assert messages(["key", "value"], {"key": b"k", "value": None}) == [{"key": b"k", "value": None}]
+    assert message(["value"], {"value": "x"}, topic="out") == ("out", b"x", None, -1, None)
+    keyed = {"key": b"k", "value": None}
+    assert message(["key", "value"], keyed, topic="out") == ("out", None, b"k", -1, None)
     row = {"value": b"v", "topic": "else", "partition": None, "headers": [{"key": "h", "value": b"1"}]}
-    sink = KafkaRows().sink(BROKERS, "0", list(row))
-    assert sink.schema.messages([row], None) == [
-        {"value": b"v", "topic": "else", "partition": -1, "headers": [("h", b"1")]}
-    ]
-    assert messages(["value", "headers", "partition"], {"value": "v", "headers": None, "partition": 3}) == [
-        {"value": b"v", "headers": [], "partition": 3}
-    ]
+    assert message(list(row), row) == ("else", b"v", None, -1, [("h", b"1")])
+    bare = {"value": "v", "headers": None, "partition": 3}
+    assert message(list(bare), bare, topic="out") == ("out", b"v", None, 3, [])
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,11 @@ def test_rows_that_are_no_message_are_named() -> None:
     with pytest.raises(
         RecordError, match=r"^kafka sink: column value is of type int; expected STRING or BINARY; cast it"
     ):
-        messages(["value"], {"value": 3})
-    sink = KafkaRows().sink(BROKERS, "0", ["value", "topic"])
+        message(["value"], {"value": 3}, topic="out")
     with pytest.raises(
         RecordError, match=r"^kafka sink: a row says no topic; expected one in its column topic, or the"
     ):
-        sink.schema.messages([{"value": "x", "topic": None}], None)
+        message(["value", "topic"], {"value": "x", "topic": None})
 
 
 def test_a_source_of_kafka_starts_and_stops_where_it_is_told() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -48,10 +50,11 @@ def test_splits_that_cannot_be_cut_are_read_whole_and_counted() -> None:
 
 @given(st.integers(0, 5), st.integers(1, 4))
 def test_pieces_and_rest_are_together_what_was_left(done: int, rows: int) -> None:
-    left = [RangeSplit(SplitId("0/2"), done, 10), RangeSplit(SplitId("1/2"), 10, 12)]
+    left: Sequence[Any] = [RangeSplit(SplitId("0/2"), done, 10), RangeSplit(SplitId("1/2"), 10, 12)]
     read = list[int]()
     while left:
-        pieces, left = cut(NUMBERS, left, shares(NUMBERS, [None] * len(left), rows=rows, splits=None))
+        found, left = cut(NUMBERS, left, shares(NUMBERS, [None] * len(left), rows=rows, splits=None))
+        pieces: Sequence[Any] = found
         assert sum(len(piece.head(100)) for piece in pieces) <= rows
         read += [number for piece in pieces for number in piece.head(100)]
 

@@ -10,7 +10,7 @@ from tidegate.errors import CommitFailedError, CommitUnknownError, UnavailableEr
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.spark.datasource.batches import Batches, Record
 from tidegate.runtime.spark.datasource.settling import PATIENCE_S, settle
-from tidegate.twophase.spi import CommitAnswer, Committable, Committer
+from tidegate.twophase.spi import CommitAnswer, Committable, Committer, GlobalCommitter
 
 DONE, AGAIN, LOST = CommitAnswer.COMMITTED, CommitAnswer.RETRY, CommitAnswer.ABORTED
 BEFORE, UNKNOWN = CommitAnswer.ALREADY_COMMITTED, CommitAnswer.UNKNOWN
@@ -55,6 +55,24 @@ def test_losers_are_removed_when_everything_is_visible_and_not_before(batches: B
     assert found.state == "settled"
     settle(batches, found, told, ManualClock())
     assert len(told.calls) == 3
+
+
+class Finish(GlobalCommitter):
+    """Notes when it is called beside the calls of a committer."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+
+    def commit(self, checkpoint: CheckpointId, committables: Sequence[Committable]) -> None:
+        self._told.calls.append(f"finish {checkpoint} with {len(committables)}")
+
+
+def test_a_sink_finishes_a_batch_as_a_whole_when_all_of_it_is_visible(batches: Batches) -> None:
+    told = Told([DONE], [AGAIN, DONE])
+    settle(batches, decided(batches, 2), told, ManualClock(), whole=Finish(told))
+    settle(batches, batches.decide(5, ()), told, ManualClock(), whole=Finish(told))
+
+    assert told.calls == ["commit 2", "commit 1", "abort except 0", "finish 4 with 2", "abort except 0"]
 
 
 def test_a_batch_without_output_is_settled_too(batches: Batches) -> None:

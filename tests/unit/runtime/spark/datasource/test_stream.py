@@ -14,10 +14,12 @@ from pyspark.sql.types import LongType, StructType
 from tidegate import registry
 from tidegate.clock import ManualClock
 from tidegate.connectors.files.rows import FileRows
+from tidegate.connectors.generator import GeneratorSource
 from tidegate.connectors.socket import SocketTextSource
 from tidegate.errors import ConfigError
 from tidegate.runtime.spark.datasource import TidegateDataSource
-from tidegate.runtime.spark.datasource.stream import StreamReader
+from tidegate.runtime.spark.datasource.plan import Offset
+from tidegate.runtime.spark.datasource.stream import StreamReader, _Splits
 
 NUMBER = StructType().add("value", LongType())
 ID = StructType().add("id", LongType())
@@ -146,6 +148,14 @@ def test_what_cannot_be_read_again_is_refused(monkeypatch: pytest.MonkeyPatch) -
         ConfigError, match=r"^connector 'files' cannot be a stream of Spark, as what it read cannot be"
     ):
         StreamReader({"connector": "files", "path": "/in"}, ID)
+
+
+def test_a_source_that_tells_its_readers_something_is_refused() -> None:
+    splits = _Splits(GeneratorSource(abs, 3), Offset().as_json(), ManualClock())
+    with pytest.raises(
+        ConfigError, match=r"^a source sends events to its readers, which do not stay open in Spark; use"
+    ):
+        splits.send_event(0, b"")
 
 
 def test_columns_are_the_connectors_or_asked_for() -> None:
