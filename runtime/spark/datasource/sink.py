@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from tidegate.clock import SYSTEM_CLOCK, Clock
-from tidegate.connectors.spi import Sink, SupportsCommit, SupportsGlobalCommit
+from tidegate.connectors.spi import Sink, SupportsCommit, SupportsGlobalCommit, SupportsPreCommit
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError
 from tidegate.faults import point
@@ -101,19 +101,22 @@ class Output:
     def commit(self, query: str, batch: int, work: Sequence[Committable]) -> None:
         """Decide a batch, unless it is, and make it visible; called by the driver."""
         self._settings.arm("driver")
-        batches = Batches(self._storage, query)
+        batches, lane = Batches(self._storage, query), _lane(batch)
+        sink = self._sink(lane)
         with contextlib.ExitStack() as stack:
-            committer = stack.enter_context(contextlib.closing(self._committer(query, _lane(batch))))
+            committer = stack.enter_context(contextlib.closing(self._committer(query, lane)))
             record = batches.decided(batch)
             if record is None:
                 if isinstance(committer, SupportsClaim):
                     committer.claim()
+                if isinstance(sink, SupportsPreCommit) and work:
+                    sink.pre_commit(CheckpointId(batch), work)
                 point("checkpoint.before-swap")
                 record = batches.decide(batch, tuple(work))
                 point("checkpoint.after-swap")
-            whole, sink = None, self._sink(_lane(batch))
+            whole = None
             if isinstance(sink, SupportsGlobalCommit):
-                opened = sink.open_global_committer(self._committer_context(query, _lane(batch)))
+                opened = sink.open_global_committer(self._committer_context(query, lane))
                 whole = stack.enter_context(contextlib.closing(opened))
             accepted = self._settings.accept_loss
             settle(batches, record, committer, self._clock, whole=whole, accepted=accepted)

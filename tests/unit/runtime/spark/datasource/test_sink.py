@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -14,11 +14,14 @@ import pyarrow as pa
 import pytest
 
 from tidegate import faults
+from tidegate.connectors.files import FileSink
 from tidegate.connectors.files.rows import FileRows
 from tidegate.connectors.print import PrintSink
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, UnavailableError
+from tidegate.ids import CheckpointId
 from tidegate.runtime.spark.datasource.batches import Batches, Record
 from tidegate.runtime.spark.datasource.sink import Output, StreamWriter, TableWriter, Written
+from tidegate.twophase.spi import Committable
 
 ROWS = 20
 ID = pa.schema([("id", pa.int64()), ("chance", pa.float64())])
@@ -190,6 +193,21 @@ def test_a_write_that_is_no_stream_is_known_by_its_name(query: Query) -> None:
     other = [output.write("tuesday", 0, 0, iter(encoded([{"id": 99, "chance": 0.1}])))]
     TableWriter(query.options(id="tuesday"), ID.names).abort([*other])
     assert query.hidden() == []
+
+
+def test_a_sink_is_asked_before_the_decision_and_may_refuse(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: FileSink, checkpoint: CheckpointId, committables: Sequence[Committable]) -> None:
+        raise UnavailableError(f"batch {checkpoint} with {len(committables)} files comes too early")
+
+    monkeypatch.setattr(FileSink, "pre_commit", refuse, raising=False)
+    with pytest.raises(UnavailableError, match="batch 0 with 2 files comes too early"):
+        query.run(0)
+    assert Batches(Output(query.options(), ID.names)._storage, "query").decided(0) is None
+    monkeypatch.undo()
+    query.run(0)
+    assert query.audit(1) == []
 
 
 def test_a_sink_that_does_not_commit_in_two_phases_is_refused(
