@@ -26,7 +26,7 @@ from tidegate.connectors.base.part_file import (
     PartFile,
     suffix_of,
 )
-from tidegate.connectors.base.pending_files import HeldFiles, PendingFiles, held_files
+from tidegate.connectors.base.pending_files import Announced, HeldFiles, PendingFiles, held_files
 from tidegate.connectors.base.place import PendingFile, Workplace
 from tidegate.connectors.base.rolling import Compaction, RollingPolicy
 from tidegate.elements import MAX_WATERMARK, Batch, RowKind
@@ -61,6 +61,8 @@ class Shape:
     buckets: Buckets | None = None
     compression: Compression | None = None
     compaction: Compaction | None = None
+    announces: bool = False
+    """Whether each checkpoint's work says which folders get files, and how far event time is."""
 
 
 class FileWriter(SinkWriter):
@@ -151,15 +153,14 @@ class FileWriter(SinkWriter):
         except OSError as error:
             raise self._break(error) from error
         self._ended = []
-        if not files:
+        if not files and not self._shape.announces:
             return None
-        shown = [self._place.shown(file.final) for file in files]
+        shown = [self._place.shown(file.final) for file in files] or [self._place.shown("")]
         describe = shown[0] if len(shown) == 1 else f"{shown[0]} and {len(shown) - 1} more"
-        return (
-            msgspec.msgpack.encode(PendingFiles(tuple(files))),
-            describe,
-            sum(file.records for file in files),
+        work = PendingFiles(
+            tuple(files), self._announced(checkpoint, files) if self._shape.announces else None
         )
+        return msgspec.msgpack.encode(work), describe, sum(file.records for file in files)
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes | None:
         """How far the files are valid that go on."""
@@ -269,6 +270,20 @@ class FileWriter(SinkWriter):
             name = group[0].final or self._in_bucket(part.bucket, self._final_name(checkpoint, next(named)))
             part.final = name
         return part.final
+
+    def _announced(self, checkpoint: CheckpointId, files: list[PendingFile]) -> Announced:
+        who = self._context
+        folders = {file.final.rpartition("/")[0] for file in files}
+        busy = {part.bucket for part in self._unfinished()}
+        return Announced(
+            who.subtask.index,
+            who.parallelism,
+            who.branch,
+            checkpoint,
+            self._watermark,
+            tuple(sorted(folders)),
+            tuple(sorted(busy)),
+        )
 
     def _in_bucket(self, bucket: str, name: str) -> str:
         return f"{bucket}/{name}" if bucket else name

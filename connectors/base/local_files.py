@@ -15,7 +15,7 @@ from tidegate.errors import ConfigError, InternalError, TidegateError, Unavailab
 from tidegate.faults import point
 from tidegate.twophase.spi import CommitAnswer
 
-__all__ = ["LocalOutlet", "LocalWorkplace"]
+__all__ = ["LocalOutlet", "LocalWorkplace", "sync_folder"]
 
 _CHUNK = 1 << 20
 _BUFFER = 1 << 17
@@ -112,14 +112,14 @@ class LocalWorkplace(_Local):
 
     def sync(self) -> None:
         """Fsync the hidden folder."""
-        _sync(self._folder)
+        sync_folder(self._folder)
 
     def seal(self, name: str, pending: str, *, keep: bool) -> None:
         """Link it, which proves before the ack that a commit will find hard links to work here."""
         os.link(self._folder / name, self._folder / pending)
         if not keep:
             (self._folder / name).unlink()
-        _sync(self._folder)
+        sync_folder(self._folder)
 
     def read(self, path: str) -> IO[bytes]:
         """Open it."""
@@ -148,7 +148,7 @@ class LocalOutlet(_Local):
             answer = CommitAnswer.ALREADY_COMMITTED if _holds(final, file) else CommitAnswer.UNKNOWN
         if answer is not CommitAnswer.UNKNOWN:
             # The name must be durable before the only other proof of the commit goes.
-            _sync(final.parent)
+            sync_folder(final.parent)
             self._unlink((file.pending, *file.also))
         return answer
 
@@ -160,14 +160,14 @@ class LocalOutlet(_Local):
         """Unlink them, durably."""
         if self._folder.is_dir():
             self._unlink(names)
-            _sync(self._folder)
+            sync_folder(self._folder)
 
     def _make_folders(self, folder: Path) -> None:
         """Make the folders of a file that is to be seen, each durable in its parent, whoever made it."""
         if folder not in self._durable:
             self._make_folders(folder.parent)
             folder.mkdir(exist_ok=True)
-            _sync(folder.parent)
+            sync_folder(folder.parent)
             self._durable.add(folder)
 
     def _unlink(self, names: Iterable[str]) -> None:
@@ -200,12 +200,13 @@ def _make(folder: Path) -> None:
     new = [path for path in (folder, *folder.parents) if path in (folder, folder.parent) or not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for path in reversed(new):
-        _sync(path.parent)
+        sync_folder(path.parent)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
-def _sync(directory: Path) -> None:
+def sync_folder(directory: Path) -> None:
+    """Make the names in a directory durable."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -30,15 +30,38 @@ from tidegate.ids import OperatorUid
 from tidegate.twophase.naming import owner_name, parse_work
 from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
 
-__all__ = ["FileCommitter", "HeldFiles", "PendingFiles", "held_files", "pending_files"]
+__all__ = [
+    "Announced",
+    "FileCommitter",
+    "HeldFiles",
+    "PendingFiles",
+    "announced",
+    "held_files",
+    "pending_files",
+]
 
 _SURE_FIRST = (CommitAnswer.UNKNOWN, CommitAnswer.RETRY, CommitAnswer.COMMITTED)
 
 
-class PendingFiles(msgspec.Struct, frozen=True, tag_field="v", tag=2):
+class Announced(msgspec.Struct, frozen=True):
+    """What one writer says of folders at a checkpoint."""
+
+    subtask: int
+    parallelism: int
+    branch: int
+    checkpoint: int
+    watermark: int | None
+    partitions: tuple[str, ...]
+    """The folders that get a file with this checkpoint."""
+    busy: tuple[str, ...]
+    """Those that files are still to come to, of records that were written."""
+
+
+class PendingFiles(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="v", tag=2):
     """A committable's payload: the files of one subtask and checkpoint; `v` versions the encoding."""
 
     files: tuple[PendingFile, ...]
+    announced: Announced | None = None
 
 
 class HeldFiles(msgspec.Struct, frozen=True, tag_field="v", tag=1):
@@ -56,14 +79,18 @@ def pending_files(committable: Committable) -> tuple[PendingFile, ...]:
     Raises:
         StateFormatError: another version of tidegate wrote it.
     """
-    try:
-        payload = msgspec.msgpack.decode(committable.payload, type=_Payload)
-    except msgspec.MsgspecError as error:
-        raise StateFormatError(
-            f"sink {committable.uid!r}: the pending files of {committable.describe} cannot be read ({error}); "
-            "expected version 1 or 2; run the version that wrote it"
-        ) from error
+    payload = _payload(committable)
     return payload.files if isinstance(payload, PendingFiles) else (payload,)
+
+
+def announced(committable: Committable) -> tuple[Announced, ...]:
+    """What a committable's writer says of folders, if it says anything.
+
+    Raises:
+        StateFormatError: another version of tidegate wrote it.
+    """
+    payload = _payload(committable)
+    return (payload.announced,) if isinstance(payload, PendingFiles) and payload.announced else ()
 
 
 def held_files(uid: OperatorUid, states: Sequence[bytes]) -> list[HeldFile]:
@@ -80,6 +107,17 @@ def held_files(uid: OperatorUid, states: Sequence[bytes]) -> list[HeldFile]:
             "that wrote it"
         ) from error
     return [file for each in held for file in each.files]
+
+
+def _payload(committable: Committable) -> _Payload:
+    try:
+        payload: _Payload = msgspec.msgpack.decode(committable.payload, type=_Payload)
+    except msgspec.MsgspecError as error:
+        raise StateFormatError(
+            f"sink {committable.uid!r}: the pending files of {committable.describe} cannot be read ({error}); "
+            "expected version 1 or 2; run the version that wrote it"
+        ) from error
+    return payload
 
 
 class FileCommitter(Committer):

@@ -18,6 +18,12 @@ from tidegate.connectors.files.lines import (
     TextFormat as TextFormat,
 )
 from tidegate.connectors.files.options import FileSinkOptions as FileSinkOptions
+from tidegate.connectors.files.partitions import (
+    Partition as Partition,
+    PartitionCommit as PartitionCommit,
+    PartitionCommitPolicy as PartitionCommitPolicy,
+    SuccessFile as SuccessFile,
+)
 from tidegate.connectors.files.reading import FileFormat as FileFormat
 from tidegate.connectors.files.serde import (
     CsvLines as CsvLines,
@@ -47,8 +53,12 @@ __all__ = [
     "OrcRows",
     "ParquetFormat",
     "ParquetRows",
+    "Partition",
+    "PartitionCommit",
+    "PartitionCommitPolicy",
     "RecordFileSource",
     "RollingPolicy",
+    "SuccessFile",
     "TextFileSource",
     "TextFormat",
     "TextLines",

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from tidegate.connectors.base import Compaction, Compression, RollingPolicy
-from tidegate.connectors.files.buckets import BucketAssigner
+from tidegate.connectors.files.buckets import BucketAssigner, HivePartitions
+from tidegate.connectors.files.partitions import PartitionCommit
 from tidegate.connectors.spi import OnBranch
 from tidegate.errors import ConfigError
 
@@ -25,6 +26,7 @@ class FileSinkOptions:
         buckets: Which folder a record goes to; None has no folders.
         compression: `gzip`, `bzip2` or `xz` for files of lines; Parquet and ORC compress by themselves.
         compaction: When small files are merged, None never.
+        partition_commit: When partitions by `HivePartitions` are complete, and how that is told; None never.
 
     Raises:
         ConfigError: a value is not one of these.
@@ -37,6 +39,7 @@ class FileSinkOptions:
     buckets: BucketAssigner | None = None
     compression: Compression | None = None
     compaction: Compaction | None = None
+    partition_commit: PartitionCommit | None = None
 
     def __post_init__(self) -> None:
         if self.on_branch not in get_args(OnBranch):
@@ -44,4 +47,8 @@ class FileSinkOptions:
         if self.compression is not None and self.compression not in get_args(Compression):
             raise ConfigError(
                 f"file sink compression is {self.compression!r}; expected one of {', '.join(get_args(Compression))}"
+            )
+        if self.partition_commit is not None and not isinstance(self.buckets, HivePartitions):
+            raise ConfigError(
+                f"file sink partition_commit needs partitions; got buckets {self.buckets!r}; expected HivePartitions(...)"
             )

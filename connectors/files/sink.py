@@ -21,6 +21,7 @@ from tidegate.connectors.base import (
 from tidegate.connectors.files.buckets import BucketAssigner
 from tidegate.connectors.files.options import FileSinkOptions
 from tidegate.connectors.files.output import FileCompactor, OutputFileConfig
+from tidegate.connectors.files.partitions import PartitionCommit, PartitionCommitter
 from tidegate.connectors.files.serde import JsonLines
 from tidegate.connectors.spi import OnBranch, Sink
 from tidegate.errors import ConfigError
@@ -79,12 +80,23 @@ class FileSink(Sink):
     def open_writer(self, context: WriterContext) -> FileWriter:
         """Writes hidden files."""
         options = self.options
-        shape = Shape(options.rolling, options.buckets, options.compression, options.compaction)
+        shape = Shape(
+            options.rolling,
+            options.buckets,
+            options.compression,
+            options.compaction,
+            announces=options.partition_commit is not None,
+        )
         return FileWriter(self.directory, context, self.encoder, options.prefix, options.suffix, shape)
 
     def open_committer(self, context: CommitterContext) -> FileCommitter:
         """Gives them their final names."""
         return FileCommitter(self.directory, context)
+
+    def open_global_committer(self, context: CommitterContext) -> PartitionCommitter:
+        """Commits partitions; writers of a sink that does not commit any announce none."""
+        how = self.options.partition_commit or PartitionCommit()
+        return PartitionCommitter(Path(self.directory), how, context)
 
     def _check_bulk(self) -> None:
         options, kind = self.options, type(self.encoder).__name__
