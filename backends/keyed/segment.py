@@ -80,8 +80,8 @@ def encode_parts(parts: Iterable[Sequence[Entry]], limit: int) -> Iterator[bytes
 
 def write_segment(path: Path, entries: Mapping[Address, bytes | None]) -> None:
     """Write a segment file without a state table, a part at a time: never are all entries there once more, encoded."""
-    addresses = iter(sorted(entries))
-    parts = iter(lambda: [(at, entries[at]) for at in islice(addresses, _PART)], [])
+    items = iter(entries.items())
+    parts = iter(lambda: list(islice(items, _PART)), [])
     digest = xxhash.xxh3_64()
     with path.open("wb") as file:
         for piece in chain((_head(len(entries)), _without_table(len(entries))), map(_bare, parts)):

@@ -15,7 +15,6 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from operator import itemgetter
 from typing import Final
 
 from tidegate.backends.keyed.base import NewBase
@@ -107,11 +106,12 @@ class PendingSnapshot:
         Otherwise as many small ones as there may be segments would stand in the metadata of every checkpoint.
         """
         segments = (*segments, *(self._files.store(part.path) for part in self._changes.spilled))
-        entries = sorted(self._changes.held.items(), key=itemgetter(0))
+        # As they were written: reading them in another order costs more than everything else here.
+        entries = list(self._changes.held.items())
         chunk = self._files.store(encode_segment(Segment(self._table, entries)))
         if len(segments) > fixed and isinstance(chunk, InlineChunk) and isinstance(segments[-1], InlineChunk):
             last = dict(read_segment(self._files, segments[-1]).entries)
-            entries = sorted({**last, **self._changes.held}.items(), key=itemgetter(0))
+            entries = list({**last, **self._changes.held}.items())
             return (*segments[:-1], self._files.store(encode_segment(Segment(self._table, entries))))
         return (*segments, chunk)
 
@@ -152,6 +152,11 @@ class History:
         self._base: NewBase | None = None
         """Cut, but not part of a decided checkpoint."""
         self._lost: deque[str] = deque()
+
+    def confirm(self, checkpoint: CheckpointId | None) -> None:
+        """Forget what a decided checkpoint that was taken here holds, so that what is appended next finds room."""
+        if checkpoint is not None and checkpoint in self._taken:
+            self._log.forget(checkpoint)
 
     def append(self, added: Mapping[Address, bytes | None]) -> None:
         """Log entries of the epoch at hand; raises as `ChangeLog.append` does."""

@@ -288,6 +288,7 @@ class KeyedStore:
         Raises:
             RecordError: a value was changed in place into something that cannot be encoded.
         """
+        self._history.confirm(confirmed)
         self.before_settling()
         self._sweeps.barrier()
         self._write_everything()

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tidegate.backends.filesystem import FilesystemBackend
-from tidegate.backends.keyed import KeyedStore, ValueStateDescriptor
+from tidegate.backends.keyed import KeyedStore, ValueStateDescriptor, log
+from tidegate.backends.keyed.log import Spilled
 from tidegate.backends.keyed.segment import read_segment
 from tidegate.backends.keyed.snapshot import MAX_SEGMENTS, MIN_LOG_BYTES
 from tidegate.backends.rocksdb import RocksDBBackend
-from tidegate.backends.spi import BackendContext, Chunk, Cut, InlineChunk, KeyedHandle, StoredChunk
+from tidegate.backends.spi import Address, BackendContext, Chunk, Cut, InlineChunk, KeyedHandle, StoredChunk
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId
@@ -183,6 +184,34 @@ def test_as_many_segments_as_may_be_are_spilled_at_most(open_store: Open) -> Non
     based = saved(store, 2, 1)
     assert based.base is not None
     assert len(based.segments) == 1
+
+
+def test_what_is_decided_makes_room_in_memory_before_the_next_epoch_is_written(
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spilled: list[Path] = []
+
+    def noted(path: Path, entries: Mapping[Address, bytes | None]) -> Spilled:
+        spilled.append(path)
+        return Spilled(path, entries)
+
+    monkeypatch.setattr(log, "Spilled", noted)
+    store = open_store(backend=RocksDBBackend(), memory_bytes=8_000_000)
+    limit = store._history._log._memory_bytes
+    assert limit is not None
+    rows = limit * 6 // 10 // 300
+    """A bit more than half of what the log may hold in memory."""
+
+    def epoch(number: int, confirmed: int | None) -> None:
+        for key in range(rows):
+            write(store, f"k{key}", f"{number:0100d}")
+        saved(store, number, confirmed)
+
+    for number in (1, 2, 3):
+        epoch(number, number - 1 or None)
+    assert spilled == []
+    epoch(4, 2)
+    assert spilled, "what is not decided stays in the log, and two epochs are too much"
 
 
 def test_a_restored_handle_is_built_on_only_when_it_is_confirmed(open_store: Open) -> None:
