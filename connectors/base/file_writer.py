@@ -17,7 +17,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tidegate.connectors.base.local_files import LocalWorkplace
 from tidegate.connectors.base.part_file import (
     BulkFormat,
     Compression,
@@ -27,13 +26,14 @@ from tidegate.connectors.base.part_file import (
     suffix_of,
 )
 from tidegate.connectors.base.pending_files import Announced, HeldFiles, PendingFiles, held_files
-from tidegate.connectors.base.place import PendingFile, Workplace
+from tidegate.connectors.base.place import PendingFile
+from tidegate.connectors.base.places import workplace
 from tidegate.connectors.base.rolling import Compaction, RollingPolicy
 from tidegate.elements import MAX_WATERMARK, Batch, RowKind
-from tidegate.errors import RecordError, TidegateError
+from tidegate.errors import RecordError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId
 from tidegate.row import Row
-from tidegate.twophase.naming import MAX_BYTES, OutputName, WorkName, owner_name, tag_of
+from tidegate.twophase.naming import MAX_BYTES, OutputName, WorkName, tag_of
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
 __all__ = ["Buckets", "FileWriter", "Shape"]
@@ -91,7 +91,7 @@ class FileWriter(SinkWriter):
         suffix: str | None = None,
         shape: Shape = Shape(),
     ) -> None:
-        self._place: Workplace = LocalWorkplace(Path(directory), owner_name(context.pipeline, context.uid))
+        self._place = workplace(directory, context.pipeline, context.uid)
         self._context = context
         self._encoder = encoder
         self._prefix = prefix
@@ -131,7 +131,7 @@ class FileWriter(SinkWriter):
                     self._open[bucket] = self._begin(bucket, now_ms)
                 self._open[bucket].write(chunk, records, now_ms)
             self._roll(now_ms)
-        except OSError as error:
+        except (OSError, UnavailableError) as error:
             raise self._break(error) from error
 
     def watermark(self, timestamp: int) -> None:
@@ -150,7 +150,7 @@ class FileWriter(SinkWriter):
             for part in self._unfinished():
                 self._name(part, checkpoint, named)
                 part.hold()
-        except OSError as error:
+        except (OSError, UnavailableError) as error:
             raise self._break(error) from error
         self._ended = []
         if not files and not self._shape.announces:
@@ -258,8 +258,7 @@ class FileWriter(SinkWriter):
 
     def _sealed(self, part: PartFile, checkpoint: CheckpointId, named: Iterator[int]) -> PendingFile:
         final = self._name(part, checkpoint, named)
-        pending = self._work_name(checkpoint, part.number)
-        self._place.seal(part.name, pending, keep=part.held)
+        pending = self._place.seal(part.name, self._work_name(checkpoint, part.number), keep=part.held)
         also = (part.name, *part.also) if part.held else part.also
         return PendingFile(pending, final, part.size, part.checksum, part.records, also)
 
@@ -300,9 +299,9 @@ class FileWriter(SinkWriter):
         )
         return name.build()
 
-    def _break(self, error: OSError) -> TidegateError:
+    def _break(self, error: OSError | UnavailableError) -> TidegateError:
         # After a failed write or fsync nobody knows what a file holds; a second try must not pretend to.
-        self._broken = self._place.trouble(error)
+        self._broken = self._place.trouble(error) if isinstance(error, OSError) else error
         return self._broken
 
     def _guard(self) -> None:

@@ -94,12 +94,12 @@ class LocalWorkplace(_Local):
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
         return os.fdopen(os.open(self._folder / name, flags, 0o666), "wb", buffering=_BUFFER)
 
-    def end(self, file: IO[bytes]) -> None:
+    def end(self, name: str, file: IO[bytes]) -> None:
         """Hold it, and close."""
-        self.hold(file)
+        self.hold(name, file)
         file.close()
 
-    def hold(self, file: IO[bytes]) -> None:
+    def hold(self, name: str, file: IO[bytes]) -> None:
         """Flush and fsync."""
         file.flush()
         point("sink.before-flush")
@@ -114,12 +114,13 @@ class LocalWorkplace(_Local):
         """Fsync the hidden folder."""
         sync_folder(self._folder)
 
-    def seal(self, name: str, pending: str, *, keep: bool) -> None:
+    def seal(self, name: str, pending: str, *, keep: bool) -> str:
         """Link it, which proves before the ack that a commit will find hard links to work here."""
         os.link(self._folder / name, self._folder / pending)
         if not keep:
             (self._folder / name).unlink()
         sync_folder(self._folder)
+        return pending
 
     def read(self, path: str) -> IO[bytes]:
         """Open it."""

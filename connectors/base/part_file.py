@@ -248,7 +248,7 @@ class PartFile:
         if self._file is not None:
             if self._content is not None:
                 self._content.end()
-            self._place.end(self._file.file)
+            self._place.end(self.name, self._file.file)
             self._file = self._content = None
 
     def hold(self) -> None:
@@ -258,7 +258,7 @@ class PartFile:
         else:
             if self._content is not None:
                 self._content.end()
-            self._place.hold(self._file.file)
+            self._place.hold(self.name, self._file.file)
         if not self.held:
             self._place.sync()
             self.held = True

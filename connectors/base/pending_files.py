@@ -21,13 +21,13 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidegate.connectors.base.local_files import LocalOutlet
 from tidegate.connectors.base.part_file import HeldFile
-from tidegate.connectors.base.place import Outlet, PendingFile
-from tidegate.errors import StateFormatError
+from tidegate.connectors.base.place import PendingFile
+from tidegate.connectors.base.places import outlet
+from tidegate.errors import ConfigError, StateFormatError, UnavailableError
 from tidegate.faults import point
 from tidegate.ids import OperatorUid
-from tidegate.twophase.naming import owner_name, parse_work
+from tidegate.twophase.naming import parse_work
 from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
 
 __all__ = [
@@ -130,7 +130,7 @@ class FileCommitter(Committer):
 
     def __init__(self, directory: str | Path, context: CommitterContext) -> None:
         self._uid = context.uid
-        self._place: Outlet = LocalOutlet(Path(directory), owner_name(context.pipeline, context.uid))
+        self._place = outlet(directory, context.pipeline, context.uid)
         self._in_use: set[str] = set()
 
     def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
@@ -147,7 +147,7 @@ class FileCommitter(Committer):
                     point("commit.between")
                 try:
                     each.append(self._place.publish(file))
-                except OSError:
+                except (OSError, ConfigError, UnavailableError):
                     each.append(CommitAnswer.RETRY)
             answers.append(
                 next((answer for answer in _SURE_FIRST if answer in each), CommitAnswer.ALREADY_COMMITTED)

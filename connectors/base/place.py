@@ -77,11 +77,11 @@ class Workplace(Place, Protocol):
         """A new hidden file, which must not be there."""
         ...
 
-    def end(self, file: IO[bytes]) -> None:
+    def end(self, name: str, file: IO[bytes]) -> None:
         """Write out and close what `create` opened."""
         ...
 
-    def hold(self, file: IO[bytes]) -> None:
+    def hold(self, name: str, file: IO[bytes]) -> None:
         """Make durable what was written to a file that stays open."""
         ...
 
@@ -93,8 +93,8 @@ class Workplace(Place, Protocol):
         """Make the names of hidden files durable."""
         ...
 
-    def seal(self, name: str, pending: str, *, keep: bool) -> None:
-        """Give a file that ended, durably, the name it waits under; `keep` leaves it its first one too."""
+    def seal(self, name: str, pending: str, *, keep: bool) -> str:
+        """Have a file that ended wait durably, if need be as `pending`, and tell the name; `keep` leaves it its first one."""
         ...
 
     def read(self, path: str) -> IO[bytes]:

@@ -18,6 +18,7 @@ from tidegate.connectors.base import (
     RollingPolicy,
     Shape,
 )
+from tidegate.connectors.base.places import is_remote
 from tidegate.connectors.files.buckets import BucketAssigner
 from tidegate.connectors.files.options import FileSinkOptions
 from tidegate.connectors.files.output import FileCompactor, OutputFileConfig
@@ -35,7 +36,7 @@ class FileSink(Sink):
     """A directory as a sink; other pipelines and sinks may share it.
 
     Args:
-        directory: Where the files go; relative to where the program is started.
+        directory: Where the files go, relative to where the program is started; or `s3://bucket/path?endpoint=...`.
         encoder: How records become bytes.
         options: Names and behaviour.
 
@@ -58,7 +59,12 @@ class FileSink(Sink):
 
     def __post_init__(self) -> None:
         # Subtasks and committers may run in processes with another working directory.
-        object.__setattr__(self, "directory", Path(self.directory).absolute())
+        if not is_remote(self.directory):
+            object.__setattr__(self, "directory", Path(self.directory).absolute())
+        elif self.options.partition_commit is not None:
+            raise ConfigError(
+                f"partitions are committed in directories; got {self.directory!r}; leave partition_commit out"
+            )
         if isinstance(self.encoder, BulkFormat):
             self._check_bulk()
 

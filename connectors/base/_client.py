@@ -1,0 +1,136 @@
+"""The door to botocore: objects of one S3 bucket as files of a sink."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import IO, Any, Final
+
+from tidegate.errors import ConfigError, MissingExtraError, UnavailableError
+
+try:
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+    from botocore.session import get_session
+except ImportError as error:
+    raise MissingExtraError("s3 support is not installed; run: pip install 'tidegate[s3]'") from error
+
+__all__ = ["Objects"]
+
+_CHECKSUM: Final = "tidegate-xxh3"
+_CHUNK: Final = 1 << 20
+_DELETED_AT_ONCE: Final = 1000
+_GONE: Final = ("NoSuchKey", "404", "NotFound")
+
+
+class Objects:
+    """Uploads, server-side copies and deletions; safe to call from any thread.
+
+    Raises:
+        ConfigError: the bucket is missing, or there are no credentials; from any method.
+        UnavailableError: the server did not answer; from any method.
+    """
+
+    def __init__(self, bucket: str, endpoint: str | None, region: str | None) -> None:
+        self._bucket = bucket
+        self._client = _client(endpoint, region)
+
+    def upload(self, key: str, file: IO[bytes], checksum: str) -> None:
+        """Write an object."""
+        self._call("put_object", Key=key, Body=file, Metadata={_CHECKSUM: checksum})
+
+    def copy(self, source: str, key: str) -> bool:
+        """Copy an object within the server, with its checksum; False if there is none."""
+        where = {"Bucket": self._bucket, "Key": source}
+        return self._call("copy_object", Key=key, CopySource=where) is not None
+
+    def look(self, key: str) -> tuple[int, str] | None:
+        """The size of an object and the checksum it was uploaded with."""
+        found = self._call("head_object", Key=key)
+        return (
+            None if found is None else (found["ContentLength"], found.get("Metadata", {}).get(_CHECKSUM, ""))
+        )
+
+    def download(self, key: str) -> IO[bytes]:
+        """The content of an object.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        found = self._call("get_object", Key=key)
+        if found is None:
+            raise FileNotFoundError(key)
+        file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it
+        for chunk in found["Body"].iter_chunks(_CHUNK):
+            file.write(chunk)
+        file.seek(0)
+        return file
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """What follows the prefix in the keys that begin with it."""
+        more: dict[str, Any] = {}
+        while True:
+            found = self._call("list_objects_v2", Prefix=prefix, **more) or {}
+            yield from (each["Key"].removeprefix(prefix) for each in found.get("Contents", ()))
+            if not found.get("IsTruncated"):
+                return
+            more = {"ContinuationToken": found["NextContinuationToken"]}
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove objects; missing ones are no error."""
+        listed = list(keys)
+        for start in range(0, len(listed), _DELETED_AT_ONCE):
+            some = [{"Key": key} for key in listed[start : start + _DELETED_AT_ONCE]]
+            answer = self._call("delete_objects", Delete={"Objects": some, "Quiet": True}) or {}
+            for failed in answer.get("Errors", ()):
+                raise UnavailableError(
+                    f"s3://{self._bucket}/{failed['Key']} was not deleted: {failed.get('Message')}; "
+                    "allow s3:DeleteObject, or try again"
+                )
+
+    def _call(self, name: str, **arguments: Any) -> Any:
+        """The answer to a request; None if there is no such object."""
+        try:
+            return getattr(self._client, name)(Bucket=self._bucket, **arguments)
+        except NoCredentialsError as error:
+            raise ConfigError(
+                f"bucket {self._bucket!r} needs credentials; got none; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a "
+                "profile, or a role of the machine"
+            ) from error
+        except ClientError as error:
+            code = str(error.response.get("Error", {}).get("Code", ""))
+            if code == "NoSuchBucket":
+                raise ConfigError(
+                    f"bucket {self._bucket!r} does not exist; create it or name another one"
+                ) from error
+            if code in _GONE:
+                return None
+            raise self._unavailable(error) from error
+        except BotoCoreError as error:
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: Exception) -> UnavailableError:
+        return UnavailableError(
+            f"bucket {self._bucket!r} cannot be read or written: {error}; check endpoint, network and rights"
+        )
+
+
+@cache
+def _client(endpoint: str | None, region: str | None) -> Any:
+    """One client for all openings: making one takes longer than many requests."""
+    session = get_session()
+    return session.create_client(
+        "s3",
+        region_name=region or session.get_config_variable("region") or "us-east-1",
+        endpoint_url=endpoint,
+        config=Config(
+            connect_timeout=10,
+            read_timeout=60,
+            # Many servers that speak S3 know neither its newer checksums nor buckets in host names.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            s3={"addressing_style": "path" if endpoint else "auto"},
+            ignore_configured_endpoint_urls=True,
+        ),
+    )

@@ -1,0 +1,144 @@
+"""Files of a sink as objects of an S3 bucket, at `s3://bucket/path?endpoint=...&region=...`.
+
+A hidden file is written to a temporary file of this machine and uploaded when it ends. A commit copies it to its final
+name within the server. An object that is there already is recognised by its size and by the checksum it was uploaded
+with, so a repeat does nothing; no request depends on a condition, which copies do not heed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import IO
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import xxhash
+
+from tidegate.backends.storage.s3 import S3Options, S3Storage
+from tidegate.connectors.base._client import Objects
+from tidegate.connectors.base.place import HIDDEN, PendingFile
+from tidegate.errors import TidegateError, UnavailableError
+from tidegate.faults import point
+from tidegate.options import Layer, load
+from tidegate.twophase.spi import CommitAnswer
+
+__all__ = ["BucketOutlet", "BucketWorkplace"]
+
+_CHUNK = 1 << 20
+
+
+class _Bucket:
+    """A path of a bucket, and the hidden folder in it.
+
+    Args:
+        url: Bucket, path and options.
+        owner: The name of the hidden folder below `HIDDEN`.
+
+    Raises:
+        ConfigError: the URL makes no sense.
+    """
+
+    def __init__(self, url: str, owner: str) -> None:
+        S3Storage(url)  # refuses what is no URL of a bucket
+        parts = urlsplit(url)
+        options = load(S3Options, Layer(f"output URL {url!r}", dict(parse_qsl(parts.query))))
+        path = unquote(parts.path).strip("/")
+        self._root = f"{path}/" if path else ""
+        self._hidden = f"{self._root}{HIDDEN}/"
+        self._owner = owner
+        self._shown = f"s3://{parts.netloc}/{self._root}"
+        self._objects = Objects(parts.netloc, options.endpoint, options.region)
+
+    def path(self, name: str) -> str:
+        """Below `HIDDEN`."""
+        return f"{self._owner}/{name}"
+
+    def trouble(self, error: OSError) -> TidegateError:
+        """Only temporary files are of this machine."""
+        return UnavailableError(
+            f"output to {self._shown}: a temporary file was not written ({error.strerror or error}); free space in "
+            f"{tempfile.gettempdir()} or set TMPDIR; the epoch is written again"
+        )
+
+
+class BucketWorkplace(_Bucket):
+    """Objects that nobody sees yet. Not kept open over checkpoints: each would upload all of it again."""
+
+    spans = False
+
+    def shown(self, name: str) -> str:
+        """Its URL."""
+        return self._shown + name
+
+    def make(self) -> None:
+        """Folders need not be made; that the bucket is there is found out."""
+        next(self._objects.names(self._hidden + self.path("")), None)
+
+    def check(self, folder: str) -> None:
+        """Any key will do."""
+
+    def create(self, name: str) -> IO[bytes]:
+        """A temporary file of this machine."""
+        return tempfile.TemporaryFile()
+
+    def end(self, name: str, file: IO[bytes]) -> None:
+        """Upload it, and close."""
+        self.hold(name, file)
+        file.close()
+
+    def hold(self, name: str, file: IO[bytes]) -> None:
+        """Upload what it holds."""
+        file.seek(0)
+        checksum = xxhash.xxh3_64()
+        while chunk := file.read(_CHUNK):
+            checksum.update(chunk)
+        file.seek(0)
+        point("sink.before-flush")
+        self._objects.upload(self._hidden + self.path(name), file, checksum.hexdigest())
+        point("sink.after-flush")
+
+    def drop(self, name: str) -> None:
+        """Delete it."""
+        self._objects.delete([self._hidden + self.path(name)])
+
+    def sync(self) -> None:
+        """What was uploaded is durable."""
+
+    def seal(self, name: str, pending: str, *, keep: bool) -> str:
+        """It waits under the name it has: another one would be another copy."""
+        return name
+
+    def read(self, path: str) -> IO[bytes]:
+        """A copy on this machine."""
+        return self._objects.download(self._hidden + path)
+
+    def shows(self, name: str) -> bool:
+        """Whether there is an object."""
+        return self._objects.look(self._root + name) is not None
+
+
+class BucketOutlet(_Bucket):
+    """Objects that are seen."""
+
+    def publish(self, file: PendingFile) -> CommitAnswer:
+        """Look, and copy if there is nothing; who looks at the same time copies the same."""
+        pending, final = self._hidden + self.path(file.pending), self._root + file.final
+        found = self._objects.look(final)
+        if found is None:
+            if not self._objects.copy(pending, final):
+                return CommitAnswer.UNKNOWN
+            answer = CommitAnswer.COMMITTED
+        elif found == (file.size, file.checksum):
+            answer = CommitAnswer.ALREADY_COMMITTED
+        else:
+            return CommitAnswer.UNKNOWN
+        self.remove((file.pending, *file.also))
+        return answer
+
+    def hidden(self) -> Sequence[str]:
+        """What is listed below the hidden folder."""
+        return list(self._objects.names(self._hidden + self.path("")))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete them."""
+        self._objects.delete(self._hidden + self.path(name) for name in names)
