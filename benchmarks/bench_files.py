@@ -1,4 +1,7 @@
-"""Rows of CSV and JSON lines read by a program, log and checkpoints on, against plain pyarrow making the same rows."""
+"""Files read and written by a program, log and checkpoints on, against plain pyarrow for the same rows.
+
+Rows are Python's on both sides: pyarrow makes dictionaries of CSV and JSON lines, and Parquet of batches of dictionaries.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
+import pyarrow.parquet as pq
 
 from benchmarks.harness import Bar, Case, Report, compare, main
-from tidegate.connectors.files import CsvFormat, FileFormat, JsonFormat, RecordFileSource
+from tidegate.connectors.collection import CollectionSource
+from tidegate.connectors.files import (
+    CsvFormat,
+    FileFormat,
+    FileSink,
+    JsonFormat,
+    ParquetRows,
+    RecordFileSource,
+)
 from tidegate.datastream import StreamExecutionEnvironment
 
 ROWS = 300_000
-LIMIT = 0.7
+LIMIT, PARQUET_LIMIT = 0.7, 0.8
+BATCH = 4_096
+SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "amount": pa.float64()})
 
 
 def build(rounds: int) -> Report:
@@ -31,9 +46,15 @@ def build(rounds: int) -> Report:
             Case("JSON, pyarrow", lambda: pyarrow.json.read_json(lines).to_pylist(), {"rows": ROWS}, ROWS),
             Case("JSON, source", program(folder, lines, JsonFormat()), {"rows": ROWS}, ROWS),
         ]
+        records = [{"id": a, "name": b, "amount": c} for a, b, c in rows]
+        cases += [
+            Case("Parquet, pyarrow", lambda: plainly(folder, records), {"rows": ROWS}, ROWS),
+            Case("Parquet, sink", writing(folder, records), {"rows": ROWS}, ROWS),
+        ]
         bars = [
             Bar("CSV, source", "CSV, pyarrow", LIMIT, "of its speed"),
             Bar("JSON, source", "JSON, pyarrow", LIMIT, "of its speed"),
+            Bar("Parquet, sink", "Parquet, pyarrow", PARQUET_LIMIT, "of its speed"),
         ]
         return compare("files", cases, bars, rounds=rounds, clock="cpu_s")
 
@@ -42,18 +63,41 @@ def program(folder: str, path: Path, file_format: FileFormat) -> Callable[[], ob
     """A program that reads every row and keeps none."""
 
     def run() -> Any:
-        env = StreamExecutionEnvironment.get_execution_environment(
-            {
-                "execution.target": "inline",
-                "pipeline.progress": "off",
-                "state.checkpoints.dir": str(Path(folder, "state")),
-            }
-        )
+        env = environment(folder)
         rows = env.from_source(RecordFileSource(str(path), file_format))
         rows.filter(lambda row: row["id"] < 0).print()
         return env.execute()
 
     return run
+
+
+def writing(folder: str, records: list[dict[str, Any]]) -> Callable[[], object]:
+    """A program that writes all records to Parquet files."""
+
+    def run() -> Any:
+        env = environment(folder)
+        env.from_source(CollectionSource(records)).sink_to(FileSink(Path(folder, "out"), ParquetRows(SCHEMA)))
+        return env.execute()
+
+    return run
+
+
+def plainly(folder: str, records: list[dict[str, Any]]) -> None:
+    """The same file by a loop over batches."""
+    path = Path(folder, "plain.parquet")
+    with pq.ParquetWriter(path, SCHEMA) as writer:
+        for start in range(0, ROWS, BATCH):
+            writer.write_batch(pa.RecordBatch.from_pylist(records[start : start + BATCH], SCHEMA))
+
+
+def environment(folder: str) -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment(
+        {
+            "execution.target": "inline",
+            "pipeline.progress": "off",
+            "state.checkpoints.dir": str(Path(folder, "state")),
+        }
+    )
 
 
 if __name__ == "__main__":
