@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tidegate.errors import MissingExtraError, UnavailableError
 
-__all__ = ["BYTEWAX", "PYFLINK", "QUIX", "Peer", "interpreter"]
+__all__ = ["BYTEWAX", "HAND", "PYFLINK", "QUIX", "Peer", "interpreter"]
 
 JAVA = 11
 JAVA_PACKAGE = "openjdk-17-jre-headless"
@@ -29,8 +29,11 @@ class Peer:
     name: str
     requirement: str
     needs_java: bool = False
+    besides: tuple[str, ...] = ()
+    """What its programs need too."""
 
 
+HAND = Peer("hand", "confluent-kafka==2.16.1", besides=("orjson",))
 BYTEWAX = Peer("bytewax", "bytewax==0.21.1")
 QUIX = Peer("quixstreams", "quixstreams==3.28.1")
 PYFLINK = Peer("pyflink", "apache-flink==2.2.1", needs_java=True)
@@ -73,7 +76,16 @@ def _install(peer: Peer, venv: Path) -> None:
     python = str(venv / "bin" / "python")
     for command in (
         [sys.executable, "-m", "venv", "--clear", str(venv)],
-        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", peer.requirement],
+        [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            peer.requirement,
+            *peer.besides,
+        ],
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
