@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidegate.clock import SYSTEM_CLOCK
@@ -15,6 +15,7 @@ from tidegate.connectors.kafka import (
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,
     KafkaSink,
+    KafkaSinkOptions,
     KafkaSource,
     KafkaSourceOptions,
 )
@@ -47,9 +48,16 @@ class Paced(MapFunction):
         return value
 
 
-def main(brokers: str, topics: str, rate: float, settings: dict[str, Any]) -> None:
-    source_topic, target_topic, dead_topic = topics.split(",")
-    env = StreamExecutionEnvironment.get_execution_environment(settings)
+def sink(brokers: str, target: str, schema: Callable[[str], Any]) -> KafkaSink:
+    """A sink for `topic`, or for `topic:milliseconds` if its transactions are to run out so soon."""
+    topic, _, timeout = target.partition(":")
+    options = KafkaSinkOptions(transaction_timeout_ms=int(timeout) if timeout else None)
+    return KafkaSink(brokers, schema(topic), options)
+
+
+def build(env: StreamExecutionEnvironment, brokers: str, topics: str, rate: float) -> None:
+    """`topics` are the source, that of dead letters, and one or more targets."""
+    source_topic, dead_topic, *targets = topics.split(",")
     source = KafkaSource(
         brokers,
         (source_topic,),
@@ -57,16 +65,23 @@ def main(brokers: str, topics: str, rate: float, settings: dict[str, Any]) -> No
         stop=KafkaOffsetsInitializer.latest(),
         group=source_topic,
         options=KafkaSourceOptions(on_error="dead_letter"),
-        dead_letters=KafkaSink(brokers, KafkaRecordSerializationSchema.dead_letters(dead_topic)),
+        dead_letters=sink(brokers, dead_topic, KafkaRecordSerializationSchema.dead_letters),
     )
     payments = (
         env.from_source(source)
-        .uid(f"from-{target_topic}")
+        .uid(f"from-{targets[0].partition(':')[0]}")
         .map(Paced(1 / rate))
         .filter(lambda p: p["amount"] > 0)
     )
     added_up = payments.key_by(lambda p: p["account"]).process(Totals()).uid("totals")
-    added_up.sink_to(KafkaSink(brokers, KafkaRecordSerializationSchema(target_topic))).uid(target_topic)
+    for target in targets:
+        to = sink(brokers, target, KafkaRecordSerializationSchema)
+        added_up.sink_to(to).uid(target.partition(":")[0])
+
+
+def main(brokers: str, topics: str, rate: float, settings: dict[str, Any]) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(settings)
+    build(env, brokers, topics, rate)
     print(json.dumps(dataclasses.asdict(env.execute("totals"))))
 
 
