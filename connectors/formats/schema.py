@@ -41,6 +41,9 @@ class SerializationSchema(ABC):
 class DeserializationSchema(ABC):
     """Makes a record of bytes."""
 
+    skips_errors: bool = False
+    """Whether a Kafka source that is built with it leaves out what it cannot read, and counts it."""
+
     @property
     def produced_type(self) -> TypeInformation | None:
         """The type of the records if it is known."""

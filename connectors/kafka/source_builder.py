@@ -102,6 +102,8 @@ class KafkaSourceBuilder:
     def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> Self:
         """What becomes of a message's value."""
         self._deserializer = SchemaValues(deserialization_schema)
+        if deserialization_schema.skips_errors:
+            self._options = replace(self._options, on_error="skip")
         return self
 
     def set_deserializer(self, deserializer: KafkaDeserializer) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -43,6 +44,14 @@ class Supplies(Configured):
         """Where savepoints of running jobs go, if the program says so."""
         directory: str | None = self._settings.get("state.savepoints.dir")
         return directory
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Accepted, and of no effect: connectors and formats are Python packages."""
+        _say_not_needed("jars", jars_path)
+
+    def add_classpaths(self, *classpaths: str) -> None:
+        """Accepted, and of no effect, as there is no class path."""
+        _say_not_needed("class paths", classpaths)
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
         """Say what a group's slots need, for steps that are put into it by its name.
@@ -139,3 +148,12 @@ class Supplies(Configured):
 
     def _given(self) -> Given:
         return Given(dict(self._parameters), dict(self._files), self._clock)
+
+
+def _say_not_needed(what: str, paths: tuple[str, ...]) -> None:
+    warnings.warn(
+        f"no {what} are needed, {', '.join(paths)} is not looked at; connectors come as extras, such as pip install "
+        "'tidegate[kafka,formats]'",
+        UserWarning,
+        stacklevel=3,
+    )

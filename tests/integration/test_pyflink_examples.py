@@ -9,13 +9,18 @@ from __future__ import annotations
 import ast
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import zipfile
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import pytest
+
+from tidegate.testing.services import KafkaService
 
 VERSION = (
     (Path(__file__).parents[1] / "golden" / "pyflink" / "names.txt")
@@ -62,19 +67,23 @@ PRINTED: dict[str, list[str]] = {
 EXPIRING = {"event_time_timer.py", "state_access.py"}
 """Those whose state lives for a while only."""
 
-FORMATS = "pyflink.datastream.formats is not there: not implemented yet: Avro, CSV, JSON, ORC and Parquet"
-JARS = "add_jars is not there: there is no Java behind it; install connectors as extras"
-GUARANTEE = "connectors.kafka.DeliveryGuarantee is not there: it is no name of PyFlink's DataStream API"
+GREETINGS = [(1, "hi"), (2, "hello"), (3, "hi"), (4, "hello"), (5, "hi"), (6, "hello"), (6, "hello")]
 TABLES = "pyflink.table is not there: not implemented yet: the Table API"
+
+FROM_KAFKA = {
+    "connectors/kafka_avro_format.py": [f"Row(id={number}, name={name!r})" for number, name in GREETINGS],
+    "connectors/kafka_bytearray_format.py": [
+        str({"id": number, "country": country}).replace("'", '"')
+        for number, country in ((1, "USA"), (2, "Canada"), (3, "Germany"))
+    ],
+    "connectors/kafka_csv_format.py": [f"Row({number}, {name!r})" for number, name in GREETINGS],
+    "connectors/kafka_json_format.py": [f"Row({number}, {name!r})" for number, name in GREETINGS],
+}
+"""What examples print of what they have written to Kafka before."""
 
 REFUSED = {
     "asyncio/remote_model_inference.py": TABLES,
     "connectors/elasticsearch.py": "connectors.elasticsearch is not there: not implemented yet: an Elasticsearch connector",
-    "connectors/kafka_avro_format.py": FORMATS,
-    "connectors/kafka_bytearray_format.py": JARS,
-    "connectors/kafka_csv_format.py": FORMATS,
-    "connectors/kafka_json_format.py": FORMATS,
-    "connectors/kafka_row_field_extractor_example.py": GUARANTEE,
     "connectors/pulsar.py": "connectors.pulsar is not there: not implemented yet: a Pulsar connector",
     "streaming_word_count.py": TABLES,
 }
@@ -121,8 +130,8 @@ def words(examples: Path) -> list[str]:
     return [str(pair) for pair in Counter(" ".join(lines).split()).items()]
 
 
-def run(example: Path, state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [
+def command(example: Path, *arguments: str) -> list[str]:
+    options = [
         "-P",
         "-m",
         "tidegate.runtime.cli.main",
@@ -131,8 +140,12 @@ def run(example: Path, state: Path, *arguments: str) -> subprocess.CompletedProc
         "pyflink",
         "-Dpipeline.progress=off",
     ]
+    return [sys.executable, *options, "-Dparallelism.default=2", str(example), *arguments]
+
+
+def run(example: Path, state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *command, "-Dparallelism.default=2", str(example), *arguments],
+        command(example, *arguments),
         cwd=state,
         env=os.environ | {"XDG_STATE_HOME": str(state)},
         capture_output=True,
@@ -195,6 +208,36 @@ def test_an_example_with_state_that_expires_adds_everything_up(
     assert Counter(who for who, _ in sums) == {"Alice": 4, "Bob": 4}
     assert max(total for who, total in sums if who == "Alice") == pytest.approx(163.3)
     assert max(total for who, total in sums if who == "Bob") == pytest.approx(102.5)
+
+
+@pytest.mark.service
+def test_examples_that_write_to_kafka_read_it_again_without_a_jar(
+    examples: Path, tmp_path: Path, kafka: KafkaService, profile: str
+) -> None:
+    for name in sorted(FROM_KAFKA) if profile == "long" else ["connectors/kafka_avro_format.py"]:
+        example = tmp_path / Path(name).name
+        example.write_text(
+            (examples / name).read_text(encoding="utf-8").replace("localhost:9092", kafka.address)
+        )
+        with subprocess.Popen(
+            command(example),
+            cwd=tmp_path,
+            env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            late = threading.Timer(120, process.kill)
+            late.start()
+            try:
+                # It reads for ever, so it is stopped when everything is there.
+                shown = (line for line in process.stdout or () if line[0].isdigit())
+                printed = list(islice(shown, len(FROM_KAFKA[name])))
+            finally:
+                late.cancel()
+                process.send_signal(signal.SIGINT)
+            assert records("".join(printed)) == sorted(FROM_KAFKA[name])
+            assert "no jars are needed" in process.communicate()[1]
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

@@ -15,8 +15,10 @@ from tidegate.connectors.kafka import (
     KafkaTopicSelector as KafkaTopicSelector,
     Semantic as Semantic,
 )
+from tidegate.connectors.spi import DeliveryGuarantee as DeliveryGuarantee
 
 __all__ = [
+    "DeliveryGuarantee",
     "FlinkKafkaConsumer",
     "FlinkKafkaProducer",
     "KafkaOffsetResetStrategy",

@@ -158,13 +158,18 @@ def test_a_state_backend_can_be_said_in_the_old_way(env: StreamExecutionEnvironm
         env.set_state_backend("rocksdb")  # type: ignore[arg-type] # what is refused
 
 
+def test_jars_and_class_paths_are_accepted_and_said_not_to_be_needed(env: StreamExecutionEnvironment) -> None:
+    with pytest.warns(
+        UserWarning, match=r"^no jars are needed, file:///a.jar, b.jar is not looked at; connectors come"
+    ):
+        env.add_jars("file:///a.jar", "b.jar")
+    with pytest.warns(UserWarning, match=r"^no class paths are needed, file:///a is not looked at"):
+        env.add_classpaths("file:///a")
+
+
 def test_a_method_that_will_not_come_says_why(env: StreamExecutionEnvironment) -> None:
     stream = env.from_collection([1])
 
-    with pytest.raises(
-        AttributeError, match=r"Environment.add_jars is not there: there is no Java behind it; ins"
-    ):
-        env.add_jars("file:///a.jar")  # type: ignore[attr-defined] # what is refused
     with pytest.raises(AttributeError, match=r"DataStream.cache is not there: results are not kept between"):
         stream.cache()  # type: ignore[attr-defined] # what is refused
     with pytest.raises(AttributeError, match=r"KeyedStream.set_uid_hash is not there: steps have no hashes"):

@@ -1,0 +1,144 @@
+"""Rows of a declared type in Parquet and ORC files, under PyFlink's names.
+
+Example:
+    >>> from tidegate.types import Types
+    >>> orders = Types.ROW_NAMED(["id", "user"], [Types.LONG(), Types.STRING()])
+    >>> ParquetBulkWriters.for_row_type(orders).schema.names
+    ['id', 'user']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidegate.connectors.files.bulk import OrcRows, ParquetRows
+from tidegate.connectors.files.columnar import ParquetFormat
+from tidegate.connectors.files.reading import Piece
+from tidegate.connectors.files.split import FileSplit
+from tidegate.connectors.formats.typed import field_names, row_type
+from tidegate.errors import ConfigError
+from tidegate.row import Row
+from tidegate.types import Kind, TypeInformation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["OrcBulkWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
+
+
+class ParquetColumnarRowInputFormat:
+    """Rows of Parquet files; only the columns that the type names are read.
+
+    Args:
+        row_type: The rows, by `Types.ROW_NAMED`.
+        hadoop_config: Not used.
+        batch_size: Not used; batches follow the load.
+        is_utc_timestamp: Not used; times are as the file has them.
+        is_case_sensitive: Names are; False is refused.
+
+    Raises:
+        ConfigError: the type is no row with names, or names shall not be told apart by case.
+    """
+
+    def __init__(
+        self,
+        row_type: TypeInformation,
+        hadoop_config: Any = None,
+        batch_size: int = 2_048,
+        is_utc_timestamp: bool = False,
+        is_case_sensitive: bool = True,
+    ) -> None:
+        if not is_case_sensitive:
+            raise ConfigError(
+                "ParquetColumnarRowInputFormat tells names apart by case; leave is_case_sensitive out"
+            )
+        self._names = field_names(_named("ParquetColumnarRowInputFormat", row_type))
+        self._format = ParquetFormat(self._names)
+
+    def parts(self, path: str, most: int) -> list[FileSplit]:
+        """Row groups that together have about so many bytes."""
+        return self._format.parts(path, most)
+
+    def read(self, split: FileSplit) -> Iterator[Piece]:
+        """The rows of a part."""
+        for piece in self._format.read(split):
+            yield Piece([Row.of(list(each.values()), self._names) for each in piece.values], piece.bounds)
+
+
+class ParquetBulkWriters:
+    """Where writers of Parquet files are made."""
+
+    @staticmethod
+    def for_row_type(
+        row_type: TypeInformation, hadoop_config: Any = None, utc_timestamp: bool = False
+    ) -> ParquetRows:
+        """Writes rows of a type; the other arguments are not used."""
+        return ParquetRows(_schema(_named("ParquetBulkWriters", row_type)))
+
+
+class OrcBulkWriters:
+    """Where writers of ORC files are made."""
+
+    @staticmethod
+    def for_row_type(
+        row_type: TypeInformation,
+        writer_properties: Mapping[str, str] | None = None,
+        hadoop_config: Any = None,
+    ) -> OrcRows:
+        """Writes rows of a type; the other arguments are not used."""
+        return OrcRows(_schema(_named("OrcBulkWriters", row_type)))
+
+
+def _named(what: str, info: TypeInformation) -> TypeInformation:
+    if not row_type(what, info).names:
+        raise ConfigError(
+            f"{what} has the type {info}, whose fields have no names; expected Types.ROW_NAMED(names, types)"
+        )
+    return info
+
+
+def _schema(info: TypeInformation) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(_fields(info))
+
+
+def _fields(info: TypeInformation) -> list[tuple[str, pa.DataType]]:
+    return [(name, _column(item)) for name, item in zip(field_names(info), info.items, strict=True)]
+
+
+def _column(info: TypeInformation) -> pa.DataType:
+    """What holds values of a type."""
+    import pyarrow as pa
+
+    inner = [_column(item) for item in info.items] if info.kind is not Kind.ROW else []
+    match info.kind:
+        case Kind.ROW:
+            return pa.struct(_fields(info))
+        case Kind.OPTIONAL:
+            return inner[0]
+        case Kind.LIST:
+            return pa.list_(inner[0])
+        case Kind.MAP:
+            return pa.map_(*inner)
+    plain = {
+        Kind.BOOLEAN: pa.bool_(),
+        Kind.BYTE: pa.int8(),
+        Kind.SHORT: pa.int16(),
+        Kind.INT: pa.int32(),
+        Kind.LONG: pa.int64(),
+        Kind.FLOAT: pa.float64(),
+        Kind.DOUBLE: pa.float64(),
+        Kind.STRING: pa.string(),
+        Kind.BYTES: pa.binary(),
+        Kind.DATE: pa.date32(),
+        Kind.TIME: pa.time64("us"),
+        Kind.TIMESTAMP: pa.timestamp("us"),
+        Kind.INSTANT: pa.timestamp("us", "UTC"),
+    }
+    if info.kind not in plain:
+        raise ConfigError(
+            f"type {info} has no column of its own; expected numbers, texts, times, lists or rows"
+        )
+    return plain[info.kind]

@@ -1,0 +1,1 @@
+"""Formats of records and files, under PyFlink's module names."""
