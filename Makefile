@@ -9,7 +9,7 @@ SHARED := -n $(JOBS) --dist loadfile
 FAST := not service and not spark and not crash and not processes and not setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka test test-fast check bench soak coverage-spec view lock clean
+.PHONY: help setup demo demo-kafka test test-fast check bench soak coverage-spec guarantees view lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,11 @@ soak: setup ## run every test with the long property and simulation profile
 
 coverage-spec: setup ## which acceptance examples pass (SHOW=002/AX-08 prints the asserts, LAST=1 runs nothing)
 	@$(PY) .ci/coverage_spec.py $(if $(SHOW),--show $(SHOW)) $(if $(LAST),--last)
+
+guarantees: setup ## run the kits of every connector and write what they guarantee into docs/connectors.md
+	@.ci/java
+	@$(PYTEST) -q tests/conformance/test_sources.py tests/conformance/test_sinks.py tests/conformance/test_kafka.py
+	@$(PY) .ci/guarantees.py
 
 view: ## link the package into .view/ for type checkers and import-linter
 	@python3 .ci/view.py

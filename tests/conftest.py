@@ -3,7 +3,8 @@
 What runs on worker processes runs on two of them, and with `--profile=long` on three as well.
 
 A test that does not run proves nothing, so a skip or an expected failure counts as a failure. What each marked
-test proved is written to `.cache/spec.json`, where `make coverage-spec` finds it.
+test proved is written to `.cache/spec.json`, where `make coverage-spec` finds it, and what the clauses of the kits came
+to for each connector to `.cache/clauses.json`, where `make guarantees` does.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ Profile = Literal["dev", "ci", "long"]
 
 TESTS = Path(__file__).resolve().parent
 RECORD = TESTS.parent / ".cache" / "spec.json"
+KIT_RECORD = TESTS.parent / ".cache" / "clauses.json"
 HYPOTHESIS_PROFILES: dict[Profile, str] = {"dev": "dev", "ci": "ci", "long": "nightly"}
 
 settings.register_profile("dev", max_examples=50, deadline=None)
@@ -33,6 +35,7 @@ settings.register_profile(
 
 seconds_per_folder: dict[str, float] = defaultdict(float)
 outcomes: dict[str, dict[str, Any]] = {}
+clauses: dict[str, dict[str, bool]] = defaultdict(dict)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -83,6 +86,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     _refuse_skip(report)
     report.user_properties += [("spec", cited) for mark in item.iter_markers("spec") for cited in mark.args]
+    report.user_properties += [("connector", mark.args[0]) for mark in item.iter_markers("connector")]
     return report
 
 
@@ -93,6 +97,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if ids:
         entry = outcomes.setdefault(report.nodeid, {"ids": ids, "passed": True})
         entry["passed"] = bool(entry["passed"] and report.passed)
+    for name, connector in report.user_properties:
+        if name == "connector":
+            _, _, clause = report.nodeid.rpartition("::")
+            clauses[str(connector)][clause] = clauses[str(connector)].get(clause, True) and report.passed
 
 
 @pytest.hookimpl(wrapper=True)
@@ -113,6 +121,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if outcomes and not hasattr(session.config, "workerinput"):
         RECORD.parent.mkdir(exist_ok=True)
         RECORD.write_text(json.dumps(outcomes, indent=1, sort_keys=True), encoding="utf-8")
+    if clauses and not hasattr(session.config, "workerinput"):
+        KIT_RECORD.parent.mkdir(exist_ok=True)
+        KIT_RECORD.write_text(json.dumps(clauses, indent=1, sort_keys=True), encoding="utf-8")
 
 
 def _has_three(parameter: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import pytest
 
 from tidegate.connectors.base import FileCommitter, FileWriter, pending_files
 from tidegate.connectors.files import FileSink, TextLines
-from tidegate.ids import CheckpointId
+from tidegate.ids import Branch, CheckpointId
 from tidegate.testing.sink import CommittingSinkSuite, SinkTarget
 from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, WriterContext
 
@@ -151,6 +152,65 @@ class TestNamesAttemptsAlike(Broken):
                 (self._folder / open_name).rename(self._folder / self._open[""].name)
                 self._context = alike
                 return super().prepare(checkpoint)
+
+    sink = Sink
+
+
+class TestNamesBranchesAlike(Broken):
+    class Sink(Faulty):
+        def open_writer(self, context: WriterContext) -> FileWriter:
+            return super().open_writer(replace(context, branch=Branch(0)))
+
+    sink = Sink
+
+
+class TestForgetsOtherWriters(Broken):
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def abort_except(self, keep: Sequence[Committable]) -> int:
+                others = [path for path in self._folder.iterdir() if not path.name.startswith("1f.0-0-")]
+                aside = [path.rename(path.with_suffix(".aside")) for path in others]
+                removed = super().abort_except(keep)
+                for path, back in zip(aside, others, strict=True):
+                    path.rename(back)
+                return removed + 1
+
+    sink = Sink
+
+
+class TestLosesOtherWriters(Broken):
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+                known = super().commit([work for work in committables if work.subtask == 0])
+                return known + [CommitAnswer.COMMITTED] * (len(committables) - len(known))
+
+    sink = Sink
+
+
+class TestAbortsWhenItCloses(Broken):
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def abort_except(self, keep: Sequence[Committable]) -> int:
+                self.kept = keep
+                return 1
+
+            def close(self) -> None:
+                if hasattr(self, "kept"):
+                    super().abort_except(self.kept)
+                super().close()
+
+    sink = Sink
+
+
+class TestLeavesALockOpen(Broken):
+    class Sink(Faulty):
+        def open_writer(self, context: WriterContext) -> FileWriter:
+            lock = Path(self.directory) / "lock"
+            if lock.exists() and not lock.read_text().startswith(f"{os.getpid()} "):
+                raise OSError("another writer is at work")
+            lock.write_text(f"{os.getpid()} ")
+            return super().open_writer(context)
 
     sink = Sink
 

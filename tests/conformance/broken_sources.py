@@ -110,6 +110,34 @@ class TestOverlapsItsParts(Broken):
     source = OverlapsItsParts
 
 
+@dataclass(frozen=True, init=False)
+class GoesOnWhereItLeftOff(CollectionSource):
+    """As one that asks the outside where it is."""
+
+    def open_reader(self, context: ReaderContext) -> RangeReader:
+        class Reader(RangeReader):
+            def add_splits(self, splits: Sequence[RangeSplit]) -> None:
+                ends = [split for split in splits if left.get(split.stop, 0) > split.next]
+                further = [msgspec.structs.replace(split, next=left[split.stop]) for split in ends]
+                super().add_splits([*(split for split in splits if split not in ends), *further])
+
+            def poll(self, limit: int) -> Poll:
+                found = super().poll(limit)
+                if not self._splits:
+                    left.update({9: 9})
+                return found
+
+        values = self.items()
+        return Reader(lambda numbers: values[numbers.start : numbers.stop])
+
+
+left: dict[int | None, int] = {}
+
+
+class TestGoesOnWhereItLeftOff(Broken):
+    source = GoesOnWhereItLeftOff
+
+
 class TestIgnoresPauses(PausingSourceSuite):
     @pytest.fixture
     def target(self) -> SourceTarget:

@@ -36,6 +36,7 @@ def filled(kafka: KafkaService, partitions: int, values: list[str]) -> str:
     return topic
 
 
+@pytest.mark.connector("kafka.source")
 class TestKafkaSource(PausingSourceSuite, RangedSourceSuite):
     """A bounded topic of two partitions."""
 
@@ -74,6 +75,7 @@ def read_committed(kafka: KafkaService, topic: str, partitions: int) -> list[str
     return values
 
 
+@pytest.mark.connector("kafka.sink")
 class TestKafkaSink(CommittingSinkSuite):
     """Exactly once through transactions."""
 
@@ -84,6 +86,7 @@ class TestKafkaSink(CommittingSinkSuite):
         return SinkTarget(sink, lambda: read_committed(kafka, topic, 2))
 
 
+@pytest.mark.connector("kafka (at least once).sink")
 class TestPlainKafkaSink(SinkSuite):
     """At least once, nothing to commit."""
 

@@ -38,6 +38,7 @@ from tidegate.connectors.socket import SocketTextSink
 from tidegate.testing.sink import CommitClauses, CommittingSinkSuite, CrashClauses, SinkSuite, SinkTarget
 
 
+@pytest.mark.connector("files.sink")
 class TestFileSinkWithJson(CommittingSinkSuite):
     """Files: exactly once by link."""
 
@@ -50,6 +51,7 @@ class TestFileSinkWithJson(CommittingSinkSuite):
         return SinkTarget(FileSink(tmp_path), read)
 
 
+@pytest.mark.connector("files.sink")
 class TestFileSinkWithText(CommittingSinkSuite):
     """The same as lines of text."""
 
@@ -61,6 +63,7 @@ class TestFileSinkWithText(CommittingSinkSuite):
         return SinkTarget(FileSink(tmp_path, TextLines()), read)
 
 
+@pytest.mark.connector("files.sink")
 class TestFileSinkWithOpenFiles(CommittingSinkSuite):
     """Files of lines that may span checkpoints, in folders, compressed; by their size they end at once."""
 
@@ -78,6 +81,7 @@ class TestFileSinkWithOpenFiles(CommittingSinkSuite):
         return SinkTarget(FileSink(tmp_path, TextLines(), options), read)
 
 
+@pytest.mark.connector("files.sink")
 class TestFileSinkWithParquet(CommittingSinkSuite):
     """Rows in blocks, in Hive partitions, merged when they are small."""
 
@@ -95,6 +99,7 @@ class TestFileSinkWithParquet(CommittingSinkSuite):
         return SinkTarget(FileSink(tmp_path, ParquetRows(schema), options), read, records[:12], records[12])
 
 
+@pytest.mark.connector("files.sink")
 class TestFileSinkWithOrc(CommittingSinkSuite):
     """Rows in blocks, of another format."""
 
@@ -108,6 +113,7 @@ class TestFileSinkWithOrc(CommittingSinkSuite):
         return SinkTarget(sink, read, records[:12], records[12])
 
 
+@pytest.mark.connector("collection.sink")
 class TestCollectSink(CommittingSinkSuite):
     """Results for the client; `read_collected` is what it reads them with."""
 
@@ -117,6 +123,7 @@ class TestCollectSink(CommittingSinkSuite):
         return SinkTarget(CollectSink(str(tmp_path)), lambda: list(read_collected(tmp_path)), records)
 
 
+@pytest.mark.connector("functions (transactions).sink")
 class TestTransactionFunction(CommitClauses, CrashClauses, SinkSuite):
     """A function with transactions: exactly once; what is open is known to checkpoints, so there is no abort by name."""
 
@@ -151,6 +158,7 @@ class OneFileATime:
         return True
 
 
+@pytest.mark.connector("write-ahead.sink")
 class TestWriteAheadSink(CommitClauses, CrashClauses, SinkSuite):
     """A log in the checkpoint: exactly once by tokens; nothing is outside before the commit, so nothing to abort."""
 
@@ -188,6 +196,7 @@ class Collector:
         self._listener.close()
 
 
+@pytest.mark.connector("socket.sink")
 class TestSocketTextSink(SinkSuite):
     """Lines to a server: nothing is promised, so only what holds without failures is."""
 
@@ -198,6 +207,7 @@ class TestSocketTextSink(SinkSuite):
         server.close()
 
 
+@pytest.mark.connector("functions.sink")
 class TestCallback(SinkSuite):
     """A plain function: at least once, called at once."""
 
@@ -214,6 +224,7 @@ class TestCallback(SinkSuite):
         return SinkTarget(as_sink(note), read)
 
 
+@pytest.mark.connector("print.sink")
 class TestPrintSink(SinkSuite):
     """Standard output: at least once, nothing to commit."""
 
@@ -237,6 +248,11 @@ FAULTS = {
     "TestAbortsNothing": "test_abort_removes_what_nobody_keeps",
     "TestAbortsWhatIsVisible": "test_abort_never_touches_what_is_visible",
     "TestNamesAttemptsAlike": "test_two_attempts_of_an_epoch_do_not_clash",
+    "TestNamesBranchesAlike": "test_a_branch_writes_beside_what_the_history_it_left_has_committed",
+    "TestForgetsOtherWriters": "test_abort_removes_the_work_of_writers_that_are_no_more",
+    "TestAbortsWhenItCloses": "test_what_a_killed_process_aborted_is_gone",
+    "TestLeavesALockOpen": "test_a_process_killed_before_its_first_record_disturbs_nobody",
+    "TestLosesOtherWriters": "test_fewer_writers_go_on_where_more_have_stopped",
     "TestKeepsPreparedWorkInItsProcess": "test_another_process_commits_what_a_killed_one_prepared",
 }
 """The clause that must find each fault of `broken_sinks.py`."""

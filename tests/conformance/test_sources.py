@@ -29,6 +29,7 @@ from tidegate.testing.source import PausingSourceSuite, RangedSourceSuite, Sourc
 from tidegate.types import Types
 
 
+@pytest.mark.connector("collection.source")
 class TestCollectionSource(RangedSourceSuite, PausingSourceSuite):
     """Values of the program."""
 
@@ -37,6 +38,7 @@ class TestCollectionSource(RangedSourceSuite, PausingSourceSuite):
         return SourceTarget(CollectionSource(range(10), Types.LONG()), expected=range(10))
 
 
+@pytest.mark.connector("collection.source")
 class TestCollectionSourceOfFewerValuesThanReaders(RangedSourceSuite, PausingSourceSuite):
     """Some readers get nothing and say that they have finished."""
 
@@ -45,6 +47,7 @@ class TestCollectionSourceOfFewerValuesThanReaders(RangedSourceSuite, PausingSou
         return SourceTarget(CollectionSource([(1, "a"), None]), expected=[(1, "a"), None])
 
 
+@pytest.mark.connector("generator.source")
 class TestGeneratorSource(RangedSourceSuite, PausingSourceSuite):
     """Computed records, in more splits than readers."""
 
@@ -54,6 +57,7 @@ class TestGeneratorSource(RangedSourceSuite, PausingSourceSuite):
         return SourceTarget(source, expected=[number * number for number in range(11)])
 
 
+@pytest.mark.connector("generator.source")
 class TestPacedGeneratorSource(RangedSourceSuite, PausingSourceSuite):
     """The same at a limited rate."""
 
@@ -63,6 +67,7 @@ class TestPacedGeneratorSource(RangedSourceSuite, PausingSourceSuite):
         return SourceTarget(source, expected=[str(number) for number in range(8)])
 
 
+@pytest.mark.connector("hybrid.source")
 class TestHybridSource(SourceSuite):
     """Numbers of the past, and others that go on where those ended."""
 
@@ -73,6 +78,7 @@ class TestHybridSource(SourceSuite):
         return SourceTarget(source, expected=range(12))
 
 
+@pytest.mark.connector("generator.source")
 class TestDataGenSource(RangedSourceSuite, PausingSourceSuite):
     """Rows with random fields, which are the same when they are read again."""
 
@@ -83,6 +89,7 @@ class TestDataGenSource(RangedSourceSuite, PausingSourceSuite):
         return SourceTarget(source, expected=[source.function(number) for number in range(12)])
 
 
+@pytest.mark.connector("files.source")
 class TestTextFileSource(SourceSuite):
     """Lines of a directory, in parts that cut them; some files are empty, hidden or without a last line end."""
 
@@ -96,6 +103,7 @@ class TestTextFileSource(SourceSuite):
         return SourceTarget(TextFileSource(str(tmp_path), part_bytes=7), expected=expected)
 
 
+@pytest.mark.connector("files.source")
 class TestJsonFileSource(SourceSuite):
     """Lines of JSON, some blank, in parts that cut them."""
 
@@ -108,6 +116,7 @@ class TestJsonFileSource(SourceSuite):
         return SourceTarget(RecordFileSource(str(tmp_path), JsonFormat(), part_bytes=11), expected=values)
 
 
+@pytest.mark.connector("files.source")
 class TestCompressedCsvFileSource(SourceSuite):
     """CSV that says its names itself, plain and compressed, in folders."""
 
@@ -124,6 +133,7 @@ class TestCompressedCsvFileSource(SourceSuite):
         )
 
 
+@pytest.mark.connector("files.source")
 class TestParquetFileSource(SourceSuite):
     """Some rows and columns of Parquet, in parts of a row group."""
 
@@ -140,6 +150,7 @@ class TestParquetFileSource(SourceSuite):
         return SourceTarget(RecordFileSource(str(tmp_path), reading, part_bytes=1), expected=expected)
 
 
+@pytest.mark.connector("files.source")
 class TestOrcFileSource(SourceSuite):
     """Rows of ORC."""
 
@@ -151,6 +162,7 @@ class TestOrcFileSource(SourceSuite):
         return SourceTarget(RecordFileSource(str(tmp_path), OrcFormat(columns=("id",))), expected=expected)
 
 
+@pytest.mark.connector("files.source")
 class TestWatchingFileSource(SourceSuite):
     """A directory that is looked at again and again."""
 
@@ -169,6 +181,7 @@ FAULTS = {
     "TestDealsTwice": "test_a_split_is_in_exactly_one_place",
     "TestAliasesItsSnapshot": "test_a_checkpoint_is_not_changed_by_reading_on",
     "TestOverlapsItsParts": "test_bounding_a_split_partitions_it",
+    "TestGoesOnWhereItLeftOff": "test_an_older_checkpoint_can_be_gone_back_to_again_and_again",
     "TestIgnoresPauses": "test_a_paused_split_waits_and_the_others_go_on",
     "TestIsNotEvenRanged": "test_a_bounded_part_reads_the_same_again",
 }

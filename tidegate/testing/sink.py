@@ -46,7 +46,7 @@ VISIBLE = (CommitAnswer.COMMITTED, CommitAnswer.ALREADY_COMMITTED)
 LAST = 1_000
 """The checkpoint whose epoch holds the end marker."""
 
-Stage = Literal["write", "prepare", "commit"]
+Stage = Literal["open", "write", "prepare", "commit", "abort"]
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,18 @@ class SinkRig:
     pipeline: str = "orders"
     uid: str = "sink"
 
+    branch: int = 0
+    parallelism: int = 4
+
     def writer(self, subtask: int = 0, attempt: str = "1") -> SinkWriter:
         """Open a writer."""
         context = WriterContext(
             pipeline=PipelineId(self.pipeline),
             uid=OperatorUid(self.uid),
             subtask=Subtask("sink", subtask),
-            parallelism=4,
+            parallelism=self.parallelism,
             lineage=LineageId("1f"),
-            branch=Branch(0),
+            branch=Branch(self.branch),
             attempt=attempt,
             restored=(),
             clock=SYSTEM_CLOCK,
@@ -108,12 +111,12 @@ class SinkRig:
 
     def commit(self, *work: Committable) -> list[CommitAnswer]:
         """Commit by a new committer."""
-        with self._committer() as committer:
+        with self.committer() as committer:
             return committer.commit(work)
 
     def abort_except(self, *keep: Committable) -> int:
         """Abort by a new committer."""
-        with self._committer() as committer:
+        with self.committer() as committer:
             return committer.abort_except(keep)
 
     def see(self, expected: Sequence[Any]) -> None:
@@ -123,7 +126,8 @@ class SinkRig:
         _same(self.target.read_committed(), [*expected, self.target.end_marker])
 
     @contextmanager
-    def _committer(self) -> Iterator[Committer]:
+    def committer(self) -> Iterator[Committer]:
+        """A new committer."""
         sink = self.target.sink
         assert isinstance(sink, SupportsCommit), "the sink has no committer; use SinkSuite"
         context = CommitterContext(
@@ -227,6 +231,24 @@ class CommitClauses:
         rig.abort_except()
         rig.see(target.records)
 
+    def test_a_branch_writes_beside_what_the_history_it_left_has_committed(self, target: SinkTarget) -> None:
+        """An epoch that is written again by a branch is visible beside the one that was committed under its number."""
+        rig = SinkRig(target)
+        rig.commit(rig.epoch(target.records[:4], 1))
+        rig.commit(rig.epoch(target.records[4:8], 2))
+        branch = replace(rig, branch=1)
+        assert branch.commit(branch.epoch(target.records[8:], 2)) == [CommitAnswer.COMMITTED]
+        rig.see(target.records)
+
+    def test_fewer_writers_go_on_where_more_have_stopped(self, target: SinkTarget) -> None:
+        """After a rescale the work of all earlier writers is committed, and a writer that is left goes on beside it."""
+        many = SinkRig(target, parallelism=3)
+        parts = [many.epoch(target.records[3 * n : 3 * n + 3], 1, subtask=n) for n in range(3)]
+        one = replace(many, parallelism=1)
+        assert one.commit(*parts) == [CommitAnswer.COMMITTED] * 3
+        assert one.commit(one.epoch(target.records[9:], 2)) == [CommitAnswer.COMMITTED]
+        one.see(target.records)
+
 
 class AbortClauses:
     """What removing leftovers owes."""
@@ -241,6 +263,26 @@ class AbortClauses:
         assert rig.commit(prepared)[0] not in VISIBLE
         assert rig.abort_except() == 0
         writer.close()
+        rig.see([])
+
+    def test_abort_removes_the_work_of_writers_that_are_no_more(self, target: SinkTarget) -> None:
+        """After a rescale to one writer the prepared and open work of the others is removed as well."""
+        prepared = SinkRig(target, parallelism=3).epoch(target.records[:5], 1, subtask=2)
+        writer = SinkRig(target, parallelism=3).writer(subtask=1)
+        writer.write(Batch(list(target.records[5:])))
+        one = SinkRig(target, parallelism=1)
+        assert one.abort_except() >= 1
+        assert one.commit(prepared)[0] not in VISIBLE
+        writer.close()
+        assert one.commit(one.epoch(target.records, 1, attempt="2")) == [CommitAnswer.COMMITTED]
+        one.see(target.records)
+
+    def test_what_a_killed_process_aborted_is_gone(self, target: SinkTarget) -> None:
+        """An abort is over when it returns: nothing of it is left to a process that may die."""
+        work = _killed_after("abort", target)
+        rig = SinkRig(target)
+        assert rig.commit(work)[0] not in VISIBLE
+        rig.abort_except()
         rig.see([])
 
     def test_abort_keeps_what_is_named(self, target: SinkTarget) -> None:
@@ -288,6 +330,15 @@ class CrashClauses:
         assert rig.commit(work) == [CommitAnswer.COMMITTED]
         rig.see(target.records)
 
+    def test_a_process_killed_before_its_first_record_disturbs_nobody(self, target: SinkTarget) -> None:
+        """Opening a writer leaves nothing behind that is visible or in the way of the next one."""
+        rig = SinkRig(target)
+        _killed_after("open", target)
+        rig.abort_except()
+        assert target.read_committed() == []
+        assert rig.commit(rig.epoch(target.records, 1, attempt="2")) == [CommitAnswer.COMMITTED]
+        rig.see(target.records)
+
     def test_a_process_killed_while_writing_leaves_nothing_visible(self, target: SinkTarget) -> None:
         """What was not prepared is invisible and stays so; writing it again shows it once."""
         rig = SinkRig(target)
@@ -313,14 +364,24 @@ def run_victim() -> None:
     """What the process that is going to be killed does: work up to a stage, report it, wait for the end."""
     rig, stage, records = cloudpickle.loads(base64.b64decode(sys.stdin.readline()))
     writer = rig.writer()
-    writer.write(Batch(list(records)))
+    if stage != "open":
+        writer.write(Batch(list(records)))
     work = (
         rig.prepare(writer, 1)
-        if stage != "write"
+        if stage not in ("open", "write")
         else Committable(OperatorUid(""), 0, CheckpointId(1), b"", "", 0)
     )
     if stage == "commit":
         rig.commit(work)
+    elif stage == "abort":
+        # Its committer is never closed: what it has not done by now is not done.
+        with rig.committer() as committer:
+            committer.abort_except(())
+            _report_and_wait(work)
+    _report_and_wait(work)
+
+
+def _report_and_wait(work: Committable | None) -> None:
     sys.stdout.write(base64.b64encode(msgspec.msgpack.encode(work)).decode() + "\n")
     sys.stdout.flush()
     sys.stdin.readline()

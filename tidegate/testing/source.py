@@ -225,6 +225,18 @@ class SourceSuite(ABC):
             _same(_read_over_a_crash(target, 1, cut, 3), target.expected)
             _same(_read_over_a_crash(target, 3, cut, 1), target.expected)
 
+    def test_an_older_checkpoint_can_be_gone_back_to_again_and_again(self, target: SourceTarget) -> None:
+        """From an old savepoint everything behind it is read, by each branch that begins there, whatever was read since."""
+        first = SourceRig(target, 1)
+        before = first.read(1)
+        old = first.checkpoint()
+        first.read(1)
+        newer = SourceRig(target, 1, first.checkpoint())
+        newer.read()
+        newer.close()
+        for readers in (1, 3):
+            _same(before + _drained(SourceRig(target, readers, old)), target.expected)
+
     def test_splits_nobody_was_given_survive_a_restore(self, target: SourceTarget) -> None:
         """Splits that wait for a reader at the checkpoint are read after it."""
         first = SourceRig(target, 3)

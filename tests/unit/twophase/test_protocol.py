@@ -65,7 +65,7 @@ def run(participants: dict[str, Participant]) -> list[Action]:
     return sent
 
 
-@pytest.mark.spec("004/AX-023")
+@pytest.mark.spec("004/AX-023", "004/EOS-008", "004/EOS-009", "004/EOS-010", "004/EOS-011", "004/EOS-012")
 @pytest.mark.parametrize(
     ("odd_one", "outcome", "row"),
     [
