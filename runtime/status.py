@@ -17,7 +17,6 @@ from tidegate.runtime.observe.operators import operators_of, slowest
 from tidegate.runtime.operators.measures import Measured, totals
 from tidegate.runtime.schedule.states import JobLife
 from tidegate.runtime.task.flow import Flow
-from tidegate.twophase.spi import Committable
 
 __all__ = ["JobEvent", "RunStatus", "Snapshot", "State"]
 
@@ -104,11 +103,6 @@ class RunStatus:
     def decided(self, checkpoint: CheckpointId, size: int, sinks: dict[str, int]) -> None:
         """A checkpoint is the newest; so many pieces of each sink are still to be made visible."""
         self.note("decided", f"checkpoint {checkpoint}", checkpoint=checkpoint, size=size, sinks=sinks)
-
-    def committed(self, checkpoint: CheckpointId, left: Iterable[Committable]) -> None:
-        """Sinks have answered for a decided checkpoint; these pieces are still to be made visible."""
-        sinks = dict(Counter(str(each.uid) for each in left if each.checkpoint == checkpoint))
-        self.note("committed", f"checkpoint {checkpoint}", checkpoint=checkpoint, sinks=sinks)
 
     def settled(self, checkpoint: CheckpointId) -> None:
         """All output up to a checkpoint is visible."""

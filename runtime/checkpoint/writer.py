@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tidegate.backends.keyed.segment import chunk_size
@@ -16,6 +15,7 @@ from tidegate.runtime.checkpoint.assemble import assemble
 from tidegate.runtime.checkpoint.manifest import Manifest, Unsettled, chunks_of
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.graph.job_graph import JobGraph
+from tidegate.runtime.observe.checkpoints import by_sink
 
 __all__ = ["CheckpointWriter"]
 
@@ -39,8 +39,8 @@ class CheckpointWriter:
         """Of what was made durable last: the bytes it refers to, and how many pieces of output of each sink it promises."""
         assert self.written is not None
         promised = (u for u in self.written.unsettled if u.checkpoint == self.written.checkpoint)
-        pieces = Counter(str(each.uid) for known in promised for each in known.committables)
-        return sum(map(chunk_size, chunks_of(self.written))), dict(pieces)
+        pieces = by_sink(each for known in promised for each in known.committables)
+        return sum(map(chunk_size, chunks_of(self.written))), pieces
 
     def write(
         self, action: cp.WriteMetadata, enumerators: Mapping[OperatorUid, bytes]

@@ -27,6 +27,7 @@ from tidegate.runtime.embedded.record import put_on_record
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
+from tidegate.runtime.observe.checkpoints import by_sink
 from tidegate.runtime.requests import CancelRequested, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.restart import RestartStrategy, worth_restarting
 from tidegate.runtime.schedule.slots import called
@@ -423,7 +424,9 @@ class Attempt:
 
     def _answered(self, answers: ledger.Answered) -> None:
         actions = self._coordinator.on(answers)
-        self._status.committed(answers.checkpoint, self._coordinator.left(answers.checkpoint))
+        number = answers.checkpoint
+        left = by_sink(c for c in self._coordinator.left(number) if c.checkpoint == number)
+        self._status.note("committed", f"checkpoint {number}", checkpoint=number, sinks=left)
         self._perform(actions)
 
     def _owner(self, committable: Committable) -> Subtask:

@@ -13,14 +13,17 @@ Example:
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from tidegate.ids import CheckpointId
 from tidegate.runtime.observe.events import JobEvent
 from tidegate.runtime.observe.figures import CheckpointFigures
+from tidegate.twophase.spi import Committable
 
-__all__ = ["CheckpointHistory"]
+__all__ = ["CheckpointHistory", "by_sink"]
 
 _KEPT: Final = 10
 
@@ -103,3 +106,8 @@ class CheckpointHistory:
         old = [each for each in list(self._known.values())[:-_KEPT] if each.state != "decided"]
         for each in old:
             del self._known[each.checkpoint], self._triggered_s[each.checkpoint]
+
+
+def by_sink(work: Iterable[Committable]) -> dict[str, int]:
+    """How many pieces of output there are of each sink."""
+    return dict(Counter(str(each.uid) for each in work))

@@ -26,6 +26,7 @@ from tidegate.runtime.checkpoint.restore import redistribute
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import StartPoint, Startup
+from tidegate.runtime.observe.checkpoints import by_sink
 from tidegate.runtime.requests import CancelRequested, Request, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
@@ -286,8 +287,9 @@ class SparkAttempt:
         if self._commits[action.checkpoint] > 1:
             self._clock.sleep(_RETRY_S)
         answers = self._committers.commit(action.committables)
-        left = (each for each, answer in answers if answer is CommitAnswer.RETRY)
-        self._status.committed(action.checkpoint, left)
+        number = action.checkpoint
+        left = by_sink(each for each, answer in answers if answer is CommitAnswer.RETRY)
+        self._status.note("committed", f"checkpoint {number}", checkpoint=number, sinks=left)
         return ledger.Answered(action.checkpoint, answers)
 
     def _abort(self, action: cp.Abort) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from tidegate.clock import ManualClock
 from tidegate.elements import MAX_WATERMARK
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
+from tidegate.runtime.observe.checkpoints import by_sink
 from tidegate.runtime.status import JobEvent, RunStatus
 from tidegate.runtime.task.flow import Flow, back_pressure
 from tidegate.twophase.spi import Committable
@@ -160,14 +161,18 @@ def test_others_read_a_snapshot_that_is_replaced_as_a_whole() -> None:
 def test_sinks_of_one_checkpoint_become_visible_one_after_the_other_and_settle_together() -> None:
     status = RunStatus(ManualClock(1_000))
     orders = Committable(OperatorUid("orders"), 0, CheckpointId(1), b"", "", 1)
+
+    def answered(*left: Committable) -> None:
+        status.note("committed", "checkpoint 1", checkpoint=CheckpointId(1), sinks=by_sink(left))
+
     status.note("triggered", "checkpoint 1", checkpoint=CheckpointId(1))
     status.decided(CheckpointId(1), 10, {"orders": 1, "audit": 1})
 
-    status.committed(CheckpointId(1), [orders])
+    answered(orders)
     (checkpoint,) = status.snapshot().checkpoints
     assert (checkpoint.state, dict(checkpoint.sinks)) == ("decided", {"orders": 1, "audit": 0})
 
-    status.committed(CheckpointId(1), [])
+    answered()
     status.settled(CheckpointId(1))
     (checkpoint,) = status.snapshot().checkpoints
     assert (checkpoint.state, dict(checkpoint.sinks)) == ("settled", {"orders": 0, "audit": 0})
