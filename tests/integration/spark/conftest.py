@@ -17,6 +17,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from tidegate.backends.storage import open_storage
 from tidegate.connectors.base import RangeSplit
@@ -26,6 +28,7 @@ from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.client import JobClient
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.spark.session import spark_context
+from tidegate.spark import register
 
 PROGRAM = Path(__file__).parent / "programs" / "totals.py"
 
@@ -169,6 +172,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("SPARK_LOCAL_DIRS", str(directory))
         with spark_context("local[2]", "tests"):
             yield directory
+
+
+@pytest.fixture(scope="session")
+def session(spark: Path) -> SparkSession:
+    """The same Spark for those who speak SQL, with our data sources."""
+    found = SparkSession(SparkContext.getOrCreate())
+    found.conf.set("spark.sql.shuffle.partitions", "2")
+    register(found)
+    return found
 
 
 @pytest.fixture

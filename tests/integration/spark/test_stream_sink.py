@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
@@ -22,19 +21,11 @@ from tests.conftest import Profile
 from tests.integration.spark.programs import stream
 from tests.integration.spark.topics import left_open, read
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.spark import register
 from tidegate.testing.services import KafkaService
 
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
 LONGEST_S = 240
-
-
-@pytest.fixture(scope="session")
-def session(spark: Path) -> SparkSession:
-    found = SparkSession(SparkContext.getOrCreate())
-    register(found)
-    return found
 
 
 @dataclass
