@@ -16,7 +16,7 @@ from tidegate.testing.services import KafkaService
 
 
 def add_up(spark: SparkSession, brokers: str, topic: str, directory: Path) -> None:
-    """What each user has spent, told again with each batch that changes it."""
+    """What each user has spent, told again with each batch."""
     orders = spark.readStream.schema("user STRING, cents BIGINT").json(str(directory / "orders"))
     sums = orders.groupBy("user").agg(sql.sum("cents").alias("cents"))
     query = (
@@ -27,7 +27,7 @@ def add_up(spark: SparkSession, brokers: str, topic: str, directory: Path) -> No
         .option("topic", topic)
         .option("prefix", topic)
         .option("checkpointLocation", str(directory / "checkpoint"))
-        .outputMode("update")
+        .outputMode("complete")
         .trigger(availableNow=True)
         .start()
     )

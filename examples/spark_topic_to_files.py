@@ -49,7 +49,7 @@ def keep(spark: SparkSession, brokers: str, topic: str, directory: Path) -> list
         .start()
     )
     query.awaitTermination()
-    return [progress["numInputRows"] for progress in query.recentProgress]
+    return [rows for progress in query.recentProgress if (rows := progress["numInputRows"])]
 
 
 def main(spark: SparkSession, brokers: str, topic: str, directory: Path) -> list[str]:

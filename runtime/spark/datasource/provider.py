@@ -66,5 +66,13 @@ class TidegateDataSource(DataSource):
         return StreamWriter(self.options, schema.names)
 
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
-        """Writes a table."""
+        """Writes a table.
+
+        Raises:
+            ConfigError: it shall replace what is there.
+        """
+        if overwrite:
+            raise ConfigError(
+                "this sink only adds to what is there; got mode overwrite; expected .mode('append')"
+            )
         return TableWriter(self.options, schema.names)

@@ -35,7 +35,7 @@ def test_a_topic_is_copied_in_batches_and_once(
 ) -> None:
     assert said("spark_topic_to_files.py", session, kafka.address, kafka.new_topic(), tmp_path) == [
         "50 clicks in 3 batches",
-        "0 clicks in 1 batches",
+        "0 clicks in 0 batches",
         "50 lines, 50 clicks",
     ]
 

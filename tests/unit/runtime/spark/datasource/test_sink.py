@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import LongType, StructType
 
 from tidegate import faults
 from tidegate.connectors.files import FileSink
@@ -19,6 +20,7 @@ from tidegate.connectors.files.rows import FileRows
 from tidegate.connectors.print import PrintSink
 from tidegate.errors import ConfigError, UnavailableError
 from tidegate.ids import CheckpointId
+from tidegate.runtime.spark.datasource import TidegateDataSource
 from tidegate.runtime.spark.datasource.batches import Batches, Record
 from tidegate.runtime.spark.datasource.sink import Output, StreamWriter, TableWriter, Written
 from tidegate.twophase.spi import Committable
@@ -193,6 +195,18 @@ def test_a_write_that_is_no_stream_is_known_by_its_name(query: Query) -> None:
     other = [output.write("tuesday", 0, 0, iter(encoded([{"id": 99, "chance": 0.1}])))]
     TableWriter(query.options(id="tuesday"), ID.names).abort([*other])
     assert query.hidden() == []
+
+
+def test_nothing_is_replaced(query: Query) -> None:
+    schema = StructType().add("id", LongType())
+    with pytest.raises(
+        ConfigError, match=r"^this sink only adds to what is there; got mode overwrite; expected .mode\('ap"
+    ):
+        TidegateDataSource(query.options(id="monday")).writer(schema, overwrite=True)
+    assert isinstance(
+        TidegateDataSource(query.options(id="monday")).writer(schema, overwrite=False), TableWriter
+    )
+    assert isinstance(TidegateDataSource(query.options()).streamWriter(schema, overwrite=True), StreamWriter)
 
 
 def test_a_sink_is_asked_before_the_decision_and_may_refuse(
