@@ -17,7 +17,6 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from tests.conftest import Profile
 from tests.integration.spark.programs import stream
 from tests.integration.spark.topics import left_open, read
 from tidegate.clock import SYSTEM_CLOCK
@@ -107,18 +106,41 @@ ROUNDS = {
 rows of the batch are written in all."""
 
 
-@pytest.mark.parametrize("point", ROUNDS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Long runs try every point with both victims; others one of them at each, and the rest without Spark."""
+    long = metafunc.config.getoption("--profile") == "long"
+    if "committing" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "committing", ROUNDS if long else ["checkpoint.before-swap", "checkpoint.after-settled"]
+        )
+    if "driving" in metafunc.fixturenames:
+        metafunc.parametrize("driving", ROUNDS if long else ["commit.between"])
+
+
 def test_a_batch_whose_commit_was_killed_is_finished_by_the_next_start(
-    session: SparkSession, query: Query, point: str
+    session: SparkSession, query: Query, committing: str
 ) -> None:
-    query.arm(f"driver/{point}")
+    query.arm(f"driver/{committing}")
     with pytest.raises(StreamingQueryException):
         query.run(session)
     assert query.struck()
     query.run(session)  # to the end of the batch, and the next one
 
     assert query.audit(2) == []
-    assert query.written() == (1 + ROUNDS[point]) * stream.ROWS
+    assert query.written() == (1 + ROUNDS[committing]) * stream.ROWS
+
+
+@pytest.mark.crash
+def test_a_batch_whose_driver_was_killed_is_finished_by_the_next_one(
+    session: SparkSession, query: Query, driving: str
+) -> None:
+    """Python and Java of the driver die at once."""
+    query.arm(f"driver/{driving}")
+    query.kill_driver()
+    query.run(session)
+
+    assert query.audit(2) == []
+    assert query.written() == (1 + ROUNDS[driving]) * stream.ROWS
 
 
 @pytest.mark.parametrize("point", ["sink.before-flush", "sink.after-prepare"])
@@ -145,20 +167,3 @@ def test_a_batch_that_spark_forgets_to_have_committed_is_not_written_again(
 
     assert query.audit(3) == []
     assert query.written() == 3 * stream.ROWS
-
-
-@pytest.mark.crash
-def test_a_driver_that_is_killed_anywhere_in_a_commit_leaves_the_batch_to_the_next_one(
-    session: SparkSession, kafka: KafkaService, tmp_path: Path, profile: Profile
-) -> None:
-    """Python and Java of the driver are killed; by default between two ends of transactions alone, as it takes long."""
-    for number, (point, rounds) in enumerate(ROUNDS.items()):
-        if profile != "long" and point != "commit.between":
-            continue
-        query = Query(kafka, kafka.new_topic(partitions=2), tmp_path / str(number))
-        query.arm(f"driver/{point}")
-        query.kill_driver()
-        query.run(session)
-
-        assert query.audit(2) == []
-        assert query.written() == (1 + rounds) * stream.ROWS
