@@ -3,9 +3,11 @@ from __future__ import annotations
 import ast
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +170,24 @@ def test_an_audit_proves_that_all_clicks_are_in_the_files_and_names_one_that_is_
     assert "NOT PROVEN: of 134 expected records: 1 missing" in found
     assert "missing  clicks:" in found
     assert found.endswith("exit code 1\n")
+
+
+def test_history_is_read_before_what_is_live_and_all_of_it_once(tmp_path: Path) -> None:
+    said = run("history_then_live.py", tmp_path)
+
+    orders = records(tmp_path / "orders")
+    newest_ms = max(file.stat().st_mtime_ns // 1_000_000 for file in (tmp_path / "archive").iterdir())
+    assert sorted(each["id"] for each in orders) == list(range(1_200))
+    assert [each["at"] for each in orders if each["id"] == 1_000] == [newest_ms]
+    assert "records=1200" in said
+
+
+def test_alerts_are_delivered_once_under_their_tokens(tmp_path: Path) -> None:
+    run("deliver_once.py", tmp_path)
+
+    with closing(sqlite3.connect(tmp_path / "outbox.db")) as outbox:
+        messages = [json.loads(message) for (message,) in outbox.execute("SELECT message FROM messages")]
+        (tokens,) = outbox.execute("SELECT count(*) FROM tokens").fetchone()
+    expected = [(n % 5, f"{n % 40} degrees") for n in range(400) if n % 40 > 30]
+    assert Counter((each["sensor"], each["alert"]) for each in messages) == Counter(expected)
+    assert tokens >= 1
