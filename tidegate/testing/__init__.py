@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tidegate.testing.audited import AuditedSourceSuite as AuditedSourceSuite
     from tidegate.testing.backend import BackendSuite as BackendSuite
     from tidegate.testing.sink import CommittingSinkSuite as CommittingSinkSuite, SinkSuite as SinkSuite
     from tidegate.testing.source import (
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tidegate.testing.storage import StorageSuite as StorageSuite
 
 _HOMES = {
+    "AuditedSourceSuite": "audited",
     "BackendSuite": "backend",
     "CommittingSinkSuite": "sink",
     "PausingSourceSuite": "source",
