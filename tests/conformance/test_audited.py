@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Producer
 
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.files import (
     CsvFormat,
     JsonFormat,
@@ -19,7 +21,9 @@ from tidegate.connectors.files import (
     RecordFileSource,
     TextFormat,
 )
+from tidegate.connectors.kafka import KafkaOffsetsInitializer, KafkaSource, StringValues
 from tidegate.testing.audited import AuditedSourceSuite
+from tidegate.testing.services import KafkaService
 from tidegate.testing.source import SourceTarget
 
 
@@ -75,6 +79,23 @@ class TestWatchedFiles(AuditedSourceSuite):
             (tmp_path / f"{number}.jsonl").write_text(f"{number}\n{number + 10}\n")
         source = RecordFileSource(str(tmp_path), JsonFormat(), part_bytes=2, watch_ms=1_000)
         return SourceTarget(source, [*range(4), *range(10, 14)], patience=8)
+
+
+@pytest.mark.service
+class TestKafka(AuditedSourceSuite):
+    """A bounded topic of two partitions."""
+
+    @pytest.fixture
+    def target(self, kafka: KafkaService) -> SourceTarget:
+        values = [f"record {number}" for number in range(5)]
+        topic = kafka.new_topic(2)
+        producer = Producer({"bootstrap.servers": kafka.address, "log_level": 0})
+        for number, value in enumerate(values):
+            producer.produce(topic, value, partition=number % 2)
+        producer.flush()
+        stop = KafkaOffsetsInitializer.latest()
+        source = KafkaSource(kafka.address, (topic,), deserializer=StringValues(), stop=stop)
+        return SourceTarget(source, values, patience=400, clock=SYSTEM_CLOCK)
 
 
 FAULTS = {
