@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from tidegate.connectors.spi import (
     SupportsSettled,
 )
 from tidegate.elements import Batch, Idle
-from tidegate.ids import CheckpointId
+from tidegate.ids import CheckpointId, SplitId
 
 __all__ = ["HybridReader"]
 
@@ -41,6 +41,7 @@ class HybridReader(SourceReader[HybridSplit]):
         self._end: bytes | None = None
         self._complete = False
         self._idle = False
+        self._paused: Collection[SplitId] = ()
 
     def add_splits(self, splits: Sequence[HybridSplit]) -> None:
         """Hand those of the stage at hand to its reader; the others wait."""
@@ -62,6 +63,8 @@ class HybridReader(SourceReader[HybridSplit]):
             self._begin(self._waiting[0])
         if self._inner is None:
             return Finished() if self._complete else NotYet()
+        if self._all_paused():
+            return NotYet(self._context.clock.now_ms() + _PAUSE_MS)
         found = self._inner.poll(limit)
         match found:
             case Batch():
@@ -72,6 +75,19 @@ class HybridReader(SourceReader[HybridSplit]):
             case Finished() | NotYet():
                 return self._without_records(self._inner, found)
         return found
+
+    def at_hand(self) -> list[SplitId]:
+        """The splits of the reader at hand, and those that wait."""
+        inner = _held(self._inner) if self._inner is not None else ()
+        return [name_of(self._stage, split) for split in inner] + [split.id for split in self._waiting]
+
+    def pause(self, splits: Collection[SplitId]) -> None:
+        """Leave these out; a reader that cannot tell its splits apart waits when all of them shall."""
+        self._paused = splits
+        if isinstance(self._inner, SupportsPausing):
+            self._inner.pause(
+                [split for split in _held(self._inner) if name_of(self._stage, split) in splits]
+            )
 
     def snapshot(self, checkpoint: CheckpointId) -> list[HybridSplit]:
         """The splits of the reader at hand, and those that wait."""
@@ -88,8 +104,12 @@ class HybridReader(SourceReader[HybridSplit]):
         if self._inner is not None:
             self._inner.close()
 
+    def _all_paused(self) -> bool:
+        held = self.at_hand() if self._paused else ()
+        return bool(held) and all(split in self._paused for split in held)
+
     def _without_records(self, inner: SourceReader[Any], found: Finished | NotYet) -> Poll:
-        if isinstance(found, NotYet) and _has_splits(inner):
+        if isinstance(found, NotYet) and _held(inner):
             # It waits for itself and not for splits: asking for more would say that it has read all it has.
             return found if found.until_ms is not None else NotYet(self._context.clock.now_ms() + _PAUSE_MS)
         if self._waiting:
@@ -103,6 +123,7 @@ class HybridReader(SourceReader[HybridSplit]):
         self._inner = source.open_reader(self._context)
         self._stage, self._end, self._source = split.stage, split.end, source
         self._hand_over()
+        self.pause(self._paused)
 
     def _hand_over(self) -> None:
         if self._inner is None or self._source is None:
@@ -115,5 +136,8 @@ class HybridReader(SourceReader[HybridSplit]):
             self._inner.no_more_splits()
 
 
-def _has_splits(reader: SourceReader[Any]) -> bool:
-    return bool(reader.at_hand() if isinstance(reader, SupportsPausing) else reader.snapshot(_NO_CHECKPOINT))
+def _held(reader: SourceReader[Any]) -> list[SplitId]:
+    """The splits that are not read to their end."""
+    if isinstance(reader, SupportsPausing):
+        return list(reader.at_hand())
+    return [split.id for split in reader.snapshot(_NO_CHECKPOINT)]

@@ -68,7 +68,7 @@ class TestPacedGeneratorSource(RangedSourceSuite, PausingSourceSuite):
 
 
 @pytest.mark.connector("hybrid.source")
-class TestHybridSource(SourceSuite):
+class TestHybridSource(PausingSourceSuite):
     """Numbers of the past, and others that go on where those ended."""
 
     @pytest.fixture

@@ -13,7 +13,7 @@ from tidegate.connectors.files import TextFileSource
 from tidegate.connectors.generator import GeneratorSource, NumberSequenceSource
 from tidegate.connectors.hybrid import HybridSource
 from tidegate.connectors.socket import SocketTextSource
-from tidegate.connectors.spi import ReaderContext, Source
+from tidegate.connectors.spi import NotYet, ReaderContext, Source, SupportsPausing
 from tidegate.elements import Batch, Idle
 from tidegate.errors import ConfigError, StateFormatError, UserCodeError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
@@ -202,3 +202,37 @@ def test_a_source_that_reads_time_from_the_machine_is_not_asked_too_often() -> N
     reader = HybridSource((GeneratorSource(int, 1),)).open_reader(context)
 
     assert reader.snapshot(NOW) == []
+
+
+def test_a_stage_whose_reader_cannot_tell_splits_apart_waits_when_all_are_paused(
+    tmp_path: Path, reader_context: ReaderContext
+) -> None:
+    (tmp_path / "a").write_text("one\ntwo\n")
+    files = TextFileSource(str(tmp_path))
+    source = HybridSource((GeneratorSource(int, 1), files))
+    rig = SourceRig(SourceTarget(source, ()))
+    assert rig.read(2) == [0, "one"]
+    reader = rig.reader(0)
+    assert isinstance(reader, SupportsPausing)
+
+    (split,) = reader.at_hand()
+    assert split.startswith("1:")
+    reader.pause([split])
+    waits = rig.poll(0, 5)
+    assert isinstance(waits, NotYet)
+    assert waits.until_ms is not None
+    reader.pause([])
+    assert rig.read() == ["two"]
+    assert reader.at_hand() == []
+
+
+def test_a_reader_that_is_through_asks_for_more_whatever_was_paused(reader_context: ReaderContext) -> None:
+    source = HybridSource((GeneratorSource(int, 1), GeneratorSource(int, 1)))
+    reader = source.open_reader(reader_context)
+    inner = source.source_of(0, None)
+    assert isinstance(inner, GeneratorSource)
+    reader.add_splits([source.split_type.of(0, inner._split(0), None)])
+    reader.pause(["elsewhere"])  # type: ignore[list-item]  # a name is a text
+
+    assert isinstance(reader.poll(5), Batch)
+    assert reader.poll(5) == NotYet()
