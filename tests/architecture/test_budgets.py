@@ -39,7 +39,6 @@ WIDE_CLASSES: dict[str, str] = {
     "backends/keyed/store.py:KeyedStore": "all that operators ask of keyed state: rows, namespaces, cuts, the end of a key",
     "runtime/operators/chain.py:OperatorChain": "all that a subtask asks of its chain: records, both times, answers, cuts",
     "runtime/operators/stamp.py:Stamp": "an operator's methods, and what a reader that knows its splits tells it",
-    "runtime/status.py:RunStatus": "one method for each thing that a run tells of itself",
 }
 LONG_EXPORTS: dict[str, str] = {
     "connectors/files/__init__.py": "formats to read and formats to write, and when files of a sink end and where they are",
