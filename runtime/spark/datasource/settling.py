@@ -43,6 +43,10 @@ def settle(
     point("commit.before")
     if _commit(record, committer, clock, accepted):
         point("commit.after")
+        now = batches.decided(record.batch)
+        if now is None or now.state == "settled":
+            # Another driver was quicker, so what is prepared by now may be of a batch that it has gone on to.
+            return
         # Only now: whoever removes before it has decided may remove what somebody else decides.
         committer.abort_except(())
         if whole is not None and record.work:

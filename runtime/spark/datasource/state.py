@@ -91,13 +91,10 @@ class StateDataSource(DataSource):
 
         wanted = StateTable.of(self.options)
         with wanted.opened() as reader:
-            found = None
             for key_groups in reader.key_groups(wanted.operator(reader)):
                 found = wanted.read(reader, key_groups)
                 if found.num_rows:
                     break
-            if found is None:
-                raise ConfigError(f"{wanted.path} holds no state by key")
             return from_arrow_schema(found.schema)
 
     def reader(self, schema: StructType) -> StateTableReader:

@@ -75,6 +75,15 @@ def test_a_sink_finishes_a_batch_as_a_whole_when_all_of_it_is_visible(batches: B
     assert told.calls == ["commit 2", "commit 1", "abort except 0", "finish 4 with 2", "abort except 0"]
 
 
+def test_a_driver_that_slept_through_the_settlement_removes_nothing(batches: Batches) -> None:
+    record = decided(batches, 1)
+    settle(batches, record, Told([DONE]), ManualClock())
+    late = Told([BEFORE])
+    settle(batches, record, late, ManualClock())
+
+    assert late.calls == ["commit 1"]
+
+
 def test_a_batch_without_output_is_settled_too(batches: Batches) -> None:
     settle(batches, batches.decide(0, ()), Told(), ManualClock())
     found = batches.decided(0)
