@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.kafka.offsets import Spec
 from tidegate.connectors.kafka.serde import Message
 from tidegate.connectors.kafka.split import Place
@@ -38,6 +39,7 @@ __all__ = [
     "Topic",
     "group_metadata",
     "is_end",
+    "is_too_large",
     "marker_offset",
     "new_producer",
     "said",
@@ -48,6 +50,7 @@ __all__ = [
 TIMEOUT_S: Final = 15.0
 """How long a broker may take to answer what is asked once."""
 
+_REACH_S: Final = 0.5
 _LAST_POLLS: Final = 20
 _LAST_POLL_S: Final = 0.1
 
@@ -99,7 +102,29 @@ class Cluster:
             if settings.get("isolation.level") == "read_uncommitted"
             else IsolationLevel.READ_COMMITTED
         )
-        self._client = _made(AdminClient, {**_of_admin(settings), "log_level": 0}, self._brokers)
+        self._refused: list[TidegateError] = []
+        self._reached = False
+        own = {"error_cb": self._hear, "log_level": 0}
+        self._client = _made(AdminClient, {**_of_admin(settings), **own}, self._brokers)
+
+    def reach(self) -> None:
+        """Make sure that a broker answers and lets us in; the client would try for ever, and tell only a callback why.
+
+        Raises:
+            ConfigError: we are not let in.
+            UnavailableError: no broker answers.
+        """
+        deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
+        while not self._reached:
+            try:
+                self._client.list_topics(timeout=_REACH_S)
+                self._reached = True
+            except KafkaException as error:
+                self._client.poll(0)
+                if self._refused:
+                    raise self._refused[0] from error
+                if SYSTEM_CLOCK.monotonic() > deadline:
+                    raise translate(error.args[0], "cluster", self._brokers) from error
 
     def names(self) -> list[str]:
         """All topics the program may see, without Kafka's own.
@@ -175,7 +200,12 @@ class Cluster:
         value: str | None = found[key].value if key in found else None
         return value
 
+    def _hear(self, error: KafkaError) -> None:
+        if error.code() in _BAD_LOGIN:
+            self._refused.append(translate(error, "cluster", self._brokers))
+
     def _try(self, what: str, ask: Callable[[], T]) -> T:
+        self.reach()
         try:
             return ask()
         except KafkaException as error:
@@ -294,6 +324,11 @@ def marker_offset(topic: str, offset: int, metadata: str) -> Any:
 def is_end(message: Message) -> bool:
     """Whether it is not a message but the end of a partition, for now."""
     return bool(message.error().code() == KafkaError._PARTITION_EOF)
+
+
+def is_too_large(error: KafkaError) -> bool:
+    """Whether a message is larger than the client or the topic takes."""
+    return bool(error.code() == KafkaError.MSG_SIZE_TOO_LARGE)
 
 
 def translate(error: Any, what: str, brokers: str) -> TidegateError:

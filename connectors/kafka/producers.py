@@ -15,7 +15,7 @@ import msgspec
 
 from tidegate.connectors.kafka.outcome import Marker
 from tidegate.connectors.kafka.pool import IdPool, marker_group
-from tidegate.errors import TidegateError, UnavailableError
+from tidegate.errors import RecordError, TidegateError, UnavailableError
 
 if TYPE_CHECKING:
     from tidegate.clock import Clock
@@ -28,6 +28,7 @@ END_TIMEOUT_S: Final = 30.0
 _ASSIGNED_TIMEOUT_S: Final = 30.0
 _STATISTICS_MS: Final = 200
 _POLL_S: Final = 0.02
+_SHOWN: Final = 60
 
 Key = tuple[str, int, int]
 """Transactional id, producer id, epoch: what names a transaction that is prepared."""
@@ -63,10 +64,18 @@ class Failures:
 
     def heard(self, error: Any, message: Any) -> None:
         """A message was not delivered."""
-        from tidegate.connectors.kafka._client import translate
+        from tidegate.connectors.kafka._client import is_too_large, translate
 
-        if error is not None and self.first is None:
-            where = f"sink, topic {message.topic()!r}"
+        if error is None or self.first is not None:
+            return
+        where = f"sink, topic {message.topic()!r}"
+        if is_too_large(error):
+            value, key = message.value() or b"", message.key()
+            self.first = RecordError(
+                f"kafka {where}: partition {message.partition()} does not take the message of {len(value)} bytes with key "
+                f"{key!r} that begins with {value[:_SHOWN]!r}; raise max.message.bytes of the topic, or write less"
+            )
+        else:
             self.first = translate(error, where, self._brokers)
 
 

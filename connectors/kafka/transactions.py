@@ -167,7 +167,11 @@ class KafkaCommitter(Committer):
         return None if note is None else _read(note, Marker)
 
     def _connected(self) -> Wire:
+        from tidegate.connectors.kafka._client import Cluster
+
         if self._wire is None:
+            # It tells soon what is wrong; the other client tries for half a minute and does not know.
+            Cluster(self._settings).reach()
             self._wire = Wire(self._settings, self._context.clock)
         return self._wire
 
