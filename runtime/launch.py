@@ -162,11 +162,6 @@ def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus]
     if target in ("embedded", "inline"):
         return JobManager(startup, SYSTEM_CLOCK, status, observe)
     if target.startswith(_SPARK):
-        if startup.program.options.given.clock is not None:
-            raise ConfigError(
-                f"use_clock does not go with execution.target {target!r}, whose driver sets the time of each epoch; "
-                "run the test on embedded or inline"
-            )
         from tidegate.runtime.spark.driver import SparkDriver
 
         return SparkDriver(startup, SYSTEM_CLOCK, status, observe)

@@ -13,7 +13,7 @@ import json
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,6 +79,18 @@ def profile(pytestconfig: pytest.Config) -> Profile:
     """How long a test that searches may search."""
     chosen: Profile = pytestconfig.getoption("--profile")
     return chosen
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Starts Spark for all tests of this process; where it keeps what it shuffles."""
+    from tidegate.runtime.spark.session import spark_context
+
+    directory = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_DIRS", str(directory))
+        with spark_context("local[2]", "tests"):
+            yield directory
 
 
 @pytest.hookimpl(wrapper=True)

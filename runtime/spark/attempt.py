@@ -86,8 +86,10 @@ class SparkAttempt:
         self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, self._meanwhile)
         self._restored = start.restored
         self._decided = start.manifest
-        self._now_ms = start.manifest.created_ms if start.manifest is not None else 0
-        self._since_ms = clock.now_ms()
+        given = startup.program.options.given.clock
+        self._time = given or clock
+        self._now_ms = start.manifest.created_ms if start.manifest is not None and given is None else 0
+        self._since_ms = self._time.now_ms()
         self._began_ms = 0
         self._title = _title(startup.program.name, start.graph)
         self._enumerated: dict[OperatorUid, bytes] = {}
@@ -216,7 +218,7 @@ class SparkAttempt:
         )
         self._enumerated = self._readers.snapshot(checkpoint)
         # Time never goes back, whatever the clocks of the machines a pipeline has run on say.
-        self._now_ms = max(self._now_ms, self._clock.now_ms())
+        self._now_ms = max(self._now_ms, self._time.now_ms())
         self._began_ms = self._clock.now_ms()
         outcomes = self._jobs.run(self._order(trigger), reads, self._title)
         try:

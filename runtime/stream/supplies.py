@@ -82,8 +82,8 @@ class Supplies(Configured):
     def use_clock(self, clock: Clock) -> Self:
         """Let processing time be what `clock` says, in every worker, instead of the machine's time: for tests.
 
-        Each worker has a copy of it, so one that tests move has to read its time from a place they all see. Not on
-        Spark, where the driver sets the time of each epoch.
+        Each worker has a copy of it, so one that tests move has to read its time from a place they all see. On Spark
+        the driver looks at it once for each epoch.
 
         Example:
             >>> from tidegate.clock import ManualClock

@@ -1,4 +1,4 @@
-"""One Spark for all tests, and a job that runs on it, in a process of its own, or on the embedded executor."""
+"""A job that runs on Spark, in a process of its own, or on the embedded executor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from tidegate.runtime.checkpoint.manifest import Manifest, decode
 from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.client import JobClient
 from tidegate.runtime.result import JobResult
-from tidegate.runtime.spark.session import spark_context
 from tidegate.spark import register
 
 PROGRAM = Path(__file__).parent / "programs" / "totals.py"
@@ -162,16 +161,6 @@ def start(job: Job, **functions: Callable[[Any], Any]) -> JobClient:
         str(job.output), job.count, job._settings("local[2]"), job.rate, **functions
     )
     return env.execute_async("totals")
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Starts Spark for all tests of the session; where it keeps what it shuffles."""
-    directory = tmp_path_factory.mktemp("spark")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_LOCAL_DIRS", str(directory))
-        with spark_context("local[2]", "tests"):
-            yield directory
 
 
 @pytest.fixture(scope="session")

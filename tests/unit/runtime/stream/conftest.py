@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import cloudpickle
 import pytest
 
 from tests.unit.runtime.stream import buffering, written
 from tidegate.datastream import StreamExecutionEnvironment
+
+HERE: Final = {"inline": ("inline", 2), "embedded-2": ("embedded", 2), "embedded-3": ("embedded", 3)}
+"""The executors of this machine, with a parallelism."""
+
+ON_SPARK: Final = frozenset(
+    {f"002/AX-{number:02}" for number in (3, 4, 5, 9, *range(12, 35), 64)}
+    | {f"003/EX-{number:02}" for number in (2, 4, 38)}
+)
+"""The examples that are shown on Spark, too."""
 
 
 @pytest.fixture(autouse=True)
@@ -21,12 +31,22 @@ def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
         cloudpickle.unregister_pickle_by_value(module)
 
 
-@pytest.fixture(
-    params=[("inline", 2), ("embedded", 2), ("embedded", 3)], ids=["inline", "embedded-2", "embedded-3"]
-)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Say where a test that runs anywhere runs."""
+    if "anywhere" in metafunc.fixturenames:
+        places = [pytest.param(place, id=id) for id, place in HERE.items()]
+        cited = {id for mark in metafunc.definition.iter_markers("spec") for id in mark.args}
+        if cited & ON_SPARK:
+            places.append(pytest.param(("local[2]", 2), id="spark", marks=pytest.mark.spark))
+        metafunc.parametrize("anywhere", places, indirect=True)
+
+
+@pytest.fixture
 def anywhere(request: pytest.FixtureRequest) -> StreamExecutionEnvironment:
-    """An environment on each executor of this machine; a failure is final."""
+    """An environment on an executor; a failure is final."""
     target, parallelism = request.param
+    if target.startswith("local"):
+        request.getfixturevalue("spark")
     return StreamExecutionEnvironment.get_execution_environment(
         {
             "execution.target": target,

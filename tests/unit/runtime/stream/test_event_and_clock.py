@@ -12,10 +12,10 @@ import pytest
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.common import Duration, WatermarkStrategy
 from tidegate.connectors.collection import CollectionSource
+from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import (
     KeyedProcessFunction,
     ProcessWindowFunction,
-    SourceFunction,
     StreamExecutionEnvironment,
 )
 from tidegate.datastream.window import (
@@ -119,20 +119,6 @@ def test_clicks_in_reverse_are_in_their_windows_with_a_delay_of_a_minute(
     assert sorted(windows.process(Starts()).execute_and_collect()) == seen
 
 
-class One(SourceFunction):
-    """One record, and then nothing; the second run has nothing to read."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.over = threading.Event()
-
-    def run(self, ctx: Any) -> None:
-        ctx.collect("a")
-        self.over.wait()
-
-    def cancel(self) -> None:
-        self.over.set()
-
-
 class Alarm(KeyedProcessFunction):
     """A timer at the time it is given; says in a directory what happened, and when."""
 
@@ -140,7 +126,7 @@ class Alarm(KeyedProcessFunction):
         self.due, self.directory = due, directory
 
     def process_element(self, value: str, ctx: Any) -> None:
-        # The source is asked again after the restore; the timer that is kept must not be made anew.
+        # Records keep coming; the timer that is kept must not be made anew.
         if not (self.directory / "set").exists():
             ctx.timer_service().register_processing_time_timer(self.due)
             (self.directory / "set").touch()
@@ -154,9 +140,9 @@ class Alarm(KeyedProcessFunction):
 def run_until(env: StreamExecutionEnvironment, now_ms: int, directory: Path, witness: str) -> None:
     """Run the alarm from where it was, until a file is there; then stop with a checkpoint."""
     env.use_clock(Stopped(now_ms))
-    env.add_source(One()).uid("in").key_by(lambda value: value).process(Alarm(1_000_000, directory)).uid(
-        "alarm"
-    ).print().uid("out")
+    source = GeneratorSource(lambda n: "a", count=None, rate_per_second=20)
+    keyed = env.from_source(source).uid("in").key_by(lambda value: value)
+    keyed.process(Alarm(1_000_000, directory)).uid("alarm").print().uid("out")
     client, waiting = env.execute_async("alarm"), threading.Event()
     result = client.get_job_execution_result()
     while not (directory / witness).exists() and not result.done():

@@ -81,11 +81,11 @@ def book(tmp_path: Path) -> Path:
     return tmp_path / "book"
 
 
-def places(book: Path) -> dict[tuple[str, int], tuple[int, int]]:
-    """Process and thread of each (step, subtask), in the order in which they were opened; the book begins anew."""
+def places(book: Path, times: int = 1) -> dict[tuple[str, int], tuple[int, int]]:
+    """Process and thread of each (step, subtask), which was opened so many times, in their order; the book begins anew."""
     lines = [line.split() for line in book.read_text().splitlines()]
     book.unlink()
-    assert len({(step, index) for step, index, *_ in lines}) == len(lines)
+    assert set(Counter((step, index) for step, index, *_ in lines).values()) == {times}
     return {(step, int(index)): (int(process), int(thread)) for step, index, process, thread in lines}
 
 
@@ -313,7 +313,7 @@ def test_sharing_brings_the_slots_down_to_the_highest_parallelism(
 @pytest.mark.spec("003/EX-04", "004/AX-038")
 @pytest.mark.parametrize("parallelism", [2, 5])
 def test_word_count_goes_through_all_graphs_and_runs_as_many_subtasks(
-    anywhere: Env, book: Path, parallelism: int
+    anywhere: Env, book: Path, parallelism: int, request: pytest.FixtureRequest
 ) -> None:
     pairs = anywhere.set_parallelism(parallelism).from_collection([(word, 1) for word in COUNTS] * 10)
     sums = pairs.map(Map(book, "map")).key_by(lambda pair: pair[0]).sum(1)
@@ -332,5 +332,8 @@ def test_word_count_goes_through_all_graphs_and_runs_as_many_subtasks(
     assert [len(each.vertices) for each in execution.job_vertices.values()] == [parallelism] * 2
     assert [vertex.subtask for vertex in execution.vertices] == program.job.subtasks
     assert len(execution.vertices) == 2 * parallelism
-    assert sorted(places(book)) == sorted((step, i) for step in ("map", "print") for i in range(parallelism))
+    # On Spark each epoch opens them, and here there is one that reads and a last one.
+    epochs = 2 if "spark" in request.node.callspec.id else 1
+    found = sorted(places(book, epochs))
+    assert found == sorted((step, i) for step in ("map", "print") for i in range(parallelism))
     assert written(book) == Counter({(word, n): 1 for word in COUNTS for n in range(1, 11)})

@@ -28,7 +28,6 @@ from tidegate.datastream.window import (
     TriggerResult,
     TumblingProcessingTimeWindows,
 )
-from tidegate.errors import ConfigError
 
 Env = StreamExecutionEnvironment
 Item = tuple[int, str, int]
@@ -195,11 +194,3 @@ def test_a_session_of_the_clock_may_say_by_each_record_how_long_it_waits(stepped
 
     found = [values for _, values, _ in windows.process(Described()).execute_and_collect()]
     assert found == [[10, 6, 1], [3]]
-
-
-def test_a_clock_is_refused_where_the_driver_sets_the_time(tmp_path: Path) -> None:
-    env = Env.get_execution_environment({"execution.target": "local[1]", "pipeline.progress": "off"})
-    env.use_clock(SharedClock(tmp_path / "clock")).from_collection([1]).print()
-
-    with pytest.raises(ConfigError, match=r"use_clock does not go with execution.target 'local\[1\]'"):
-        env.execute()
