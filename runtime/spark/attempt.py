@@ -11,6 +11,7 @@ import queue
 import sys
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -236,6 +237,8 @@ class SparkAttempt:
 
     def _order(self, trigger: cp.TriggerSources) -> Order:
         startup, record = self._startup, self._startup.pipeline.record
+        # A clock that the program gives is looked at here alone; what tasks see of it is the time of the epoch.
+        options = startup.program.options
         return Order(
             shape=self._shape,
             vertices=self._vertices,
@@ -252,7 +255,7 @@ class SparkAttempt:
             attempt=self._attempt,
             storage=startup.storage,
             backend=startup.backend,
-            options=startup.program.options,
+            options=replace(options, given=replace(options.given, clock=None)),
             path=tuple(entry or str(Path.cwd()) for entry in sys.path),
         )
 

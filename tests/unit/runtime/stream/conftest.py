@@ -53,5 +53,6 @@ def anywhere(request: pytest.FixtureRequest) -> StreamExecutionEnvironment:
             "pipeline.progress": "off",
             "parallelism.default": parallelism,
             "restart-strategy.fixed-delay.attempts": 0,
+            "execution.spark.epoch-records": 1_000,
         }
     )

@@ -140,7 +140,7 @@ class Alarm(KeyedProcessFunction):
 def run_until(env: StreamExecutionEnvironment, now_ms: int, directory: Path, witness: str) -> None:
     """Run the alarm from where it was, until a file is there; then stop with a checkpoint."""
     env.use_clock(Stopped(now_ms))
-    source = GeneratorSource(lambda n: "a", count=None, rate_per_second=20)
+    source = GeneratorSource(lambda n: "a", count=None)
     keyed = env.from_source(source).uid("in").key_by(lambda value: value)
     keyed.process(Alarm(1_000_000, directory)).uid("alarm").print().uid("out")
     client, waiting = env.execute_async("alarm"), threading.Event()
