@@ -31,6 +31,7 @@ from tidegate.runtime.observe.checkpoints import by_sink
 from tidegate.runtime.requests import CancelRequested, Request, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
+from tidegate.runtime.spark.clock import Moments
 from tidegate.runtime.spark.jobs import EpochJobs
 from tidegate.runtime.spark.messages import Order, TaskResult
 from tidegate.runtime.spark.pace import Pace
@@ -87,10 +88,7 @@ class SparkAttempt:
         self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, self._meanwhile)
         self._restored = start.restored
         self._decided = start.manifest
-        given = startup.program.options.given.clock
-        self._time = given or clock
-        self._now_ms = start.manifest.created_ms if start.manifest is not None and given is None else 0
-        self._since_ms = self._time.now_ms()
+        self._moments = Moments(clock, startup.program.options.given.clock, start.manifest)
         self._began_ms = 0
         self._title = _title(startup.program.name, start.graph)
         self._enumerated: dict[OperatorUid, bytes] = {}
@@ -218,8 +216,7 @@ class SparkAttempt:
             ending=stop is not None and stop.drain,
         )
         self._enumerated = self._readers.snapshot(checkpoint)
-        # Time never goes back, whatever the clocks of the machines a pipeline has run on say.
-        self._now_ms = max(self._now_ms, self._time.now_ms())
+        self._moments.next()
         self._began_ms = self._clock.now_ms()
         outcomes = self._jobs.run(self._order(trigger), reads, self._title)
         try:
@@ -246,8 +243,8 @@ class SparkAttempt:
             checkpoint=trigger.checkpoint,
             confirmed=trigger.confirmed,
             restored=self._restored,
-            now_ms=self._now_ms,
-            since_ms=self._since_ms,
+            now_ms=self._moments.now_ms,
+            since_ms=self._moments.since_ms,
             pipeline=startup.pipeline.id,
             lineage=record.lineage,
             branch=record.branch,

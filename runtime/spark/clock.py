@@ -1,4 +1,4 @@
-"""The time of an epoch.
+"""The time of epochs: the driver sets it, tasks see it stand still.
 
 Example:
     >>> from tidegate.clock import SYSTEM_CLOCK
@@ -9,8 +9,37 @@ Example:
 from __future__ import annotations
 
 from tidegate.clock import Clock
+from tidegate.runtime.checkpoint.manifest import Manifest
 
-__all__ = ["EpochClock"]
+__all__ = ["EpochClock", "Moments"]
+
+
+class Moments:
+    """Sets the time of each epoch in the driver: it never goes back, whatever the machines a pipeline has run on say.
+
+    A clock that the program gives is believed alone.
+
+    Example:
+        >>> from tidegate.clock import ManualClock
+        >>> clock = ManualClock(1_000)
+        >>> moments = Moments(clock)
+        >>> clock.advance(-50)
+        >>> moments.next()
+        >>> moments.now_ms
+        1000
+    """
+
+    def __init__(self, machine: Clock, given: Clock | None = None, manifest: Manifest | None = None) -> None:
+        self._clock = given or machine
+        last_ms = manifest.created_ms if manifest is not None and given is None else 0
+        self.since_ms = self._clock.now_ms()
+        """When the attempt began."""
+        self.now_ms = max(last_ms, self.since_ms)
+        """The time of the epoch at hand."""
+
+    def next(self) -> None:
+        """An epoch begins."""
+        self.now_ms = max(self.now_ms, self._clock.now_ms())
 
 
 class EpochClock:

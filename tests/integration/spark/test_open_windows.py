@@ -33,7 +33,9 @@ COUNT, KEYS, STEP_MS, SIZE_MS = 3_000, 5, 10, 1_000
 LAST = COUNT * STEP_MS
 
 
-def start(directory: Path, rate: float | None = None, *, fails: bool = False, **settings: Any) -> JobClient:
+def start(
+    directory: Path, rate: float | None = None, *, fails: bool = False, settings: dict[str, Any]
+) -> JobClient:
     """Sums per key and second, then how many windows each key has, and two alarms for each key."""
 
     class Sums(ProcessWindowFunction):
@@ -120,9 +122,9 @@ def check(directory: Path) -> None:
 )
 @pytest.mark.parametrize("form", ["native", "canonical"])
 def test_windows_and_timers_go_on_from_a_savepoint_on_the_other_executor(
-    tmp_path: Path, first: str, then: str, backend: str, parallelism: int, form: str
+    tmp_path: Path, first: str, then: str, backend: str, parallelism: int, form: Any
 ) -> None:
-    client = start(tmp_path, 500, **{"execution.target": first, "parallelism.default": 2})
+    client = start(tmp_path, 500, settings={"execution.target": first, "parallelism.default": 2})
     waiting = threading.Event()
     while len(rows(tmp_path)) < 10:
         waiting.wait(0.01)
@@ -131,29 +133,33 @@ def test_windows_and_timers_go_on_from_a_savepoint_on_the_other_executor(
     before = len(rows(tmp_path))
     assert 0 < before < COUNT * STEP_MS // SIZE_MS * KEYS
 
-    goes_on = {
+    goes_on: dict[str, Any] = {
         "execution.target": then,
         "parallelism.default": parallelism,
         "state.backend.type": backend,
         "execution.savepoint.path": place,
         "execution.spark.epoch-records": 1_000,
     }
-    result = start(tmp_path, **goes_on).get_job_execution_result().result(timeout=120)
+    result = start(tmp_path, settings=goes_on).get_job_execution_result().result(timeout=120)
 
     assert result.state == "finished"
     check(tmp_path)
 
 
 def test_records_on_their_way_and_open_windows_go_on_on_spark(tmp_path: Path) -> None:
-    overtaking = {"execution.target": "inline", "execution.checkpointing.unaligned.enabled": True}
-    failing = start(tmp_path, 2_000, fails=True, **overtaking, **{"parallelism.default": 2})
+    overtaking: dict[str, Any] = {
+        "execution.target": "inline",
+        "execution.checkpointing.unaligned.enabled": True,
+        "parallelism.default": 2,
+    }
+    failing = start(tmp_path, 2_000, fails=True, settings=overtaking)
     with pytest.raises(JobFailedError, match="half-way"):
         failing.get_job_execution_result().result(timeout=120)
     with Timeline(open_storage(str(tmp_path / "state")), PipelineId("windows")) as timeline:
         kept = [operator.uid for operator in timeline.manifest(None).operators if operator.in_flight]
     assert "slowly" in kept, "records were on their way"
 
-    result = start(tmp_path, **{"execution.target": "local[2]", "parallelism.default": 3})
+    result = start(tmp_path, settings={"execution.target": "local[2]", "parallelism.default": 3})
 
     assert result.get_job_execution_result().result(timeout=120).state == "finished"
     check(tmp_path)
