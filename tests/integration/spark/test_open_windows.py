@@ -33,14 +33,18 @@ COUNT, KEYS, STEP_MS, SIZE_MS = 3_000, 5, 10, 1_000
 LAST = COUNT * STEP_MS
 
 
-def start(
-    directory: Path, rate: float | None = None, *, fails: bool = False, settings: dict[str, Any]
-) -> JobClient:
-    """Sums per key and second, then how many windows each key has, and two alarms for each key."""
+def sums() -> ProcessWindowFunction:
+    """The sum of each key's window."""
 
     class Sums(ProcessWindowFunction):
         def process(self, key: int, context: Any, elements: Any) -> Iterator[list[int]]:
             yield [key, context.window().start, sum(elements)]
+
+    return Sums()
+
+
+def alarms() -> KeyedProcessFunction:
+    """Numbers the windows of each key, which also has an alarm by either time."""
 
     class Alarms(KeyedProcessFunction):
         def open(self, runtime_context: Any) -> None:
@@ -56,6 +60,14 @@ def start(
 
         def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
             yield ["event" if timestamp == LAST - SIZE_MS else "clock", ctx.get_current_key()]
+
+    return Alarms()
+
+
+def start(
+    directory: Path, rate: float | None = None, *, fails: bool = False, settings: dict[str, Any]
+) -> JobClient:
+    """Sums per key and second, then how many windows each key has, and two alarms for each key."""
 
     def fail_half_way(number: int) -> int:
         if fails and number == COUNT // 4:
@@ -85,9 +97,9 @@ def start(
     windows = dealt.key_by(lambda n: n % KEYS).window(
         TumblingEventTimeWindows.of(Duration.of_millis(SIZE_MS))
     )
-    sums = windows.process(Sums()).uid("sums")
-    alarms = sums.key_by(lambda row: row[0]).process(Alarms()).uid("alarms")
-    alarms.map(json.dumps).sink_to(FileSink(str(directory / "out"))).uid("out")
+    summed = windows.process(sums()).uid("sums")
+    rung = summed.key_by(lambda row: row[0]).process(alarms()).uid("alarms")
+    rung.map(json.dumps).sink_to(FileSink(str(directory / "out"))).uid("out")
     return env.execute_async("windows")
 
 
