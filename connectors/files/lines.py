@@ -26,7 +26,7 @@ from typing import IO, Any, ClassVar, TypeAlias
 
 import msgspec
 
-from tidegate.connectors.files.reading import Piece
+from tidegate.connectors.files.reading import BadRecord, Piece
 from tidegate.connectors.files.split import FileSplit, parts
 from tidegate.errors import ConfigError, RecordError
 
@@ -102,21 +102,31 @@ class LineFormat(ABC):
         try:
             return Piece(decode(lines), bounds)
         except (ValueError, csv.Error):
-            for line, start in zip(lines, bounds, strict=False):
-                self._explain(line, start, path, decode)
-            raise
+            piece = self._line_by_line(lines, bounds, path, decode)
+            if not piece.bad:
+                raise
+            return piece
 
-    def _explain(self, line: bytes, start: int, path: str, decode: Decode) -> None:
-        try:
-            decode([line])
-        except UnicodeDecodeError as error:
-            raise RecordError(
-                f"line at byte {start} of {path} is no {self.charset}: {error.reason}; give its charset"
-            ) from error
-        except (ValueError, csv.Error) as error:
-            raise RecordError(
-                f"line at byte {start} of {path} is no {self.name}: {error}; got {line[:80]!r}"
-            ) from error
+    def _line_by_line(self, lines: list[bytes], bounds: list[int], path: str, decode: Decode) -> Piece:
+        values: list[Any] = []
+        starts: list[int] = []
+        bad: list[BadRecord] = []
+        for line, start in zip(lines, bounds, strict=False):
+            try:
+                values += decode([line])
+                starts.append(start)
+            except (ValueError, csv.Error) as error:
+                bad.append(BadRecord(line.rstrip(b"\r\n"), start, self._explained(line, start, path, error)))
+        return Piece(values, [*starts, bounds[-1]], bad)
+
+    def _explained(self, line: bytes, start: int, path: str, error: Exception) -> RecordError:
+        what = f"line at byte {start} of {path} is no"
+        if isinstance(error, UnicodeDecodeError):
+            said = RecordError(f"{what} {self.charset}: {error.reason}; give its charset")
+        else:
+            said = RecordError(f"{what} {self.name}: {error}; got {line[:80]!r}")
+        said.__cause__ = error
+        return said
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tidegate.connectors.files.reading import FileFormat, Piece
+from tidegate.connectors.base.dead_letters import DeadLetter, OnError
+from tidegate.connectors.files.reading import BadRecord, FileFormat, Piece
 from tidegate.connectors.files.split import FileSplit
-from tidegate.connectors.spi import Finished, NotYet, Poll, SourceReader
+from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader, Unreadable
 from tidegate.elements import Batch, Origin
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId
@@ -20,8 +21,16 @@ __all__ = ["FileReader"]
 class FileReader(SourceReader[FileSplit]):
     """Reads one part after the other; the file at hand stays open between polls."""
 
-    def __init__(self, file_format: FileFormat) -> None:
+    def __init__(self, file_format: FileFormat, on_error: OnError, context: ReaderContext) -> None:
         self._format = file_format
+        self._on_error = on_error
+        self._who = (context.pipeline, context.uid)
+        self.skipped = 0
+        self.letters = 0
+        if context.program is not None:
+            metrics = context.program.get_metrics_group()
+            metrics.gauge("skippedRecords", lambda: self.skipped)
+            metrics.gauge("deadLetters", lambda: self.letters)
         self._splits: deque[FileSplit] = deque()
         self._complete = False
         self._pieces: Iterator[Piece] | None = None
@@ -60,7 +69,7 @@ class FileReader(SourceReader[FileSplit]):
         """Close the file at hand."""
         self._leave()
 
-    def _next(self, limit: int) -> Batch | None:
+    def _next(self, limit: int) -> Batch | Unreadable | None:
         split = self._splits[0]
         if self._pieces is None:
             self._pieces = self._format.read(split)
@@ -68,11 +77,39 @@ class FileReader(SourceReader[FileSplit]):
             piece = next(self._pieces, None)
             if piece is None:
                 return None
+            if piece.bad and self._on_error == "fail":
+                raise piece.bad[0].error
             self._piece, self._taken = piece, 0
-        start, end = self._taken, min(self._taken + limit, len(self._piece.values))
+            if piece.bad and not piece.values:
+                found = self._among(split, 0, 0)
+                if found is not None:
+                    return found
+        return self._among(split, self._taken, min(self._taken + limit, len(self._piece.values)))
+
+    def _among(self, split: FileSplit, start: int, end: int) -> Batch | Unreadable | None:
+        """Some records of the piece at hand, and what stands among them and behind the last."""
+        piece, bounds = self._piece, self._piece.bounds
         self._taken = end
-        self._splits[0] = msgspec.structs.replace(split, at=self._piece.bounds[end], begun=True)
-        return Batch(self._piece.values[start:end], origin=Origin(split.id, self._piece.bounds[start:end]))
+        self._splits[0] = msgspec.structs.replace(split, at=bounds[end], begun=True)
+        batch = (
+            Batch(piece.values[start:end], origin=Origin(split.id, bounds[start:end]))
+            if end > start
+            else None
+        )
+        bad = [
+            each for each in piece.bad if each.at < bounds[end] and (start == 0 or each.at >= bounds[start])
+        ]
+        if not bad:
+            return batch
+        if self._on_error == "skip":
+            self.skipped += len(bad)
+            return batch
+        self.letters += len(bad)
+        letters = [self._letter(split.path, each) for each in bad]
+        return Unreadable(Batch(letters, origin=Origin(split.id, [each.at for each in bad])), batch)
+
+    def _letter(self, path: str, bad: BadRecord) -> DeadLetter:
+        return DeadLetter(bad.data, str(bad.error), *self._who, (("path", path), ("byte", str(bad.at))))
 
     def _leave(self) -> None:
         self._pieces, self._piece, self._taken = None, _NOTHING, 0

@@ -10,16 +10,30 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate.connectors.files.split import FileSplit
+from tidegate.errors import RecordError
 
-__all__ = ["FileFormat", "Piece"]
+__all__ = ["BadRecord", "FileFormat", "Piece"]
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    """What is no record: its bytes, where they begin, and why."""
+
+    data: bytes
+    at: int
+    error: RecordError
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some records, where each of them begins, and, as one bound more, where to go on after the last."""
+    """Some records, where each of them begins, and, as one bound more, where to go on after the last.
+
+    `bad` is what stands among them and is no record.
+    """
 
     values: list[Any]
     bounds: Sequence[int]
+    bad: Sequence[BadRecord] = ()
 
 
 class FileFormat(Protocol):
@@ -39,6 +53,6 @@ class FileFormat(Protocol):
 
         Raises:
             OSError: the file cannot be read now.
-            RecordError: something in it is not of this format.
+            RecordError: something in it is not of this format, and cannot be left out.
         """
         ...

@@ -17,6 +17,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from tidegate.connectors.base import all_splits
+from tidegate.connectors.base.dead_letters import OnError, check_on_error
 from tidegate.connectors.files.enumerator import FileEnumerator, Files, WatchingEnumerator
 from tidegate.connectors.files.lines import TextFormat
 from tidegate.connectors.files.reader import FileReader
@@ -28,6 +29,7 @@ from tidegate.connectors.spi import (
     Part,
     ReaderContext,
     Remaining,
+    Sink,
     Source,
     SplitEnumerator,
 )
@@ -47,6 +49,8 @@ class RecordFileSource(Source[FileSplit]):
         format: How they are read.
         part_bytes: About how much of a file one reader takes at a time.
         watch_ms: How often to look for new files; None reads what is there at the first start.
+        on_error: `fail` at a line that is no record, `skip` and count it, or let `dead_letters` have it.
+        dead_letters: The sink for those.
 
     Example:
         >>> RecordFileSource(["/data/a", "/data/b"], TextFormat(), watch_ms=1_000).bounded
@@ -60,11 +64,14 @@ class RecordFileSource(Source[FileSplit]):
     format: FileFormat
     part_bytes: int = 64 * 1024 * 1024
     watch_ms: int | None = None
+    on_error: OnError = "fail"
+    dead_letters: Sink | None = None
     bounded: bool = field(init=False)
 
     split_type = FileSplit
 
     def __post_init__(self) -> None:
+        check_on_error("file source", self.on_error, self.dead_letters)
         if not self.paths:
             raise ConfigError("a file source has no path; expected a file or a directory")
         if self.part_bytes < 1:
@@ -90,7 +97,7 @@ class RecordFileSource(Source[FileSplit]):
 
     def open_reader(self, context: ReaderContext) -> FileReader:
         """Reads parts."""
-        return FileReader(self.format)
+        return FileReader(self.format, self.on_error, context)
 
     def extent(self, remaining: Remaining | None = None) -> Extent:
         """What the files hold now; raises as the enumerator does, and `StateFormatError`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tidegate.connectors.kafka._wire import Wire
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError, RecordError, UnavailableError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
+from tidegate.row import Row
 from tidegate.testing.services import KafkaService
 from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, WriterContext
 
@@ -165,6 +167,41 @@ def test_changes_are_refused(kafka: KafkaService, topic: str) -> None:
     ):
         writer.write(Batch(["a"], kinds=[RowKind.DELETE]))
     writer.close()
+
+
+def test_another_subtask_goes_on_with_a_key_after_what_was_written_of_it_is_committed(
+    kafka: KafkaService, topic: str
+) -> None:
+    """What happens when the parallelism changes: the start commits what the old owner prepared before anybody writes."""
+    schema = KafkaRecordSerializationSchema(
+        topic, value=itemgetter(1), key=itemgetter(0), upsert=True, timestamps=False
+    )
+    sink = KafkaSink(kafka.address, schema, KafkaSinkOptions(prefix=topic))
+    before = sink.open_writer(replace(WRITER, subtask=Subtask("sink", 1), parallelism=2))
+    before.write(
+        Batch([Row(b"ada", b"1"), Row.of_kind(RowKind.UPDATE_BEFORE, b"ada", b"1"), Row(b"bob", b"1")])
+    )
+    work = prepared(before, 1)
+    before.write(Batch([Row(b"ada", b"lost")]))
+    before.close()
+    committer = sink.open_committer(COMMITTER)
+    assert committer.commit([work]) == [CommitAnswer.COMMITTED]
+    assert committer.abort_except(()) <= 1
+    after = sink.open_writer(WRITER)
+    after.write(
+        Batch([Row.of_kind(RowKind.UPDATE_AFTER, b"ada", b"2"), Row.of_kind(RowKind.DELETE, b"bob", b"1")])
+    )
+    assert committer.commit([prepared(after, 2)]) == [CommitAnswer.COMMITTED]
+    after.close()
+    committer.close()
+
+    consumer = Consumer(
+        {"bootstrap.servers": kafka.address, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    read = [(message.key(), message.value()) for message in consumer.consume(4, 30)]
+    consumer.close()
+    assert read == [(b"ada", b"1"), (b"bob", b"1"), (b"ada", b"2"), (b"bob", None)]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
+from tidegate.clock import ManualClock
 from tidegate.connectors.files import (
     CsvFormat,
     FileFormat,
@@ -22,14 +23,17 @@ from tidegate.connectors.files import (
 )
 from tidegate.connectors.files.enumerator import Files, WatchingEnumerator
 from tidegate.connectors.files.reader import FileReader
+from tidegate.connectors.spi import ReaderContext
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, RecordError, StateFormatError, UnavailableError
-from tidegate.ids import CheckpointId
+from tidegate.ids import CheckpointId, OperatorUid, Subtask
+
+CONTEXT = ReaderContext(OperatorUid("files"), Subtask("files", 0), 1, ManualClock())
 
 
 def read(path: Path, file_format: FileFormat, most: int = 1 << 20) -> list[Any]:
-    reader = FileReader(file_format)
+    reader = FileReader(file_format, "fail", CONTEXT)
     reader.add_splits(file_format.parts(str(path), most))
     reader.no_more_splits()
     values: list[Any] = []

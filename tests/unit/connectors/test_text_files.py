@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from tidegate.clock import ManualClock
 from tidegate.connectors.files import TextFileSource, TextFormat
 from tidegate.connectors.files.reader import FileReader
 from tidegate.connectors.files.split import parts
+from tidegate.connectors.spi import ReaderContext
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, RecordError, UnavailableError
+from tidegate.ids import OperatorUid, Subtask
+
+CONTEXT = ReaderContext(OperatorUid("files"), Subtask("files", 0), 1, ManualClock())
 
 
 @given(text=st.text(alphabet="ab\n", max_size=40), most=st.integers(1, 12))
@@ -22,7 +27,7 @@ def test_every_line_is_read_once_however_the_file_is_cut(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "cut"
     path.write_text(text)
-    reader = FileReader(TextFormat())
+    reader = FileReader(TextFormat(), "fail", CONTEXT)
     reader.add_splits(parts(str(path), size=len(text), most=most))
     reader.no_more_splits()
 
@@ -71,7 +76,7 @@ def test_a_file_that_is_not_there_is_named() -> None:
 def test_a_line_that_cannot_be_decoded_is_named_by_its_place(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"good\n\xff\n")
-    reader = FileReader(TextFormat())
+    reader = FileReader(TextFormat(), "fail", CONTEXT)
     reader.add_splits(parts(str(path), size=7, most=100))
 
     with pytest.raises(
@@ -81,7 +86,7 @@ def test_a_line_that_cannot_be_decoded_is_named_by_its_place(tmp_path: Path) -> 
 
 
 def test_a_file_that_went_away_can_be_tried_again(tmp_path: Path) -> None:
-    reader = FileReader(TextFormat())
+    reader = FileReader(TextFormat(), "fail", CONTEXT)
     reader.add_splits(parts(str(tmp_path / "gone"), size=7, most=100))
 
     with pytest.raises(UnavailableError, match="gone cannot be read"):
