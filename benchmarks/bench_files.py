@@ -15,8 +15,8 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from benchmarks.at_hand import RECORDS, AtHand, at_hand
 from benchmarks.harness import Bar, Case, Report, compare, main
-from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.files import (
     CsvFormat,
     FileFormat,
@@ -28,6 +28,7 @@ from tidegate.connectors.files import (
 from tidegate.datastream import StreamExecutionEnvironment
 
 ROWS = 300_000
+WRITTEN = 4 * ROWS
 LIMIT, PARQUET_LIMIT = 0.7, 0.8
 BATCH = 4_096
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "amount": pa.float64()})
@@ -46,10 +47,16 @@ def build(rounds: int) -> Report:
             Case("JSON, pyarrow", lambda: pyarrow.json.read_json(lines).to_pylist(), {"rows": ROWS}, ROWS),
             Case("JSON, source", program(folder, lines, JsonFormat()), {"rows": ROWS}, ROWS),
         ]
-        records = [{"id": a, "name": b, "amount": c} for a, b, c in rows]
+        RECORDS[:] = [{"id": a, "name": b, "amount": c} for a, b, c in rows]
         cases += [
-            Case("Parquet, pyarrow", lambda: plainly(folder, records), {"rows": ROWS}, ROWS),
-            Case("Parquet, sink", writing(folder, records), {"rows": ROWS}, ROWS),
+            Case(
+                "Parquet, pyarrow",
+                plainly(folder, ParquetRows(SCHEMA).row_group_rows // BATCH),
+                {"rows": WRITTEN},
+                WRITTEN,
+            ),
+            Case("Parquet, pyarrow, a row group a batch", plainly(folder, 1), {"rows": WRITTEN}, WRITTEN),
+            Case("Parquet, sink", writing(folder), {"rows": WRITTEN}, WRITTEN),
         ]
         bars = [
             Bar("CSV, source", "CSV, pyarrow", LIMIT, "of its speed"),
@@ -71,23 +78,30 @@ def program(folder: str, path: Path, file_format: FileFormat) -> Callable[[], ob
     return run
 
 
-def writing(folder: str, records: list[dict[str, Any]]) -> Callable[[], object]:
+def writing(folder: str) -> Callable[[], object]:
     """A program that writes all records to Parquet files."""
 
     def run() -> Any:
         env = environment(folder)
-        env.from_source(CollectionSource(records)).sink_to(FileSink(Path(folder, "out"), ParquetRows(SCHEMA)))
+        env.from_source(AtHand(count=WRITTEN)).sink_to(FileSink(Path(folder, "out"), ParquetRows(SCHEMA)))
         return env.execute()
 
     return run
 
 
-def plainly(folder: str, records: list[dict[str, Any]]) -> None:
-    """The same file by a loop over batches."""
-    path = Path(folder, "plain.parquet")
-    with pq.ParquetWriter(path, SCHEMA) as writer:
-        for start in range(0, ROWS, BATCH):
-            writer.write_batch(pa.RecordBatch.from_pylist(records[start : start + BATCH], SCHEMA))
+def plainly(folder: str, batches: int) -> Callable[[], None]:
+    """The same file by a loop over batches, so many to a row group."""
+
+    def run() -> None:
+        with pq.ParquetWriter(Path(folder, "plain.parquet"), SCHEMA) as writer:
+            for first in range(0, WRITTEN, BATCH * batches):
+                starts = range(first, min(first + BATCH * batches, WRITTEN), BATCH)
+                rows = (at_hand(range(start, min(start + BATCH, WRITTEN))) for start in starts)
+                writer.write_table(
+                    pa.Table.from_batches([pa.RecordBatch.from_pylist(each, SCHEMA) for each in rows])
+                )
+
+    return run
 
 
 def environment(folder: str) -> StreamExecutionEnvironment:

@@ -88,17 +88,31 @@ class Summed:
         self.file = file
         self.size = 0
         self.checksum = xxhash.xxh3_64()
+        self.failure: OSError | None = None
+        """Why it could not be written to. Not raised by `write`: pyarrow aborts the process if that happens in a close."""
         self.given_up = False
-        """Whether nobody wants it any more: pyarrow writes a footer even then, and aborts the process if it cannot."""
+        """Whether nobody wants it any more; pyarrow may still write a footer."""
 
     def write(self, data: Any) -> int:
-        """Append bytes."""
+        """Append bytes; `check` tells whether they were taken."""
         if self.given_up:
             return len(data)
-        self.file.write(data)
+        try:
+            self.file.write(data)
+        except OSError as error:
+            self.failure, self.given_up = error, True
         self.checksum.update(data)
         self.size += len(data)
         return len(data)
+
+    def check(self) -> None:
+        """See that all was written.
+
+        Raises:
+            OSError: it was not.
+        """
+        if self.failure is not None:
+            raise self.failure
 
     def tell(self) -> int:
         """How many bytes there are."""
@@ -215,6 +229,7 @@ class PartFile:
         """Append encoded records."""
         assert self._content is not None
         self._content.write(chunk)
+        self._opened().check()
         self.records += records
         self.written_ms = now_ms
 
@@ -224,6 +239,7 @@ class PartFile:
         while chunk := source.read(_CHUNK if left is None else min(_CHUNK, left)):
             file.write(chunk)
             left = None if left is None else left - len(chunk)
+        file.check()
         return file.size
 
     def merge(self, sources: Sequence[PartFile], encoder: FileEncoder | BulkFormat, delimiter: bytes) -> None:
@@ -246,8 +262,7 @@ class PartFile:
     def end(self) -> None:
         """Nothing more comes."""
         if self._file is not None:
-            if self._content is not None:
-                self._content.end()
+            self._end_content()
             self._place.end(self.name, self._file.file)
             self._file = self._content = None
 
@@ -256,8 +271,7 @@ class PartFile:
         if self._file is None:
             self.checkpoints += 1
         else:
-            if self._content is not None:
-                self._content.end()
+            self._end_content()
             self._place.hold(self.name, self._file.file)
         if not self.held:
             self._place.sync()
@@ -309,6 +323,11 @@ class PartFile:
             f"the file that was being written for {self._place.shown(held.final)!r} has vanished or is cut short: got "
             f"{copied} bytes of {held.path!r}; expected {held.length}; put it back or restore another checkpoint"
         )
+
+    def _end_content(self) -> None:
+        if self._content is not None:
+            self._content.end()
+        self._opened().check()
 
     def _opened(self) -> Summed:
         assert self._file is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import IO, Any
@@ -31,17 +31,16 @@ __all__ = [
 ]
 
 _ROWS = 4_096
-_MERGED_ROWS = 65_536
-_NONE = type(None)
-_EXACT: list[tuple[Callable[[pa.DataType], bool], frozenset[type]]] = [
-    (pa.types.is_integer, frozenset({int, _NONE})),
-    (pa.types.is_floating, frozenset({float, int, _NONE})),
-    (pa.types.is_string, frozenset({str, _NONE})),
-    (pa.types.is_large_string, frozenset({str, _NONE})),
-    (pa.types.is_boolean, frozenset({bool, _NONE})),
-]
-"""The types of which a column gives back every value that it takes, so that nothing has to be compared."""
 _ROW = "__row"
+_MERGED_ROWS = 65_536
+_REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+_ALIKE = (
+    (pa.types.is_integer, pa.types.is_integer),
+    (pa.types.is_floating, pa.types.is_floating),
+    (pa.types.is_floating, pa.types.is_integer),
+    (pa.types.is_large_string, pa.types.is_string),
+)
+"""Kinds of types wanted and found between which a cast refuses what it cannot keep; fewer digits are asked for."""
 
 
 def row_groups(path: str) -> list[tuple[int, int]]:
@@ -193,10 +192,10 @@ def merge(sources: Sequence[IO[bytes]], content: Content, kind: str) -> None:
 
 
 def _columns(values: list[Any], names: list[str]) -> list[Any]:
-    if any(type(value) is not dict for value in values):
+    if set(map(type, values)) != {dict}:
         values = [_fields(value, names) for value in values]
     try:
-        if all(map(len(names).__eq__, map(len, values))):
+        if set(map(len, values)) == {len(names)}:
             return [list(map(itemgetter(name), values)) for name in names]
     except KeyError:
         pass
@@ -225,38 +224,40 @@ def _fields(value: Any, names: list[str]) -> dict[str, Any]:
 
 def _array(column: list[Any], field: pa.Field, values: list[Any]) -> pa.Array:
     try:
-        array = pa.array(column, field.type)
-        exact = _is_exact(column, array)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        array = _exact(column, field.type)
+    except _REFUSALS as error:
         raise _misfit(column, field, values, error) from error
-    if not exact:
-        raise _misfit(column, field, values, None)
     if array.null_count and not field.nullable:
         number = column.index(None)
         raise RecordError(f"record {values[number]!r:.80} has no {field.name!r}; expected {field.type}")
     return array
 
 
-def _is_exact(column: list[Any], array: pa.Array) -> bool:
-    """Whether a column would give back what it was given: pyarrow cuts off fractions, hours and fields in silence."""
-    for suits, exact in _EXACT:
-        if suits(array.type):
-            return exact.issuperset(map(type, column))
-    return bool(array.to_pylist() == column)
+def _exact(column: list[Any], wanted: pa.DataType) -> pa.Array:
+    """A column that gives back what it was given: told a type, pyarrow cuts off fractions, hours and fields in silence.
+
+    The type that it finds by itself holds every value, so only where that is another kind has anything to be compared.
+    """
+    found = pa.array(column)
+    if found.type == wanted:
+        return found
+    if any(is_one(wanted) and is_other(found.type) for is_one, is_other in _ALIKE):
+        return found.cast(wanted)
+    array = pa.array(column, wanted)
+    if array.to_pylist() != column:
+        raise ValueError("it would come back as another value")
+    return array
 
 
-def _misfit(column: list[Any], field: pa.Field, values: list[Any], error: Exception | None) -> RecordError:
+def _misfit(column: list[Any], field: pa.Field, values: list[Any], error: Exception) -> RecordError:
     """Name the first value that a column does not take."""
-    for number, each in enumerate(column):
-        why = "it would come back as another value"
+    for value, each in zip(values, column, strict=True):
         try:
-            if _is_exact([each], pa.array([each], field.type)):
-                continue
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as alone:
-            why = str(alone)
-        return RecordError(
-            f"record {values[number]!r:.80} has {each!r:.40} in {field.name!r} ({why}); expected {field.type}"
-        )
+            _exact([each], field.type)
+        except _REFUSALS as alone:
+            return RecordError(
+                f"record {value!r:.80} has {each!r:.40} in {field.name!r} ({alone}); expected {field.type}"
+            )
     return RecordError(f"column {field.name!r} cannot be written ({error}); expected {field.type}")
 
 

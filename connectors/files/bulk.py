@@ -27,11 +27,11 @@ class ParquetRows:
 
     Args:
         schema: The columns; a field that a dictionary lacks is null, one that it has too many is refused.
-        compression: As pyarrow calls it: `snappy`, `zstd`, `gzip`, `none`, ...
+        compression: `snappy`, `zstd`, `gzip`, `brotli`, `lz4` or `none`.
         row_group_rows: How many rows a row group has at least, if the file has so many.
 
     Raises:
-        ConfigError: there is no column, or a number makes no sense.
+        ConfigError: there is no column, nobody knows the compression, or a number makes no sense.
     """
 
     schema: pa.Schema
@@ -41,7 +41,7 @@ class ParquetRows:
     suffix = ".parquet"
 
     def __post_init__(self) -> None:
-        _check_schema(self.schema, "ParquetRows")
+        _check(self, ("snappy", "zstd", "gzip", "brotli", "lz4", "none"))
         if self.row_group_rows < 1:
             raise ConfigError(f"row_group_rows is {self.row_group_rows}; expected at least 1")
 
@@ -74,10 +74,10 @@ class OrcRows:
 
     Args:
         schema: The columns; a field that a dictionary lacks is null, one that it has too many is refused.
-        compression: As pyarrow calls it: `uncompressed`, `snappy`, `zstd`, `zlib`, ...
+        compression: `snappy`, `zstd`, `zlib`, `lz4` or `uncompressed`.
 
     Raises:
-        ConfigError: there is no column.
+        ConfigError: there is no column, or nobody knows the compression.
     """
 
     schema: pa.Schema
@@ -86,7 +86,7 @@ class OrcRows:
     suffix = ".orc"
 
     def __post_init__(self) -> None:
-        _check_schema(self.schema, "OrcRows")
+        _check(self, ("snappy", "zstd", "zlib", "lz4", "uncompressed"))
 
     def encode(self, values: list[Any]) -> pa.RecordBatch:
         """The rows as columns.
@@ -111,7 +111,12 @@ class OrcRows:
         _arrow.merge(sources, self.open(file), "orc")
 
 
-def _check_schema(schema: pa.Schema, name: str) -> None:
+def _check(rows: ParquetRows | OrcRows, compressions: tuple[str, ...]) -> None:
+    schema, name = rows.schema, type(rows).__name__
+    if rows.compression not in compressions:
+        raise ConfigError(
+            f"{name} has compression {rows.compression!r}; expected one of {', '.join(compressions)}"
+        )
     if not schema.names or len(set(schema.names)) != len(schema.names):
         raise ConfigError(
             f"{name} has the columns {', '.join(schema.names) or 'none'}; expected different ones, at least one"

@@ -84,6 +84,14 @@ def test_a_schema_needs_different_columns(kind: Any) -> None:
         kind(pa.schema([("a", pa.int8()), ("a", pa.int8())]))
 
 
+@pytest.mark.parametrize("kind", [ParquetRows, OrcRows])
+def test_an_unknown_compression_is_refused(kind: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=f"{kind.__name__} has compression 'lzma'; expected one of snappy, zstd"
+    ):
+        kind(SCHEMA, compression="lzma")
+
+
 def test_row_groups_need_rows() -> None:
     with pytest.raises(ConfigError, match="row_group_rows is 0; expected at least 1"):
         ParquetRows(SCHEMA, row_group_rows=0)

@@ -323,6 +323,38 @@ complaint(lambda: writer.write(Batch(["b"])))
     assert lines[0].endswith("free some, the epoch is written again")
 
 
+@pytest.mark.parametrize("encoder", ["ParquetRows", "OrcRows"])
+@pytest.mark.parametrize("step", ["write", "prepare"])
+def test_no_space_left_for_blocks_is_named_and_the_process_lives_on(
+    tmp_path: Path, encoder: str, step: str
+) -> None:
+    compression = {"ParquetRows": "none", "OrcRows": "uncompressed"}[encoder]
+    body = f"""
+import pyarrow as pa
+from tidegate.connectors.files import {encoder}
+sink = FileSink({str(tmp_path)!r}, {encoder}(pa.schema({{"id": pa.binary()}}), compression={compression!r}))
+writer = sink.open_writer(WriterContext("orders", "sink", Subtask("sink", 0), 1, "1f", 0, "1", (), SYSTEM_CLOCK))
+writer.write(Batch([{{"id": b"a"}}]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, resource.RLIM_INFINITY))
+large = Batch([{{"id": os.urandom(1_000)}} for _ in range(1_000)])
+def fill():
+    for _ in range(300 if {step!r} == "write" else 1):
+        writer.write(large)
+    writer.prepare(1)
+complaint(fill)
+complaint(lambda: writer.prepare(2))
+writer.close()
+del writer
+print("alive")
+"""
+    lines = in_another_process(body, tmp_path).splitlines()
+
+    told = f"UnavailableError output directory '{tmp_path}': no space left (File too large); free some"
+    assert lines[0].startswith(told)
+    assert lines[1] == lines[0]
+    assert lines[-1] == "alive"
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [
