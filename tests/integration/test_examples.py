@@ -144,6 +144,13 @@ def test_files_that_arrive_are_read_once_over_a_restart(tmp_path: Path) -> None:
     ]
 
 
+def test_each_hour_of_a_warehouse_is_announced_once_and_whole(tmp_path: Path) -> None:
+    assert run("partitions_for_a_warehouse.py", tmp_path).splitlines() == [
+        *(f'whole: {{"day": "2024-05-01", "hour": "0{hour}"}}' for hour in (7, 8, 9)),
+        "rows by hour: {7: 60, 8: 60, 9: 60}",
+    ]
+
+
 @pytest.mark.service
 def test_every_sale_of_the_files_is_in_kafka_once(kafka: KafkaService, tmp_path: Path) -> None:
     said = run("files_to_kafka.py", tmp_path, kafka.address)
