@@ -9,7 +9,7 @@ SHARED := -n $(JOBS) --dist loadfile
 FAST := not service and not spark and not crash and not processes and not setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka test test-fast check bench soak coverage-spec guarantees view lock clean
+.PHONY: help setup demo demo-spark demo-kafka test test-fast check bench soak coverage-spec guarantees view lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,10 @@ demo: ## see a pipeline survive kill -9 (SABOTAGE=1 breaks it on purpose)
 demo-kafka: setup ## the same from topic to topic of Kafka (needs Java 17; SABOTAGE=1 writes without transactions)
 	@.ci/java
 	@.venv/bin/tidegate demo --kafka --directory demo-output/kafka $(if $(SABOTAGE),--sabotage)
+
+demo-spark: setup ## a pipeline moves from one executor to Spark, is killed there and audited (needs Java 17; SABOTAGE=1 breaks it)
+	@.ci/java
+	@.venv/bin/tidegate demo --spark --records 200000 --directory demo-output/spark $(if $(SABOTAGE),--sabotage)
 
 test: setup ## run every test (needs Java 17 for the Kafka and Spark tests)
 	@.ci/java

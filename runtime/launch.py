@@ -33,6 +33,7 @@ from tidegate.runtime.observe.events import EventFile
 from tidegate.runtime.options import JobOptions, default_root
 from tidegate.runtime.report import Reporter
 from tidegate.runtime.result import JobResult
+from tidegate.runtime.spark.master import MASTERS, is_master
 from tidegate.runtime.status import RunStatus
 
 __all__ = [
@@ -49,7 +50,6 @@ __all__ = [
 _instead: Callable[[Launch], NoReturn] | None = None
 
 _LONGEST_NAME = 80
-_SPARK = ("local", "spark://", "yarn", "k8s://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +161,12 @@ def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus]
     target = startup.program.options.target
     if target in ("embedded", "inline"):
         return JobManager(startup, SYSTEM_CLOCK, status, observe)
-    if target.startswith(_SPARK):
+    if is_master(target):
         from tidegate.runtime.spark.driver import SparkDriver
 
         return SparkDriver(startup, SYSTEM_CLOCK, status, observe)
     raise ConfigError(
-        f"execution.target is {target!r}; expected embedded, inline or a Spark master URL such as local[2]"
+        f"execution.target is {target!r}; expected embedded, inline or the URL of a Spark master: {MASTERS}"
     )
 
 

@@ -1,6 +1,7 @@
 """What holds for every test: profiles, no silent skips, seconds per folder, and a record of the acceptance examples.
 
-What runs on worker processes runs on two of them, and with `--profile=long` on three as well.
+What runs on worker processes runs on two of them, and with `--profile=long` on three as well; tests marked `long` run only
+then.
 
 A test that does not run proves nothing, so a skip or an expected failure counts as a failure. What each marked
 test proved is written to `.cache/spec.json`, where `make coverage-spec` finds it, and what the clauses of the kits came
@@ -55,17 +56,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests that start worker processes, a second or more each time; leave third processes to long runs."""
-    third: list[pytest.Item] = []
+    """Mark tests that start worker processes, a second or more each time; leave what is long to long runs."""
+    long = config.getoption("--profile") == "long"
+    left: list[pytest.Item] = [item for item in items if item.get_closest_marker("long") and not long]
     for item in items:
         callspec = getattr(item, "callspec", None)
         if callspec is not None and "embedded" in callspec.id:
             item.add_marker(pytest.mark.processes)
-            if config.getoption("--profile") != "long" and any(map(_has_three, callspec.params.values())):
-                third.append(item)
-    if third:
-        config.hook.pytest_deselected(items=third)
-        items[:] = [item for item in items if item not in third]
+            if not long and any(map(_has_three, callspec.params.values())):
+                left.append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture(autouse=True)

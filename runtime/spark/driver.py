@@ -6,9 +6,11 @@ and writers run in tasks. Checkpoints have the same format on both executors.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
@@ -19,10 +21,14 @@ from tidegate.runtime.requests import CancelRequested, Request, Requests, Savepo
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.spark.lease import renewing
-from tidegate.runtime.spark.session import check_spark, spark_context
+from tidegate.runtime.spark.master import is_local
+from tidegate.runtime.spark.session import check_spark, explained, restartable, spark_context
 from tidegate.runtime.spark.shape import shape_of
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.supervise import Supervisor
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 __all__ = ["SparkDriver"]
 
@@ -39,6 +45,7 @@ class SparkDriver:
         self._status = status
         self._observe = observe
         self._requests = Requests(startup.program.name)
+        self._examined = self._preloads = is_local(options.target)
         options.arm_faults("jobmanager")
 
     def run(self) -> JobResult:
@@ -88,10 +95,28 @@ class SparkDriver:
 
         startup = self._startup
         start = startup.start_point()
-        with spark_context(startup.program.options.target, startup.program.name) as context:
+        with self._context() as context:
             heard: SimpleQueue[Request] = SimpleQueue()
             self._requests.heard_by(heard)
             attempt = SparkAttempt(
                 startup, start, context, self._clock, self._status, restart, self._observe, heard
             )
             return self._requests.ended(attempt.run())
+
+    @contextlib.contextmanager
+    def _context(self) -> Iterator[SparkContext]:
+        """Spark, once its executors have been found fit; those of a local master are this process's own kind."""
+        from tidegate.runtime.spark.probe import examine
+
+        startup, program = self._startup, self._startup.program
+        target = program.options.target
+        if not self._examined:
+            with spark_context(target, program.name, preload=False) as context:
+                self._preloads, self._examined = examine(context, startup.storage), True
+                if not (self._preloads and restartable(context)):
+                    startup.say(explained(context))
+                    yield context
+                    return
+        with spark_context(target, program.name, preload=self._preloads) as context:
+            startup.say(explained(context))
+            yield context

@@ -15,21 +15,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.errors import ConfigError, MissingExtraError, UnavailableError
+from tidegate.runtime.spark.master import is_local, local_with_retries, on_loopback
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["OLDEST_JAVA", "check_java", "check_spark", "local_with_retries", "spark_context"]
+__all__ = [
+    "OLDEST_JAVA",
+    "check_java",
+    "check_spark",
+    "explained",
+    "restartable",
+    "settings_for",
+    "spark_context",
+]
 
 OLDEST_JAVA = 17
 _REMEDY = (
     f"install Java {OLDEST_JAVA} or newer (apt-get install openjdk-17-jre-headless) or let JAVA_HOME name one"
 )
 
+_OURS = "spark.tidegate.started"
+"""Tells a context that tidegate started from one of the user's."""
+_DAEMON = {"spark.python.daemon.module": "tidegate.runtime.spark.daemon"}
 _SETTINGS = {
-    "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "tidegate.runtime.spark.daemon",
     "spark.python.task.killTimeout": "500ms",
     "spark.speculation": "false",
     "spark.executorEnv.PYTHONSAFEPATH": "1",
@@ -41,9 +51,17 @@ def check_spark(environ: Mapping[str, str]) -> None:
 
     Raises:
         MissingExtraError: PySpark is not installed.
-        ConfigError: there is no Java that it runs on.
+        ConfigError: this process speaks to Spark from outside, or there is no Java that it runs on.
     """
     try:
+        from pyspark.sql.utils import is_remote
+
+        if is_remote():
+            raise ConfigError(
+                "this process is connected by Spark Connect, as on serverless clusters, and cannot start jobs from functions; "
+                "expected a classic session: leave SPARK_REMOTE out and start the program with spark-submit, or with "
+                "tidegate run --on and the URL of a master; or set execution.target to embedded, which needs no Spark"
+            )
         from pyspark import SparkContext
     except ImportError as error:
         raise MissingExtraError(
@@ -72,8 +90,8 @@ def check_java(environ: Mapping[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def spark_context(master: str, name: str) -> Iterator[SparkContext]:
-    """The active context, or a new one that is stopped in the end.
+def spark_context(master: str, name: str, *, preload: bool = True) -> Iterator[SparkContext]:
+    """The active context, or a new one that is stopped in the end; `preload` if all executors can import tidegate.
 
     Raises:
         UnavailableError: Spark did not start.
@@ -87,7 +105,7 @@ def spark_context(master: str, name: str) -> Iterator[SparkContext]:
         return
     with _our_python(), _our_signals():
         try:
-            context = _start(master, name)
+            context = _start(master, name, preload=preload)
         except Exception as error:
             raise UnavailableError(f"spark at {master} did not start: {error}") from error
     try:
@@ -98,26 +116,40 @@ def spark_context(master: str, name: str) -> Iterator[SparkContext]:
                 context.stop()
 
 
-def local_with_retries(master: str) -> str:
-    """A local master that repeats tasks that died, as every cluster does.
-
-    Example:
-        >>> local_with_retries("local[2]"), local_with_retries("spark://host:7077")
-        ('local[2,4]', 'spark://host:7077')
-    """
-    threads = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
-    return f"local[{threads[1] or 1},4]" if threads else master
+def restartable(context: SparkContext) -> bool:
+    """Whether a context is ours to stop, so that another one can be started with other settings."""
+    conf = context.getConf()
+    return bool(conf.get(_OURS) == "true" and conf.get("spark.submit.deployMode", "client") == "client")
 
 
-def _start(master: str, name: str) -> SparkContext:
+def explained(context: SparkContext) -> str:
+    """Where the job can be seen in Spark, and which settings are those of tidegate, in one line."""
+    conf = context.getConf()
+    ours = [f"{key}={value}" for key, value in (_SETTINGS | _DAEMON).items() if conf.get(key) == value]
+    page = f", its pages at {context.uiWebUrl}" if context.uiWebUrl else ""
+    return f"spark {context.version} at {context.master} as {context.applicationId}{page}; set for tidegate: {', '.join(ours)}"
+
+
+def settings_for(master: str, *, preload: bool) -> dict[str, str]:
+    """What is set unless the user has: fewer and quicker processes, and addresses of this machine where that is enough."""
+    settings = _SETTINGS | (_DAEMON if preload else {})
+    if is_local(master):
+        settings["spark.ui.enabled"] = "false"
+    if on_loopback(master):
+        settings["spark.driver.host"] = "localhost"
+    return settings
+
+
+def _start(master: str, name: str, *, preload: bool) -> SparkContext:
     from pyspark import SparkConf, SparkContext
 
+    # Before Java runs, nobody knows what spark-submit, its environment variable or its files have set.
+    SparkContext._ensure_initialized()
     conf = SparkConf().setMaster(local_with_retries(master)).setAppName(name)
-    for key, value in _SETTINGS.items():
+    for key, value in settings_for(master, preload=preload).items():
         conf.setIfMissing(key, value)
-    if master.startswith("local"):
-        conf.setIfMissing("spark.ui.enabled", "false")
-        conf.setIfMissing("spark.driver.host", "localhost")
+    # Spark's launcher always sets the first, so whether the user has cannot be told.
+    conf.set("spark.ui.showConsoleProgress", "false").set(_OURS, "true")
     context = SparkContext(conf=conf)
     context.setLogLevel("ERROR")
     return context

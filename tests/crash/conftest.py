@@ -35,6 +35,7 @@ class Job:
     rate: float = RATE
     count: int = COUNT
     pipeline: str = "totals"
+    patience_s: float = 120
 
     @property
     def output(self) -> Path:
@@ -47,7 +48,9 @@ class Job:
     def run(self, **settings: Any) -> subprocess.CompletedProcess[str]:
         """Start the program and wait for its end; keyword `a__b` sets `a.b`."""
         given = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
-        return subprocess.run(self.command(given), capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(
+            self.command(given), capture_output=True, text=True, timeout=self.patience_s, check=False
+        )
 
     def command(self, settings: dict[str, Any]) -> list[str]:
         """What starts the program."""

@@ -57,6 +57,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--brokers", metavar="HOST:PORT", help="the same on a cluster of yours, in topics of its own"
     )
+    parser.add_argument(
+        "--spark",
+        action="store_true",
+        help="from the embedded executor to Spark, which needs Java 17 and is killed once",
+    )
     parser.set_defaults(run=run)
 
 
@@ -79,6 +84,12 @@ def run(arguments: argparse.Namespace) -> int:
             # What needs services lies above the runtime and is looked up by name.
             play = importlib.import_module(_KAFKA_MODULE).play
             return int(play(plan, workspace, brokers=arguments.brokers, sabotaged=arguments.sabotage))
+        if arguments.spark:
+            # Who does not ask for Spark does not load what speaks to jobs.
+            from tidegate.runtime.cli.demo import on_spark
+
+            command = _job_command(plan, workspace)
+            return on_spark.play(plan, workspace, command, sabotaged=arguments.sabotage)
         return _demo(plan, workspace, sabotaged=arguments.sabotage)
 
 

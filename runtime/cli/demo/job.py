@@ -12,6 +12,7 @@ from typing import Any
 
 from tidegate import registry
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor
+from tidegate.options import from_assignments
 from tidegate.runtime.cli.demo.payments import BRANCHES, Payment, Payments, parse
 from tidegate.runtime.stream.environment import StreamExecutionEnvironment
 from tidegate.runtime.stream.functions import KeyedProcessFunction, ProcessContext, RuntimeContext
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rate", type=float, required=True, help="records a second")
     parser.add_argument("--interval-ms", type=int, required=True, help="time between two checkpoints")
     parser.add_argument("--directory", type=Path, required=True)
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any setting")
     asked = parser.parse_args(arguments)
     generator = registry.load("tidegate.connectors", "generator.source")
     files = registry.load("tidegate.connectors", "files.sink")
@@ -51,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "state.checkpoints.dir": str(asked.directory / "state"),
             "parallelism.default": len(BRANCHES),
             "pipeline.progress": "json",
+            **from_assignments(asked.set).values,
         }
     ).enable_checkpointing(asked.interval_ms)
     payments = generator(Payments(asked.records), asked.records, len(BRANCHES), asked.rate)

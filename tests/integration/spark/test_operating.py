@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import urllib.request
@@ -279,3 +280,107 @@ def test_jobs_of_spark_are_named_after_the_program_and_the_checkpoint(job: Any) 
         re.fullmatch(r"checkpoint 1 of totals: source-1, map-\d+ \| process-\d+, files", name)
         for name in names
     ), names
+
+
+def states(job: Any) -> list[str]:
+    """What a job was, one after the other; every run begins as created."""
+    events = map(json.loads, (job.directory / "events").read_text().splitlines())
+    return ["created", *(event["text"] for event in events if event["what"] == "state")]
+
+
+@pytest.mark.spec("004/AX-042")
+@pytest.mark.parametrize(
+    ("faults", "restarts", "trace"),
+    [
+        ("", 0, ["created", "running", "finished"]),
+        (
+            "taskmanager-1/task.after-snapshot!raise",
+            1,
+            ["created", "running", "failing", "restarting", "created", "running", "finished"],
+        ),
+        ("taskmanager-1/task.after-snapshot!raise", 0, ["created", "running", "failing", "failed"]),
+    ],
+    ids=["finished", "restarted", "failed"],
+)
+def test_a_job_on_spark_passes_through_the_states_of_what_happens_to_it(
+    job: Any, faults: str, restarts: int, trace: list[str]
+) -> None:
+    job.count = 100
+    job.settings |= {
+        "pipeline.event-log": str(job.directory / "events"),
+        "restart-strategy.fixed-delay.attempts": restarts,
+        "restart-strategy.fixed-delay.delay": "1 ms",
+    }
+    if faults:
+        job.arm(faults)
+
+    with contextlib.suppress(JobFailedError):
+        job.run()
+
+    assert states(job) == trace
+
+
+@pytest.mark.spec("004/AX-042")
+def test_a_job_on_spark_that_is_cancelled_was_cancelling(job: Any) -> None:
+    job.count, job.rate = 4_000, 500
+    job.settings["pipeline.event-log"] = str(job.directory / "events")
+    client = start(job)
+    while client.get_job_status().result().value == "created":
+        SYSTEM_CLOCK.sleep(0.01)
+
+    client.cancel().result(PATIENCE_S)
+
+    assert states(job) == ["created", "running", "cancelling", "canceled"]
+
+
+@pytest.mark.spec("004/AX-028")
+@pytest.mark.parametrize(
+    ("settings", "starts"),
+    [
+        ({"restart-strategy": "fixed-delay", "restart-strategy.fixed-delay.attempts": 3}, 4),
+        (
+            {
+                "restart-strategy": "failure-rate",
+                "restart-strategy.failure-rate.max-failures-per-interval": 2,
+                "restart-strategy.failure-rate.failure-rate-interval": "5 min",
+            },
+            3,
+        ),
+        ({"restart-strategy": "none"}, 1),
+    ],
+    ids=["fixed-delay", "failure-rate", "none"],
+)
+def test_a_strategy_says_how_often_a_job_on_spark_that_always_fails_is_started(
+    job: Any, settings: dict[str, Any], starts: int
+) -> None:
+    def fail(value: Any) -> Any:
+        raise ValueError("always")
+
+    job.settings |= {
+        **settings,
+        "restart-strategy.fixed-delay.delay": "1 ms",
+        "restart-strategy.failure-rate.delay": "1 ms",
+        "pipeline.event-log": str(job.directory / "events"),
+    }
+    with pytest.raises(JobFailedError, match="always"):
+        job.run(before=fail)
+
+    assert states(job).count("running") == starts
+
+
+@pytest.mark.spec("004/AX-029")
+def test_a_job_on_spark_goes_on_from_the_metadata_of_a_checkpoint_under_another_id(job: Any) -> None:
+    job.count, job.rate = 1_500, 500
+    client = start(job)
+    stopped = client.stop_with_savepoint(False, str(job.directory / "savepoints"), format_type="native")
+    stopped.result(PATIENCE_S)
+    first = client.get_job_execution_result().result(PATIENCE_S)
+    metadata = job.directory / "state" / first.run / f"chk-{first.checkpoint}" / "_metadata"
+    job.settings |= {"execution.savepoint.path": str(metadata)}
+    job.rate = 0
+
+    result = job.run()
+
+    assert result.run != first.run
+    assert result.records == job.count - first.records
+    assert job.audit() == []

@@ -124,7 +124,7 @@ class SparkService(Service):
 class SparkWorkerService(Service):
     """One worker of a cluster, which starts executors; those end with it."""
 
-    name = "spark worker"
+    name = "spark-worker"
 
     def __init__(self, cluster: SparkService, cores: int, clock: Clock) -> None:
         super().__init__(clock=clock)

@@ -8,8 +8,10 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.common import Types
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
@@ -65,6 +67,26 @@ def run(*arguments: Any, **functions: Callable[[Any], Any]) -> Any:
     return build(*arguments, **functions).execute("totals")
 
 
+def straggling(flag: Path) -> Callable[[int], None]:
+    """Makes the first task behind the exchange that comes along slow, in one record, and says when that is over."""
+
+    def begin(index: int) -> None:
+        try:
+            flag.touch(exist_ok=False)
+        except FileExistsError:
+            return
+        SYSTEM_CLOCK.sleep(4)
+        flag.with_name(f"{flag.name}-and-over").touch()
+
+    return begin
+
+
+def main(directory: str, count: str, settings: str, rate: str) -> None:
+    flag = os.environ.get("TOTALS_STRAGGLER")
+    functions = {"behind": straggling(Path(flag))} if flag else {}
+    result = run(directory, int(count), json.loads(settings), float(rate), **functions)
+    print(json.dumps(dataclasses.asdict(result)))
+
+
 if __name__ == "__main__":
-    directory, count, settings, rate = sys.argv[1:]
-    print(json.dumps(dataclasses.asdict(run(directory, int(count), json.loads(settings), float(rate)))))
+    main(*sys.argv[1:])

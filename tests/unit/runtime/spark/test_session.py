@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.errors import ConfigError, MissingExtraError
-from tidegate.runtime.spark.session import check_java, check_spark, local_with_retries
+from tidegate.runtime.spark.session import check_java, check_spark, settings_for
 
 
 def java(directory: Path, says: str) -> dict[str, str]:
@@ -57,15 +57,28 @@ def test_a_new_java_is_taken(tmp_path: Path, says: str) -> None:
     check_java(java(tmp_path, says))
 
 
-@pytest.mark.parametrize(
-    ("master", "with_retries"),
-    [
-        ("local", "local[1,4]"),
-        ("local[*]", "local[*,4]"),
-        ("local[3]", "local[3,4]"),
-        ("local[3,1]", "local[3,1]"),
-        ("spark://host:7077", "spark://host:7077"),
-    ],
-)
-def test_only_local_masters_without_retries_get_them(master: str, with_retries: str) -> None:
-    assert local_with_retries(master) == with_retries
+def test_a_session_of_spark_connect_is_refused_with_what_works_instead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+
+    with pytest.raises(
+        ConfigError, match=r"connected by Spark Connect.*leave SPARK_REMOTE out.*or set execution.target"
+    ):
+        check_spark({})
+
+
+def test_settings_follow_where_executors_are() -> None:
+    local = settings_for("local[2]", preload=True)
+    near = settings_for("spark://127.0.0.1:7077", preload=False)
+    far = settings_for("yarn", preload=True)
+
+    assert local["spark.ui.enabled"] == "false"
+    assert near["spark.driver.host"] == "localhost"
+    assert "spark.ui.enabled" not in near
+    assert "spark.driver.host" not in far
+    assert [settings.get("spark.python.daemon.module") for settings in (local, near, far)] == [
+        "tidegate.runtime.spark.daemon",
+        None,
+        "tidegate.runtime.spark.daemon",
+    ]

@@ -83,13 +83,15 @@ class Reading:
         until_ms: int | None = None,
         after: Done | None = None,
         now_ms: int = 0,
+        thorough: bool = False,
+        ending: bool = False,
     ) -> Done:
         """One epoch."""
         (subtask,) = self.graph.vertices["numbers"].subtasks
         restored = {subtask: after.restored} if after is not None else {}
         order = epoch_order(self.graph, restored=restored, now_ms=now_ms)
         encoded = tuple(map(msgspec.msgpack.encode, splits))
-        read = ReadOrder(subtask, encoded, complete, limit, until_ms)
+        read = ReadOrder(subtask, encoded, complete, limit, until_ms, thorough, ending)
         ((_, parcel),) = tasks.relay(order, 0, 0, [read])
         (outcome,) = parcel.outcomes
         assert outcome.result.error is None
@@ -127,6 +129,29 @@ def test_who_has_ended_says_so_in_each_epoch() -> None:
     done = Reading().read(0, complete=True)
 
     assert done.sent == [Watermark(MAX_WATERMARK), EndOfInput()]
+
+
+def test_event_time_comes_to_its_end_where_that_is_asked_for_and_positions_stay() -> None:
+    done = Reading(watermarks=TIMES).read(0, SPLIT, ending=True)
+
+    assert done.sent == [Watermark(MAX_WATERMARK), EndOfInput()]
+    assert done.positions == [10]
+
+
+def test_who_goes_on_after_event_time_was_ended_begins_it_anew() -> None:
+    reading = Reading(watermarks=TIMES)
+    ended = reading.read(5, SPLIT, ending=True)
+
+    done = reading.read(5, *ended.splits, after=ended)
+
+    assert done.values == [15, 16, 17, 18, 19]
+    assert max(done.watermarks) < MAX_WATERMARK
+
+
+def test_a_thorough_reader_waits_after_each_record_for_the_next_one() -> None:
+    done = Reading(rate=5).read(4, SPLIT, thorough=True)
+
+    assert done.values == [10, 11, 12, 13]
 
 
 @pytest.mark.parametrize("splits", [(), (SPLIT,)], ids=["without-splits", "with-a-split"])

@@ -1,0 +1,42 @@
+"""What Spark may run on: the URLs of masters.
+
+Example:
+    >>> [is_master(target) for target in ("local[*]", "local[2,4]", "spark://one:7077,two:7077", "yarn", "local[two]")]
+    [True, True, True, True, False]
+    >>> local_with_retries("local[2]"), local_with_retries("spark://host:7077")
+    ('local[2,4]', 'spark://host:7077')
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["MASTERS", "is_local", "is_master", "local_with_retries", "on_loopback"]
+
+MASTERS: Final = "local, local[2], local[*], local[2,4], spark://host:7077, yarn, or k8s://https://host:6443"
+"""For messages."""
+
+_LOCAL: Final = r"local(?:\[(?P<threads>\d+|\*)(?:,(?P<attempts>\d+))?\])?"
+_REMOTE: Final = r"spark://[^:,/]+:\d+(?:,[^:,/]+:\d+)*|yarn|k8s://\S+"
+
+
+def is_master(target: str) -> bool:
+    """Whether this is the URL of a master that jobs run on."""
+    return re.fullmatch(f"{_LOCAL}|{_REMOTE}", target) is not None
+
+
+def is_local(target: str) -> bool:
+    """Whether executors are part of the driver's Java process."""
+    return re.fullmatch(_LOCAL, target) is not None
+
+
+def on_loopback(target: str) -> bool:
+    """Whether everybody who speaks to the driver is on this machine."""
+    return is_local(target) or re.match(r"spark://(localhost|127\.)", target) is not None
+
+
+def local_with_retries(target: str) -> str:
+    """A local master that repeats tasks that died, as every cluster does."""
+    local = re.fullmatch(_LOCAL, target)
+    return f"local[{local['threads'] or 1},4]" if local and not local["attempts"] else target

@@ -1,0 +1,124 @@
+"""Looks at the executors of a cluster before a program runs there, so that what they lack is said in one sentence.
+
+What looks travels by value and imports what it looks for itself: where tidegate is missing, nothing else could say so.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib import metadata
+from typing import Any, TypeAlias
+
+from pyspark import SparkContext, cloudpickle
+
+from tidegate.backends.spi import CheckpointStorage
+from tidegate.clock import new_id
+from tidegate.errors import ConfigError, UnavailableError
+from tidegate.runtime.shipping import pack
+
+__all__ = ["examine"]
+
+_Found: TypeAlias = dict[str, Any]
+
+
+def examine(context: SparkContext, storage: CheckpointStorage) -> bool:
+    """Look at as many executors as there are; whether all of them could load beforehand what every epoch needs.
+
+    Raises:
+        ConfigError: one of them cannot run programs, or does not see the checkpoint storage.
+        UnavailableError: Spark could not look.
+    """
+    token = f"probe-{new_id(8)}"
+    storage.blobs.put(f"{token}/driver", token.encode())
+    try:
+        everything = _look_everywhere(context, pack("the checkpoint storage", storage), token)
+        for found in everything:
+            _judge(found, storage.url)
+            if not storage.blobs.list(f"{token}/{found['task']}"):
+                raise _unseen(found, storage.url, "what it writes there is not seen by the driver")
+    finally:
+        storage.blobs.delete(storage.blobs.list(token))
+    return all(found["preloads"] for found in everything)
+
+
+def _look_everywhere(context: SparkContext, storage: bytes, token: str) -> list[_Found]:
+    tasks = context.defaultParallelism
+    this = sys.modules[__name__]
+    cloudpickle.register_pickle_by_value(this)
+    try:
+        context.setJobGroup("tidegate-probe", "tidegate looks at the executors", interruptOnCancel=True)
+        asked = context.parallelize(range(tasks), tasks)
+        found: list[_Found] = asked.map(lambda task: _look(task, storage, token)).collect()
+    except Exception as error:
+        text = str(getattr(error, "java_exception", None) or error)
+        if "PYTHON_VERSION_MISMATCH" in text:
+            raise ConfigError(
+                "executors run another Python than the driver; "
+                f"expected {_minor(platform.python_version())} on both sides; let PYSPARK_PYTHON name one that is the same everywhere"
+            ) from error
+        raise UnavailableError(f"spark could not look at its executors: {text.splitlines()[0]}") from error
+    finally:
+        cloudpickle.unregister_pickle_by_value(this)
+    return found
+
+
+def _look(task: int, storage: bytes, token: str) -> _Found:
+    """What one executor is like; runs there, where this module may be missing."""
+    import platform
+    import subprocess
+    import sys
+    from importlib import metadata
+
+    found = {"task": task, "host": platform.node(), "python": sys.executable, "lacks": None, "storage": None}
+    versions: dict[str, str | None] = {}
+    for name in ("tidegate", "pyspark"):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    found |= {"versions": versions, "preloads": False}
+    try:
+        from tidegate.runtime.shipping import unpack
+    except ImportError as error:
+        return found | {"lacks": f"{type(error).__name__}: {error}"}
+    try:
+        blobs = unpack(storage).blobs
+        with blobs.open(f"{token}/driver") as file:
+            file.read()
+        blobs.put(f"{token}/{task}", b"seen")
+    except Exception as error:
+        found["storage"] = f"{type(error).__name__}: {error}"
+    # The process that workers are forked from starts without what is shipped with a job.
+    sought = "from importlib.util import find_spec; find_spec('tidegate.runtime.spark.daemon').loader"
+    tried = [sys.executable, "-P", "-c", sought]
+    found["preloads"] = subprocess.run(tried, capture_output=True, cwd="/", check=False).returncode == 0
+    return found
+
+
+def _judge(found: _Found, url: str) -> None:
+    where = f"the executor on {found['host']} ({found['python']})"
+    if found["lacks"] is not None:
+        raise ConfigError(
+            f"{where} cannot run tidegate: {found['lacks']}; install tidegate[spark] {metadata.version('tidegate')} there, or "
+            "ship it with the job, as docs/spark.md says"
+        )
+    for name, version in found["versions"].items():
+        ours = metadata.version(name)
+        if version is not None and version != ours:
+            raise ConfigError(
+                f"{where} has {name} {version}; expected {ours}, as the driver has; install the same on both"
+            )
+    if found["storage"] is not None:
+        raise _unseen(found, url, found["storage"])
+
+
+def _unseen(found: _Found, url: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"the executor on {found['host']} cannot use the checkpoint storage {url}: {why}; expected a storage that all machines "
+        "share, such as s3://; let state.checkpoints.dir name one"
+    )
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
