@@ -6,12 +6,17 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
+from tests.integration.spark.conftest import PROGRAM
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.testing.services import SparkService
 
@@ -139,3 +144,31 @@ def test_a_storage_that_executors_do_not_see_is_named_before_anything_is_read(
     assert "cannot use the checkpoint storage" in complaints
     assert "a storage that all machines share" in complaints
     assert job.rows() == []
+
+
+def test_spark_submit_ships_the_modules_of_a_program_in_a_zip(cluster: SparkService, tmp_path: Path) -> None:
+    module = "def doubled(number):\n    return [number * 2, __file__]\n"
+    with zipfile.ZipFile(tmp_path / "rules.zip", "w") as shipped:
+        shipped.writestr("shipped_rules.py", module)
+
+    done = submitted(cluster, tmp_path / "rules.zip")
+
+    assert done.returncode == 0, done.stderr
+    doubled = json.loads(done.stdout.splitlines()[-1])
+    assert [number for number, _ in doubled] == [2, 4, 6]
+    assert all("rules.zip/shipped_rules.py" in place for _, place in doubled)
+
+
+def submitted(cluster: SparkService, shipped: Path) -> subprocess.CompletedProcess[str]:
+    """What spark-submit does with the program, in client mode."""
+    home = Path(str(pyspark.__file__)).parent
+    command = [str(home / "bin" / "spark-submit"), "--master", cluster.address, "--py-files", str(shipped)]
+    return subprocess.run(
+        [*command, str(PROGRAM.with_name("submitted.py")), cluster.address],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)},
+        cwd=shipped.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )

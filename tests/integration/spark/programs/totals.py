@@ -63,7 +63,7 @@ def build(
     return env
 
 
-def run(*arguments: Any, **functions: Callable[[Any], Any]) -> Any:
+def run(*arguments: Any, **functions: Any) -> Any:
     return build(*arguments, **functions).execute("totals")
 
 
