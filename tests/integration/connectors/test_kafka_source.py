@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def test_a_partition_added_while_the_job_runs_is_read(
     client.cancel().result(TIMEOUT_S)
 
 
-def test_a_topic_made_anew_since_the_checkpoint_stops_the_next_start_by_name(
+def test_a_topic_made_anew_since_the_checkpoint_stops_the_next_start_unless_it_may_be_read_from_its_beginning(
     kafka: KafkaService, environment: Environment, tmp_path: Path
 ) -> None:
     topic = kafka.new_topic()
@@ -197,6 +198,15 @@ def test_a_topic_made_anew_since_the_checkpoint_stops_the_next_start_by_name(
         (ConfigError, JobFailedError), match=f"topic '{topic}' was removed and created again since"
     ):
         env.execute("anew")
+
+    produce(kafka, topic, ["second"])
+    env = environment()
+    reset = KafkaSourceOptions(on_topic_change="reset")
+    again = replace(source, stop=LATEST, bounded=True, options=reset)
+    env.from_source(again).sink_to(FileSink(str(tmp_path / "out"), TextLines()))
+    env.execute("anew")
+    written = [line for path in (tmp_path / "out").glob("part-*") for line in path.read_text().splitlines()]
+    assert written == ["second"]
 
 
 def test_a_topic_that_does_not_exist_is_named(kafka: KafkaService, environment: Environment) -> None:
