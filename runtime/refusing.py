@@ -14,10 +14,10 @@ class Refusing:
 
     Example:
         >>> from tidegate.datastream import StreamExecutionEnvironment
-        >>> StreamExecutionEnvironment.get_execution_environment().add_jars("file:///kafka.jar")
+        >>> StreamExecutionEnvironment.get_execution_environment().set_default_local_parallelism(2)
         Traceback (most recent call last):
         ...
-        AttributeError: StreamExecutionEnvironment.add_jars is not there: there is no Java behind it; install connectors as extras, such as pip install 'tidegate[kafka]'
+        AttributeError: StreamExecutionEnvironment.set_default_local_parallelism is not there: set parallelism.default
     """
 
     # Type checkers must not take every name for one that is there.

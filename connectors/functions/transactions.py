@@ -8,7 +8,7 @@ Example:
     >>> as_sink(3)
     Traceback (most recent call last):
     ...
-    tidegate.errors.ConfigError: add_sink takes a SinkFunction; got int; use sink_to for a Sink
+    tidegate.errors.ConfigError: add_sink takes a function or a SinkFunction; got int; use sink_to for a Sink
 """
 
 from __future__ import annotations
