@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["MASTERS", "is_local", "is_master", "local_with_retries", "on_loopback"]
+__all__ = ["MASTERS", "is_local", "is_master", "local_with_retries", "on_loopback", "standalone"]
 
 MASTERS: Final = "local, local[2], local[*], local[2,4], spark://host:7077, yarn, or k8s://https://host:6443"
 """For messages."""
@@ -40,3 +40,14 @@ def local_with_retries(target: str) -> str:
     """A local master that repeats tasks that died, as every cluster does."""
     local = re.fullmatch(_LOCAL, target)
     return f"local[{local['threads'] or 1},4]" if local and not local["attempts"] else target
+
+
+def standalone(target: str) -> list[tuple[str, int]]:
+    """Where standalone masters listen, of which one is enough; none for other targets.
+
+    Example:
+        >>> standalone("spark://one:7077,two:7078"), standalone("yarn")
+        ([('one', 7077), ('two', 7078)], [])
+    """
+    listed = target.removeprefix("spark://").split(",") if target.startswith("spark://") else []
+    return [(host, int(port)) for host, _, port in (each.rpartition(":") for each in listed)]

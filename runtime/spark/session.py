@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.errors import ConfigError, MissingExtraError, UnavailableError
-from tidegate.runtime.spark.master import is_local, local_with_retries, on_loopback
+from tidegate.runtime.spark.master import is_local, local_with_retries, on_loopback, standalone
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -25,6 +26,7 @@ __all__ = [
     "check_java",
     "check_spark",
     "explained",
+    "reach",
     "restartable",
     "settings_for",
     "spark_context",
@@ -35,6 +37,7 @@ _REMEDY = (
     f"install Java {OLDEST_JAVA} or newer (apt-get install openjdk-17-jre-headless) or let JAVA_HOME name one"
 )
 
+_REACH_S = 5.0
 _OURS = "spark.tidegate.started"
 """Tells a context that tidegate started from one of the user's."""
 _DAEMON = {"spark.python.daemon.module": "tidegate.runtime.spark.daemon"}
@@ -103,6 +106,7 @@ def spark_context(master: str, name: str, *, preload: bool = True) -> Iterator[S
     if active is not None:
         yield active
         return
+    reach(master)
     with _our_python(), _our_signals():
         try:
             context = _start(master, name, preload=preload)
@@ -114,6 +118,25 @@ def spark_context(master: str, name: str, *, preload: bool = True) -> Iterator[S
         if not _forget_dead_java():
             with contextlib.suppress(Exception):  # Java may die at this moment; the next start finds out
                 context.stop()
+
+
+def reach(master: str) -> None:
+    """Make sure that somebody answers where a standalone master should be: Spark itself would try for a minute.
+
+    Raises:
+        UnavailableError: nobody does.
+    """
+    refused = []
+    for host, port in standalone(master):
+        try:
+            socket.create_connection((host, port), _REACH_S).close()
+            return
+        except OSError as error:
+            refused.append(f"{host}:{port}: {error}")
+    if refused:
+        raise UnavailableError(
+            f"no spark master answers at {master}: {'; '.join(refused)}; start it, or name another one"
+        )
 
 
 def restartable(context: SparkContext) -> bool:

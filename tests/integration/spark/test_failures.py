@@ -81,13 +81,14 @@ def test_epochs_that_come_to_nothing_end_the_job(final: Any) -> None:
     assert not list(final.output.rglob("*.pending"))
 
 
-def test_a_master_that_does_not_exist_is_named(final: Any) -> None:
-    with final.started(target="local[two]") as process:
+def test_a_spark_that_does_not_start_is_named(final: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--no-such-option")
+    with final.started() as process:
         _, said = process.communicate(timeout=120)
 
     assert process.returncode == 1
     assert (
-        "JobFailedError: job 'totals' failed and its restarts are used up: spark at local[two] did not start"
+        "JobFailedError: job 'totals' failed and its restarts are used up: spark at local[2] did not start"
         in said
     )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
-from tidegate.errors import ConfigError, MissingExtraError
-from tidegate.runtime.spark.session import check_java, check_spark, settings_for
+from tidegate.errors import ConfigError, MissingExtraError, UnavailableError
+from tidegate.runtime.spark.session import check_java, check_spark, reach, settings_for
 
 
 def java(directory: Path, says: str) -> dict[str, str]:
@@ -82,3 +83,28 @@ def test_settings_follow_where_executors_are() -> None:
         None,
         "tidegate.runtime.spark.daemon",
     ]
+
+
+def test_a_master_that_nobody_answers_for_is_named_at_once() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        port = taken.getsockname()[1]
+
+        with pytest.raises(
+            UnavailableError,
+            match=rf"no spark master answers at spark://127.0.0.1:{port}: .*; start it, or name another",
+        ):
+            reach(f"spark://127.0.0.1:{port}")
+
+
+def test_one_of_several_masters_is_enough() -> None:
+    with socket.socket() as closed, socket.create_server(("127.0.0.1", 0)) as open_one:
+        closed.bind(("127.0.0.1", 0))
+        ports = [each.getsockname()[1] for each in (closed, open_one)]
+
+        reach("spark://" + ",".join(f"127.0.0.1:{port}" for port in ports))
+
+
+def test_other_masters_are_left_to_spark() -> None:
+    reach("local[2]")
+    reach("yarn")
