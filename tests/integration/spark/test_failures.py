@@ -65,9 +65,7 @@ def test_a_task_that_always_dies_ends_in_the_words_of_spark(final: Any) -> None:
 def test_an_epoch_that_takes_too_long_is_given_up(final: Any) -> None:
     final.settings["execution.checkpointing.timeout"] = "1 ms"
 
-    with pytest.raises(
-        JobFailedError, match=r"used up: subtask source-1\[\d\]: the epoch did not end within 1 ms"
-    ):
+    with pytest.raises(JobFailedError, match=r"used up: .*the epoch .*did not end within 1 ms"):
         final.run()
 
 
