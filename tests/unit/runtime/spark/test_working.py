@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,8 +12,9 @@ import pytest
 
 from tests.unit.runtime.spark.orders import epoch_order
 from tidegate.common import Duration, WatermarkStrategy
-from tidegate.connectors.base import RangeSplit
+from tidegate.connectors.base import ListEnumerator, RangeSplit
 from tidegate.connectors.generator import GeneratorSource
+from tidegate.connectors.spi import NotYet, Source, SourceReader
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.elements import MAX_WATERMARK, Batch, Element, EndOfInput, Idle, Watermark
 from tidegate.errors import InternalError, UnavailableError
@@ -68,10 +71,15 @@ class Done:
 class Reading:
     """A program that reads numbers, and sends them on by one exchange."""
 
-    def __init__(self, rate: float | None = None, watermarks: WatermarkStrategy | None = None) -> None:
+    def __init__(
+        self,
+        rate: float | None = None,
+        watermarks: WatermarkStrategy | None = None,
+        source: Source[Any] | None = None,
+    ) -> None:
         env = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 1})
-        source = GeneratorSource(lambda number: number, count=1_000, rate_per_second=rate)
-        env.from_source(source, watermarks).uid("numbers").rebalance().print()
+        numbers = GeneratorSource(lambda number: number, count=1_000, rate_per_second=rate)
+        env.from_source(source or numbers, watermarks).uid("numbers").rebalance().print()
         program = Program("reads", PipelineId("reads"), tuple(env._steps), JobOptions(), parallelism=1)
         self.graph: JobGraph = program.graph(None)
 
@@ -85,11 +93,12 @@ class Reading:
         now_ms: int = 0,
         thorough: bool = False,
         ending: bool = False,
+        confirmed: CheckpointId | None = None,
     ) -> Done:
         """One epoch."""
         (subtask,) = self.graph.vertices["numbers"].subtasks
         restored = {subtask: after.restored} if after is not None else {}
-        order = epoch_order(self.graph, restored=restored, now_ms=now_ms)
+        order = replace(epoch_order(self.graph, restored=restored, now_ms=now_ms), confirmed=confirmed)
         encoded = tuple(map(msgspec.msgpack.encode, splits))
         read = ReadOrder(subtask, encoded, complete, limit, until_ms, thorough, ending)
         ((_, parcel),) = tasks.relay(order, 0, 0, [read])
@@ -254,3 +263,51 @@ def test_a_part_of_a_checkpoint_that_could_not_be_taken_is_an_error_of_the_task(
         InternalError, match="a subtask has not taken its part of the checkpoint; expected it to"
     ):
         reports_of([])
+
+
+class Confirming(Source[RangeSplit]):
+    """A split that has nothing to read, and a reader that writes down what it is told."""
+
+    split_type = RangeSplit
+    bounded = False
+
+    def __init__(self, book: Path) -> None:
+        self.book = book
+
+    def open_enumerator(self, context: Any, restored: bytes | None) -> ListEnumerator[RangeSplit]:
+        return ListEnumerator(context, [SPLIT], RangeSplit, restored)
+
+    def open_reader(self, context: Any) -> ConfirmingReader:
+        return ConfirmingReader(self.book)
+
+
+class ConfirmingReader(SourceReader[RangeSplit]):
+    def __init__(self, book: Path) -> None:
+        self.book, self.splits = book, list[RangeSplit]()
+        self.noted: dict[CheckpointId, list[int]] = {}
+
+    def add_splits(self, splits: Sequence[RangeSplit]) -> None:
+        self.splits += splits
+
+    def no_more_splits(self) -> None:
+        """It has no end."""
+
+    def poll(self, limit: int) -> NotYet:
+        return NotYet()
+
+    def snapshot(self, checkpoint: CheckpointId) -> list[RangeSplit]:
+        self.noted[checkpoint] = [split.next for split in self.splits]
+        return self.splits
+
+    def settled(self, checkpoint: CheckpointId) -> None:
+        self.book.write_text(f"{checkpoint}: {self.noted[checkpoint]}")
+
+
+def test_a_new_reader_tells_the_outside_where_it_begins_once_that_is_settled(tmp_path: Path) -> None:
+    reading = Reading(source=Confirming(tmp_path / "book"))
+    reading.read(5, SPLIT, complete=False)
+    assert not (tmp_path / "book").exists()
+
+    reading.read(5, SPLIT, complete=False, confirmed=CheckpointId(4))
+
+    assert (tmp_path / "book").read_text() == "4: [10]"
