@@ -14,12 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.conftest import Job
-from tests.crash.test_kill_kafka import (
-    KafkaJob,
-    assert_exactly_once,
-    between_topics as between_topics,
-    payments as payments,
-)
+from tests.crash.kafka_job import KafkaJob, assert_exactly_once
+from tests.crash.test_kill_kafka import between_topics as between_topics, payments as payments
 from tests.crash.test_standby import owner_and_standby
 
 pytestmark = [pytest.mark.crash, pytest.mark.service, pytest.mark.spark]
