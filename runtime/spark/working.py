@@ -16,7 +16,7 @@ import msgspec
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.elements import Barrier
-from tidegate.errors import InternalError
+from tidegate.errors import ConfigError, InternalError
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.spark.messages import Order, ReadOrder
@@ -31,6 +31,7 @@ from tidegate.runtime.task.messages import (
     FromSubtask,
     NoMoreSplits,
     ReadUntil,
+    ToEnumerator,
     Trigger,
 )
 from tidegate.runtime.task.runner import SubtaskRunner
@@ -120,6 +121,7 @@ def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
     """A subtask's part of the checkpoint, durable.
 
     Raises:
+        ConfigError: a reader told its enumerator something that nobody would hear.
         TidegateError: it could not be taken.
     """
     for message in said:
@@ -128,6 +130,11 @@ def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
                 return message.reports
             case Declined() | Failed():
                 raise message.error
+            case ToEnumerator():
+                raise ConfigError(
+                    f"source {message.uid!r}: reader {message.reader} sends an event, and readers live no longer than an "
+                    "epoch here; set continuous = True in the source, and run it embedded"
+                )
     raise InternalError(
         "a subtask has not taken its part of the checkpoint; expected it to, as all input is there"
     )
