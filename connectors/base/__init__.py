@@ -1,8 +1,10 @@
-"""What several connectors share: fixed lists of splits, ranges of a sequence, directories and logs that commit in two phases."""
+"""What several connectors share: fixed lists of splits, ranges of a sequence, threads that fetch, directories and logs that commit in two phases."""
 
 from __future__ import annotations
 
 from tidegate.connectors.base.enumerator import ListEnumerator as ListEnumerator, all_splits as all_splits
+from tidegate.connectors.base.fetch_queue import Fetched as Fetched
+from tidegate.connectors.base.fetching import Fetcher as Fetcher, FetchingReader as FetchingReader
 from tidegate.connectors.base.file_writer import FileWriter as FileWriter, Shape as Shape
 from tidegate.connectors.base.part_file import (
     BulkFormat as BulkFormat,
@@ -22,6 +24,9 @@ __all__ = [
     "BulkFormat",
     "Compaction",
     "Compression",
+    "Fetched",
+    "Fetcher",
+    "FetchingReader",
     "FileCommitter",
     "FileEncoder",
     "FileWriter",

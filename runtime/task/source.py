@@ -80,6 +80,7 @@ class SourceRunner(SubtaskRunner):
         self._ending = False
         self._drained = False
         self._wake_at: int | None = None
+        self._woken = False
 
     def open(self) -> None:
         """Open the chain, then the reader."""
@@ -91,7 +92,7 @@ class SourceRunner(SubtaskRunner):
             env.subtask,
             env.parallelism,
             self._outside,
-            env.wake,
+            self._wake,
             Surroundings(uid, env),
             lambda event: self._report(ToEnumerator(uid, self.subtask.index, event)),
             env.pipeline,
@@ -156,9 +157,9 @@ class SourceRunner(SubtaskRunner):
             return self._end_time()
         if self._pacing is not None and not self._pacing.may_read():
             return False
-        if self._wake_at is not None and self._outside.now_ms() < self._wake_at:
+        if not self._woken and self._wake_at is not None and self._outside.now_ms() < self._wake_at:
             return False
-        self._wake_at = None
+        self._woken, self._wake_at = False, None
         limit = self._size.limit if self.left is None else min(self._size.limit, self.left)
         if limit == 0:
             return False
@@ -188,6 +189,11 @@ class SourceRunner(SubtaskRunner):
             case Finished():
                 return self._end_time()
         return False
+
+    def _wake(self) -> None:
+        """Called by any thread; what comes while a poll runs counts for the next one."""
+        self._woken = True
+        self._env.wake()
 
     def _end_time(self) -> bool:
         self._ending = True

@@ -41,6 +41,7 @@ WIDE_CLASSES: dict[str, str] = {
     "runtime/operators/stamp.py:Stamp": "an operator's methods, and what a reader that knows its splits tells it",
 }
 LONG_EXPORTS: dict[str, str] = {
+    "connectors/base/__init__.py": "what authors of sources and of sinks of every kind begin with",
     "connectors/files/__init__.py": "formats to read and formats to write, and when files of a sink end and where they are",
     "connectors/kafka/__init__.py": "a source and a sink with all the names PyFlink has for them",
     "tidegate/common/__init__.py": "PyFlink programs import all of these names from `pyflink.common`",

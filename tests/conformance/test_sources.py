@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pyarrow as pa
@@ -13,6 +14,8 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
+from tidegate.clock import SYSTEM_CLOCK
+from tidegate.connectors.base import Fetched, Fetcher, FetchingReader, ListEnumerator, RangeSplit
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.files import (
     CsvFormat,
@@ -25,6 +28,8 @@ from tidegate.connectors.files import (
 )
 from tidegate.connectors.generator import Ascending, DataGenSource, GeneratorSource, RandomInt, RandomText
 from tidegate.connectors.hybrid import HybridSource
+from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
+from tidegate.ids import SplitId
 from tidegate.testing.source import PausingSourceSuite, RangedSourceSuite, SourceSuite, SourceTarget
 from tidegate.types import Types
 
@@ -173,6 +178,52 @@ class TestWatchingFileSource(SourceSuite):
             (tmp_path / str(number)).write_text("".join(f"{line}\n" for line in lines[number : number + 2]))
         source = RecordFileSource(str(tmp_path), TextFormat(), part_bytes=8, watch_ms=1_000)
         return SourceTarget(source, expected=lines, patience=8)
+
+
+@dataclass(frozen=True)
+class FetchedNumbers(Source[RangeSplit]):
+    """Ten numbers in three splits, brought two at a time by one thread or three."""
+
+    thread_per_split: bool
+    readers: ClassVar[list[FetchingReader[RangeSplit]]] = []
+
+    split_type = RangeSplit
+    bounded = True
+
+    def open_enumerator(
+        self, context: EnumeratorContext[RangeSplit], restored: bytes | None
+    ) -> ListEnumerator[RangeSplit]:
+        splits = [RangeSplit(SplitId(f"from {at}"), at, min(at + 4, 10)) for at in (0, 4, 8)]
+        return ListEnumerator(context, splits, RangeSplit, restored)
+
+    def open_reader(self, context: ReaderContext) -> FetchingReader[RangeSplit]:
+        self.readers.append(FetchingReader(Pairs, behind, context, thread_per_split=self.thread_per_split))
+        return self.readers[-1]
+
+
+class Pairs(Fetcher[RangeSplit]):
+    def fetch(self, splits: Sequence[RangeSplit]) -> list[Fetched[RangeSplit]]:
+        parts = [(split, *split.cut(2)) for split in splits]
+        return [Fetched(split, list(part.head(2)), part.head(2), rest) for split, part, rest in parts]
+
+    def wake_up(self) -> None:
+        """It never waits."""
+
+
+def behind(split: RangeSplit, number: int) -> RangeSplit:
+    return RangeSplit(split.id, number + 1, split.stop)
+
+
+class TestFetchedSource(PausingSourceSuite):
+    """Records that threads fetch for a reader."""
+
+    @pytest.fixture(params=[False, True], ids=["one thread", "thread per split"])
+    def target(self, request: pytest.FixtureRequest) -> Iterator[SourceTarget]:
+        yield SourceTarget(
+            FetchedNumbers(request.param), expected=range(10), patience=400, clock=SYSTEM_CLOCK
+        )
+        while FetchedNumbers.readers:  # a crash closes nothing
+            FetchedNumbers.readers.pop().close()
 
 
 FAULTS = {

@@ -13,7 +13,7 @@ BLOCK = re.compile(r"^```python(?: run)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_the_connector_of_the_tutorial_passes_the_kit(tmp_path: Path) -> None:
-    connector, _, kit = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    connector, _, kit, *_ = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     (tmp_path / "sqlite_connector.py").write_text(connector, encoding="utf-8")
     (tmp_path / "test_sqlite.py").write_text(kit, encoding="utf-8")
 
