@@ -241,10 +241,7 @@ class _Shared(Generic[S]):
     def fail(self, error: Exception, splits: list[SplitId]) -> None:
         """A thread ended with an error."""
         with self._changed:
-            # A fetch that was cut short by the end may say so as it likes.
-            if self._closed or self.failed is not None:
-                return
-            self.failed = error, splits
+            self.failed = self.failed or (error, splits)
         self._wake()
 
     def close(self) -> None:

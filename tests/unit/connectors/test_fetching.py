@@ -50,6 +50,7 @@ class Clerk(Fetcher[RangeSplit]):
     def __init__(self, shop: Shop) -> None:
         self.shop = shop
         self.woken = False
+        self.closed = False
 
     def fetch(self, splits: Sequence[RangeSplit]) -> list[Fetched[RangeSplit]]:
         shop = self.shop
@@ -69,11 +70,13 @@ class Clerk(Fetcher[RangeSplit]):
 
     def wake_up(self) -> None:
         with self.shop.changed:
+            assert not self.closed
             self.woken = True
             self.shop.changed.notify_all()
 
     def close(self) -> None:
         with self.shop.changed:
+            self.closed = True
             self.shop.closed += 1
             self.shop.changed.notify_all()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 import pytest
 
@@ -56,12 +57,38 @@ class Noting(TwoPhaseCommitSinkFunction[int]):
         self.note("abort", transaction)
 
 
+class Files(TwoPhaseCommitSinkFunction[str]):
+    """A transaction is a temporary file, whose commit moves it to the target directory."""
+
+    def __init__(self, temporary: Path, target: Path) -> None:
+        self.temporary, self.target = temporary, target
+        self.files: dict[str, TextIO] = {}
+
+    def begin_transaction(self) -> str:
+        name = f"part-{len(self.files)}"
+        self.files[name] = (self.temporary / name).open("w")
+        return name
+
+    def invoke(self, transaction: str, value: Any, context: Any) -> None:
+        self.files[transaction].write(f"{value}\n")
+
+    def pre_commit(self, transaction: str) -> None:
+        self.files[transaction].close()
+
+    def commit(self, transaction: str) -> None:
+        (self.temporary / transaction).rename(self.target / transaction)
+
+    def abort(self, transaction: str) -> None:
+        self.files[transaction].close()
+        (self.temporary / transaction).unlink()
+
+
 @pytest.fixture
 def function() -> Noting:
     return Noting()
 
 
-def writer(function: Noting, *restored: bytes) -> Any:
+def writer(function: TwoPhaseCommitSinkFunction[Any], *restored: bytes) -> Any:
     return TransactionalFunctionSink(function).open_writer(
         WriterContext(
             PipelineId("orders"),
@@ -77,7 +104,9 @@ def writer(function: Noting, *restored: bytes) -> Any:
     )
 
 
-def committed(function: Noting, *prepared: tuple[bytes, str, int]) -> list[CommitAnswer]:
+def committed(
+    function: TwoPhaseCommitSinkFunction[Any], *prepared: tuple[bytes, str, int]
+) -> list[CommitAnswer]:
     context = CommitterContext(PipelineId("orders"), OperatorUid("out"), LineageId("1f"), ManualClock(1_000))
     work = [Committable(OperatorUid("out"), 0, CheckpointId(4), *each) for each in prepared]
     return TransactionalFunctionSink(function).open_committer(context).commit(work)
@@ -100,6 +129,30 @@ def test_an_epoch_is_one_transaction_and_the_next_begins_when_it_is_prepared(fun
         ("close",),
     ]
     assert prepared[1:] == ("transaction 1", 2)
+
+
+@pytest.mark.spec("001/S1-27")
+def test_a_transaction_of_files_is_temporary_then_closed_then_moved_and_the_open_one_is_deleted(
+    tmp_path: Path,
+) -> None:
+    temporary, target = tmp_path / "temporary", tmp_path / "target"
+    temporary.mkdir()
+    target.mkdir()
+    function = Files(temporary, target)
+
+    def there() -> dict[str, str]:
+        return {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.glob("*/*")}
+
+    out = writer(function)
+    out.write(Batch(["a", "b"]))
+    assert there() == {"temporary/part-0": ""}
+    prepared = out.prepare(CheckpointId(1))
+    out.write(Batch(["c"]))
+    assert there() == {"temporary/part-0": "a\nb\n", "temporary/part-1": ""}
+    assert committed(function, prepared) == [CommitAnswer.COMMITTED]
+    assert there() == {"target/part-0": "a\nb\n", "temporary/part-1": ""}
+    out.close()
+    assert there() == {"target/part-0": "a\nb\n"}
 
 
 def test_a_transaction_without_records_stays_open(function: Noting) -> None:

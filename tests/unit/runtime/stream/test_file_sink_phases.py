@@ -13,7 +13,7 @@ from tidegate.connectors.files import FileSink, TextLines
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.errors import TidegateError
 from tidegate.ids import CheckpointId
-from tidegate.twophase.spi import Committable, CommitterContext
+from tidegate.twophase.spi import Committable, CommitterContext, WriterContext
 
 Env = StreamExecutionEnvironment
 WORDS = [f"word {number}" for number in range(12)]
@@ -21,9 +21,21 @@ WORDS = [f"word {number}" for number in range(12)]
 
 @dataclass(frozen=True)
 class Crashing(FileSink):
-    """Ends the job before the decision, or behind it and before the commit, as long as a file says so."""
+    """Ends the job before or behind the first phase, or before or behind the second one, as long as a file says so."""
 
     orders: Path = Path()
+
+    def open_writer(self, context: WriterContext) -> Any:
+        writer, orders = super().open_writer(context), self.orders
+
+        class Writer(type(writer)):  # type: ignore[misc]  # whichever class it is
+            def prepare(self, checkpoint: CheckpointId) -> Any:
+                if (orders / "unprepared").exists():
+                    raise RuntimeError("crashed before the first phase")
+                return super().prepare(checkpoint)
+
+        writer.__class__ = Writer
+        return writer
 
     def pre_commit(self, checkpoint: CheckpointId, committables: Sequence[Committable]) -> None:
         if (self.orders / "before").exists():
@@ -36,7 +48,10 @@ class Crashing(FileSink):
             def commit(self, committables: Sequence[Committable]) -> Any:
                 if (orders / "behind").exists():
                     raise RuntimeError("crashed behind the decision")
-                return super().commit(committables)
+                answers = super().commit(committables)
+                if (orders / "committed").exists():
+                    raise RuntimeError("crashed behind the commit")
+                return answers
 
         committer.__class__ = Committer
         return committer
@@ -81,3 +96,33 @@ def test_temporary_files_are_discarded_before_the_decision_and_renamed_behind_it
 
 def visible(output: Path) -> list[str]:
     return sorted(line for path in output.glob("*.txt") for line in path.read_text().splitlines())
+
+
+@pytest.mark.spec("001/EX-04")
+@pytest.mark.parametrize(
+    ("moment", "words"),
+    [
+        ("unprepared", "crashed before the first phase"),
+        ("before", "crashed before the decision"),
+        ("behind", "crashed behind the decision"),
+        ("committed", "crashed behind the commit"),
+    ],
+    ids=["before the pre-commit", "behind the pre-commit", "before the commit", "behind the commit"],
+)
+def test_each_record_is_in_the_directory_once_whatever_the_moment_of_a_crash(
+    anywhere: Env, tmp_path: Path, moment: str, words: str
+) -> None:
+    output, order = tmp_path / "output", tmp_path / moment
+    output.mkdir()
+
+    def start() -> None:
+        anywhere.from_collection(WORDS).sink_to(Crashing(output, TextLines(), orders=tmp_path)).uid("words")
+        anywhere.execute("words to files")
+
+    order.touch()
+    with pytest.raises(TidegateError, match=words):
+        start()
+    order.unlink()
+    start()
+
+    assert visible(output) == sorted(WORDS)
