@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.runtime.spark.orders import epoch_order
 from tidegate.common import Duration, WatermarkStrategy
-from tidegate.connectors.base import ListEnumerator, RangeSplit
+from tidegate.connectors.base import Fetched, Fetcher, FetchingReader, ListEnumerator, RangeSplit
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.connectors.spi import NotYet, Source, SourceReader
 from tidegate.datastream import StreamExecutionEnvironment
@@ -321,3 +321,29 @@ def test_a_new_reader_tells_the_outside_where_it_begins_once_that_is_settled(tmp
     reading.read(5, SPLIT, complete=False, confirmed=CheckpointId(4))
 
     assert (tmp_path / "book").read_text() == "4: [10]"
+
+
+class FetchedByThreads(GeneratorSource[int]):
+    """The numbers of splits, four at a time, brought by a thread."""
+
+    def open_reader(self, context: Any) -> Any:
+        return FetchingReader(Fours, lambda split, at: RangeSplit(split.id, at + 1, split.stop), context)
+
+
+class Fours(Fetcher[RangeSplit]):
+    def fetch(self, splits: Sequence[RangeSplit]) -> list[Fetched[RangeSplit]]:
+        parts = [(split, *split.cut(4)) for split in splits]
+        return [Fetched(split, list(part.head(4)), part.head(4), rest) for split, part, rest in parts]
+
+    def wake_up(self) -> None:
+        """It never waits."""
+
+
+def test_an_epoch_waits_for_threads_and_leaves_what_they_fetched_ahead_to_the_next_one() -> None:
+    reading = Reading(source=FetchedByThreads(abs, count=1_000))
+
+    first = reading.read(6, SPLIT)
+    then = reading.read(3, *first.splits)
+
+    assert (first.values, then.values) == ([10, 11, 12, 13, 14, 15], [16, 17, 18])
+    assert (first.positions, then.positions) == ([16], [19])
