@@ -71,11 +71,13 @@ class FetchQueue(Generic[S]):
         """Take splits at the positions they carry."""
         self._splits |= {split.id: _Progress(split, split) for split in splits}
 
-    def wanted(self) -> list[S]:
-        """The splits to fetch from, each at the position behind what was fetched of it."""
+    def wanted(self, only: SplitId | None = None) -> list[S]:
+        """The splits to fetch from, or one if it is, each at the position behind what was fetched of it."""
+        names = self._splits.keys() if only is None else self._splits.keys() & {only}
         return [
             progress.ahead
-            for name, progress in self._splits.items()
+            for name in names
+            for progress in [self._splits[name]]
             if progress.ahead is not None and progress.waiting < self._depth and name not in self._paused
         ]
 

@@ -127,11 +127,12 @@ class FetchingReader(SourceReader[S]):
         if self._idle and self._shared.states():
             self._idle = False
             return Idle(False)
+        failed = self._shared.failed  # looked at first, because a thread may bring something and then fail
         batch = self._shared.take(limit)
         if batch is not None:
             return batch
-        if self._shared.failed is not None:
-            error, splits = self._shared.failed
+        if failed is not None:
+            error, splits = failed
             raise self._failure(error, splits) from error
         if self._shared.states():
             return NotYet(self._context.clock.now_ms() + _PAUSE_MS)
@@ -211,8 +212,7 @@ class _Shared(Generic[S]):
         """The next records, which makes room."""
         with self._changed:
             batch = self._queue.take(limit)
-            if batch is not None:
-                self._tell()
+            self._tell()
             return batch
 
     def begin(self, thread: _FetchThread[S]) -> list[S]:
@@ -276,7 +276,7 @@ class _FetchThread(threading.Thread, Generic[S]):
 
     def share(self, queue: FetchQueue[S]) -> list[S]:
         """The wanted splits that are this thread's."""
-        return [split for split in queue.wanted() if self._only in (None, split.id)]
+        return queue.wanted(self._only)
 
     def done(self, queue: FetchQueue[S]) -> bool:
         """Whether there will never be anything for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -236,6 +237,27 @@ def test_a_failure_is_raised_with_its_split_after_what_came_before_it(rigs: Call
         rig.read(1)
     assert failure.value.__cause__ is rig.shop.broken
     assert rig.shop.closed == 1
+
+
+def test_gaps_are_passed_however_many_there_are(reader_context: ReaderContext) -> None:
+    rung = threading.Event()
+
+    class Gappy(Fetcher[RangeSplit]):
+        def fetch(self, splits: Sequence[RangeSplit]) -> list[Fetched[RangeSplit]]:
+            (split,) = splits
+            return [pair(split, 1) if split.next == 7 else Fetched(split, [], [], behind(split, split.next))]
+
+        def wake_up(self) -> None:
+            pass
+
+    reader = FetchingReader(Gappy, behind, replace(reader_context, wake=rung.set))
+    reader.add_splits([RangeSplit(A, 0, 8)])
+
+    with contextlib.closing(reader):
+        while not isinstance(found := reader.poll(1), Batch):
+            assert rung.wait(PATIENCE_S)
+            rung.clear()
+        assert (found.values, reader.at_hand()) == ([7], [])
 
 
 def test_a_fetcher_that_cannot_be_made_is_named(reader_context: ReaderContext) -> None:
