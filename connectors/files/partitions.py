@@ -83,9 +83,9 @@ class PartitionCommit:
     """When partitions are committed, and what that does.
 
     Args:
-        trigger: `process-time`: a while after the partition's first file, whatever comes late; `partition-time`: once
+        trigger: `process-time`: more than a while after the partition's first file, whatever comes late; `partition-time`: once
             the watermark has passed the time that its fields say.
-        delay_ms: How long after.
+        delay_ms: How long a while is; with 0, `process-time` does not wait.
         policies: What is done, in this order.
         timestamp_pattern: The time of a partition, made of its fields: `$dt $hr:00:00`; None takes the first field.
         time_extractor: A function that tells the time, in milliseconds, of a partition's fields instead.
@@ -144,7 +144,7 @@ class PartitionCommit:
         if watermark == MAX_WATERMARK:
             return True
         if self.trigger == "process-time":
-            return now_ms - created_ms >= self.delay_ms
+            return self.delay_ms == 0 or now_ms - created_ms > self.delay_ms
         return watermark is not None and watermark > self.time_of(fields) + self.delay_ms
 
 

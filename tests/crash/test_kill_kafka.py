@@ -47,6 +47,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(name, points[name] if long else points[name][:QUICK])
 
 
+@pytest.mark.spec("004/EOS-001")
 def test_a_killed_worker_is_replaced_and_nothing_is_lost_or_doubled(
     between_topics: KafkaJob, of_worker: str
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_or_doubled(
     assert_exactly_once(between_topics)
 
 
+@pytest.mark.spec("004/EOS-001")
 def test_a_killed_coordinator_is_followed_by_a_start_that_loses_and_doubles_nothing(
     between_topics: KafkaJob, of_coordinator: str
 ) -> None:

@@ -66,7 +66,7 @@ def appended(kafka: KafkaService, topic: str) -> int:
     return int(found.result(TIMEOUT_S).offset)
 
 
-@pytest.mark.spec("004/AX-024")
+@pytest.mark.spec("004/AX-024", "004/EOS-014", "004/EOS-017", "004/EOS-018")
 def test_windows_are_seen_once_the_checkpoint_is_complete_and_once_after_a_failure_before_the_commit(
     kafka: KafkaService, anywhere: Env, tmp_path: Path
 ) -> None:

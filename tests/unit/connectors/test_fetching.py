@@ -145,7 +145,7 @@ def test_a_poll_does_not_wait_for_a_fetch_that_does(rigs: Callable[..., Rig]) ->
     assert rig.reader.snapshot(NOW) == [RangeSplit(A, 0, 4)]
 
 
-@pytest.mark.spec("003/SRC-22", "003/SRC-29")
+@pytest.mark.spec("003/SRC-22", "003/SRC-29", "003/SRC-21")
 def test_one_thread_fetches_all_splits_and_is_told_of_new_ones_while_it_waits(
     rigs: Callable[..., Rig],
 ) -> None:
@@ -161,7 +161,7 @@ def test_one_thread_fetches_all_splits_and_is_told_of_new_ones_while_it_waits(
     assert len(rig.shop.threads) == 1
 
 
-@pytest.mark.spec("003/SRC-23", "003/SRC-29")
+@pytest.mark.spec("003/SRC-23", "003/SRC-29", "003/SRC-21")
 def test_each_split_has_a_thread_of_its_own_that_ends_with_it(rigs: Callable[..., Rig]) -> None:
     rig = rigs(thread_per_split=True)
     rig.reader.add_splits([RangeSplit(A, 0, 2)])

@@ -281,6 +281,7 @@ COLUMNS = Types.ROW_NAMED(
 )
 
 
+@pytest.mark.spec("003/TC-13")
 def test_rows_of_a_type_go_to_parquet_and_orc_and_come_back(tmp_path: Path) -> None:
     at = NOON.replace(tzinfo=datetime.UTC)
     rows = [{"id": n, "user": str(n), "tags": [n], "at": at, "by": {"n": None}} for n in range(10)]

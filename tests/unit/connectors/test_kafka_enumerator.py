@@ -71,6 +71,7 @@ def all_dealt(enumerator: KafkaEnumerator, deal: Any) -> dict[str, KafkaSplit]:
     return {split.id: split for splits in deal.assigned.values() for split in splits}
 
 
+@pytest.mark.spec("003/SRC-08", "003/TC-21")
 def test_every_partition_goes_to_its_owner_from_the_first_record_on(deal: Any, cluster: Memory) -> None:
     dealt = all_dealt(started(deal, cluster), deal)
 
@@ -128,6 +129,7 @@ def test_a_topic_that_does_not_exist_is_named(deal: Any, cluster: Memory) -> Non
         started(deal, cluster, replace(PLAN, topics=("order",)))
 
 
+@pytest.mark.spec("003/TC-21")
 @pytest.mark.parametrize(
     ("start", "at"),
     [
@@ -162,6 +164,7 @@ def test_a_group_without_an_offset_is_named_if_nothing_says_what_then(deal: Any,
         started(deal, cluster, plan)
 
 
+@pytest.mark.spec("003/SRC-07")
 def test_a_new_partition_is_found_dealt_once_and_read_from_its_beginning(deal: Any, cluster: Memory) -> None:
     enumerator = started(deal, cluster, replace(PLAN, start=KafkaOffsetsInitializer.latest()))
     all_dealt(enumerator, deal)
@@ -177,6 +180,7 @@ def test_a_new_partition_is_found_dealt_once_and_read_from_its_beginning(deal: A
     assert new.at == 2, "records may have come before it was found"
 
 
+@pytest.mark.spec("004/EOS-013")
 def test_after_a_restore_start_offsets_mean_nothing_and_what_was_read_is_not_read_again(
     deal: Any, cluster: Memory
 ) -> None:

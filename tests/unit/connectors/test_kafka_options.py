@@ -99,6 +99,7 @@ def test_the_builder_fills_everything_in() -> None:
     assert source.produced_type == Types.STRING()
 
 
+@pytest.mark.spec("003/TC-07")
 def test_the_builder_says_what_is_missing() -> None:
     with pytest.raises(
         ConfigError, match=r"^kafka source has no deserializer; say what becomes of messages by set_"
@@ -112,6 +113,7 @@ def test_a_bounded_source_is_one_that_stops() -> None:
     assert not builder().set_topic_pattern("a.*").build().bounded
 
 
+@pytest.mark.spec("003/TC-21")
 def test_the_older_consumer_begins_where_its_group_is_and_can_be_told_otherwise() -> None:
     consumer = FlinkKafkaConsumer(
         ["a", "b"], SimpleStringSchema(), {"bootstrap.servers": "b:1", "group.id": "g"}

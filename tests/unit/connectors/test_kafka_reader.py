@@ -142,6 +142,7 @@ def test_a_batch_is_of_one_partition_with_offsets_and_timestamps() -> None:
     assert positions(reader) == {"orders:0": 8, "orders:1": 1}
 
 
+@pytest.mark.spec("003/SRC-05", "004/EOS-013")
 def test_the_position_is_behind_what_was_polled_however_much_was_fetched() -> None:
     reader = reading(Client([Fake(n) for n in range(10)]))
     polled(reader, 4)
@@ -199,6 +200,7 @@ def test_paused_partitions_wait_also_with_what_was_fetched_of_them() -> None:
     assert [polled(reader).values, polled(reader).values] == [[b"a"], [b"c"]]
 
 
+@pytest.mark.spec("004/EOS-016")
 def test_the_group_hears_of_settled_checkpoints_only_and_of_the_newest_positions_then() -> None:
     client = Client([Fake(n) for n in range(6)])
     reader = reading(client)

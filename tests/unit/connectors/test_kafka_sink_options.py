@@ -67,6 +67,7 @@ def test_the_builder_fills_everything_in() -> None:
     assert sink.properties == {"compression.type": "lz4"}
 
 
+@pytest.mark.spec("003/TC-07", "003/TC-19")
 def test_the_builder_says_what_is_missing() -> None:
     with pytest.raises(
         ConfigError, match=r"^kafka sink has no record serializer; say what becomes of records by"

@@ -20,6 +20,7 @@ from tidegate.connectors.files import (
     JsonLines,
     Partition,
     PartitionCommit,
+    RollingPolicy,
     SuccessFile,
     TimeBuckets,
 )
@@ -28,7 +29,7 @@ from tidegate.errors import ConfigError, StateFormatError, UnavailableError, Use
 from tidegate.ids import CheckpointId, Subtask
 from tidegate.twophase.spi import Committable, CommitterContext, WriterContext
 
-HOUR = 3_600_000
+HOUR, MINUTE = 3_600_000, 60_000
 BY_TIME = PartitionCommit("partition-time", delay_ms=HOUR, timestamp_pattern="$day $hour:00:00")
 
 
@@ -85,22 +86,29 @@ class Table:
 
     def at(self, *watermarks: int | None) -> None:
         """A checkpoint at which writers know these watermarks."""
+        self.settle(self.prepare(*watermarks))
+
+    def prepare(self, *watermarks: int | None) -> list[Committable]:
+        """What the writers have for the next checkpoint."""
         self.checkpoint += 1
         checkpoint = CheckpointId(self.checkpoint)
-        self.work = []
+        work = []
         for number, (writer, watermark) in enumerate(zip(self.writers, watermarks, strict=True)):
             if watermark is not None:
                 writer.watermark(watermark)
             prepared = writer.prepare(checkpoint)
             assert prepared is not None
-            self.work.append(Committable(self.context.uid, number, checkpoint, *prepared))
-        self.sink.open_committer(self.committer_context).commit(self.work)
+            work.append(Committable(self.context.uid, number, checkpoint, *prepared))
+        return work
+
+    def settle(self, work: list[Committable]) -> None:
+        self.work = work
+        self.sink.open_committer(self.committer_context).commit(work)
         self.finish()
 
     def finish(self) -> None:
-        self.sink.open_global_committer(self.committer_context).commit(
-            CheckpointId(self.checkpoint), self.work
-        )
+        checkpoint = self.work[0].checkpoint
+        self.sink.open_global_committer(self.committer_context).commit(checkpoint, self.work)
 
     def marked(self) -> list[str]:
         return sorted(
@@ -122,6 +130,7 @@ def table(
         writer.close()
 
 
+@pytest.mark.spec("004/HIV-017", "004/HIV-024")
 def test_a_partition_is_committed_once_all_writers_are_past_its_time_and_the_delay(table: Table) -> None:
     table.write(0, "1970-01-01", "01")
     table.write(1, "1970-01-01", "02")
@@ -135,6 +144,32 @@ def test_a_partition_is_committed_once_all_writers_are_past_its_time_and_the_del
     assert table.noted() == [f"hour=0{hour} {{'day': '1970-01-01', 'hour': '0{hour}'}}" for hour in (1, 2)]
 
 
+@pytest.mark.spec("004/HIV-023")
+def test_a_checkpoint_is_judged_by_its_own_watermark_however_far_time_is_by_then(table: Table) -> None:
+    table.write(0, "1970-01-01", "01")
+    early, late = table.prepare(HOUR, HOUR), table.prepare(9 * HOUR, 9 * HOUR)
+
+    table.settle(early)
+    assert table.marked() == []
+    table.settle(late)
+    assert table.marked() == ["day=1970-01-01/hour=01"]
+
+
+@pytest.mark.spec("004/HIV-007")
+def test_files_end_by_their_policy_and_their_partition_is_committed_when_all_are_there(table: Table) -> None:
+    table.options = replace(table.options, rolling=RollingPolicy(part_size=1))
+    for _ in range(3):
+        table.write(0, "1970-01-01", "01")
+    folder = table.directory / "day=1970-01-01" / "hour=01"
+    assert not folder.exists()
+
+    table.at(2 * HOUR, 2 * HOUR)
+    assert len(list(folder.glob("part-*"))) == 3
+    assert table.marked() == []
+    table.at(2 * HOUR + 1, 2 * HOUR + 1)
+    assert table.marked() == ["day=1970-01-01/hour=01"]
+
+
 def test_a_writer_that_knows_no_time_holds_partitions_back(table: Table) -> None:
     table.write(0, "1970-01-01", "01")
     table.at(9 * HOUR, None)
@@ -144,6 +179,7 @@ def test_a_writer_that_knows_no_time_holds_partitions_back(table: Table) -> None
     assert table.marked() == ["day=1970-01-01/hour=01"]
 
 
+@pytest.mark.spec("004/HIV-024")
 def test_at_the_end_of_all_input_every_partition_is_committed(table: Table) -> None:
     table.write(0, "1970-01-01", "01")
     table.at(MAX_WATERMARK, MAX_WATERMARK)
@@ -161,6 +197,7 @@ def test_late_records_commit_their_partition_again(table: Table) -> None:
     assert len(table.noted()) == 2
 
 
+@pytest.mark.spec("004/HIV-026")
 def test_a_checkpoint_that_is_finished_again_commits_the_same_again_and_no_more(table: Table) -> None:
     table.write(0, "1970-01-01", "01")
     table.at(9 * HOUR, 9 * HOUR)
@@ -172,6 +209,7 @@ def test_a_checkpoint_that_is_finished_again_commits_the_same_again_and_no_more(
     assert set(table.noted()) == {table.noted()[0]}
 
 
+@pytest.mark.spec("004/HIV-022")
 def test_an_older_checkpoint_that_is_finished_again_changes_nothing(table: Table) -> None:
     table.write(0, "1970-01-01", "01")
     table.at(HOUR, HOUR)
@@ -182,6 +220,7 @@ def test_an_older_checkpoint_that_is_finished_again_changes_nothing(table: Table
     assert len(table.noted()) == 1
 
 
+@pytest.mark.spec("004/HIV-021")
 def test_partitions_that_wait_outlive_the_process(table: Table) -> None:
     table.write(0, "1970-01-01", "01")
     table.at(HOUR, HOUR)
@@ -206,11 +245,12 @@ def test_a_partition_waits_for_files_that_are_still_to_come(table: Table) -> Non
     assert len(list((table.directory / "day=1970-01-01" / "hour=01").glob("part-*"))) == 2
 
 
+@pytest.mark.spec("004/HIV-018")
 def test_the_clock_commits_a_partition_a_while_after_its_first_file(table: Table, clock: ManualClock) -> None:
     table.how = PartitionCommit(delay_ms=100)
     table.write(0, "any", "any")
     table.at(None, None)
-    clock.advance(99)
+    clock.advance(100)
     table.at(None, None)
     assert table.marked() == []
     clock.advance(1)
@@ -219,6 +259,7 @@ def test_the_clock_commits_a_partition_a_while_after_its_first_file(table: Table
     assert table.marked() == ["day=any/hour=any"]
 
 
+@pytest.mark.spec("004/HIV-018")
 def test_without_a_delay_the_clock_commits_a_partition_with_its_files(table: Table) -> None:
     table.how = PartitionCommit()
     table.write(0, "any", "any")
@@ -227,6 +268,7 @@ def test_without_a_delay_the_clock_commits_a_partition_with_its_files(table: Tab
     assert table.marked() == ["day=any/hour=any"]
 
 
+@pytest.mark.spec("004/HIV-024", "004/HIV-025")
 @pytest.mark.parametrize(
     ("how", "time"),
     [
@@ -242,6 +284,20 @@ def test_a_partition_tells_its_time(how: PartitionCommit, time: int) -> None:
     fields: Mapping[str, str] = {"day": "1970-01-01", "hour": "07"}
 
     assert how.time_of(fields) == time
+
+
+@pytest.mark.spec("004/HIV-024", "004/HIV-025")
+def test_a_pattern_puts_the_time_of_a_partition_together() -> None:
+    how = PartitionCommit(
+        "partition-time", 5 * MINUTE, timestamp_pattern="${year}-${month}-${day} ${hour}:00:00"
+    )
+    fields = {"year": "1970", "month": "01", "day": "02", "hour": "07"}
+    time = 31 * HOUR
+
+    assert how.time_of(fields) == time
+    assert [
+        how.is_due(fields, created_ms=0, now_ms=0, watermark=time + 5 * MINUTE + past) for past in (0, 1)
+    ] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -325,6 +381,7 @@ def test_what_makes_no_sense_is_refused(make: Callable[[], Any], message: str) -
         make()
 
 
+@pytest.mark.spec("004/HIV-021")
 def test_what_is_written_down_has_a_version(table: Table) -> None:
     table.write(0, "1970-01-01", "01")
     table.at(HOUR, HOUR)

@@ -65,7 +65,18 @@ def run(participants: dict[str, Participant]) -> list[Action]:
     return sent
 
 
-@pytest.mark.spec("004/AX-023", "004/EOS-008", "004/EOS-009", "004/EOS-010", "004/EOS-011", "004/EOS-012")
+@pytest.mark.spec(
+    "004/AX-023",
+    "004/EOS-008",
+    "004/EOS-009",
+    "004/EOS-010",
+    "004/EOS-011",
+    "004/EOS-012",
+    "003/SNK-02",
+    "003/SNK-03",
+    "003/SNK-04",
+    "003/SNK-06",
+)
 @pytest.mark.parametrize(
     ("odd_one", "outcome", "row"),
     [
@@ -90,6 +101,7 @@ def test_all_commit_or_all_roll_back_by_their_undo_log(
     assert not any(each.locked or each.undo or each.redo for each in participants.values())
 
 
+@pytest.mark.spec("003/SNK-03")
 def test_nothing_is_committed_while_a_vote_is_missing() -> None:
     machine = TwoPhaseCommit("transfer", NAMES)
 

@@ -54,6 +54,7 @@ def test_the_first_checkpoint_comes_an_interval_after_the_start() -> None:
     assert made.on(cp.Tick(500)) == [], "one at a time"
 
 
+@pytest.mark.spec("004/EOS-018")
 def test_nothing_is_committed_before_the_decision_and_nothing_settled_before_the_answers() -> None:
     made = coordinator()
     made.on(cp.Tick(100))

@@ -158,6 +158,7 @@ def test_a_state_backend_can_be_said_in_the_old_way(env: StreamExecutionEnvironm
         env.set_state_backend("rocksdb")  # type: ignore[arg-type] # what is refused
 
 
+@pytest.mark.spec("003/TC-22")
 def test_jars_and_class_paths_are_accepted_and_said_not_to_be_needed(env: StreamExecutionEnvironment) -> None:
     with pytest.warns(
         UserWarning, match=r"^no jars are needed, file:///a.jar, b.jar is not looked at; connectors come"

@@ -57,7 +57,9 @@ class Crashing(FileSink):
         return committer
 
 
-@pytest.mark.spec("003/EX-35", "003/SNK-05", "003/SNK-07", "003/SNK-08", "003/SNK-09", "004/EOS-006")
+@pytest.mark.spec(
+    "003/EX-35", "003/SNK-05", "003/SNK-07", "003/SNK-08", "003/SNK-09", "004/EOS-006", "004/HIV-009"
+)
 def test_temporary_files_are_discarded_before_the_decision_and_renamed_behind_it(
     anywhere: Env, tmp_path: Path
 ) -> None:
@@ -98,7 +100,7 @@ def visible(output: Path) -> list[str]:
     return sorted(line for path in output.glob("*.txt") for line in path.read_text().splitlines())
 
 
-@pytest.mark.spec("001/EX-04", "004/EOS-007")
+@pytest.mark.spec("001/EX-04", "004/EOS-007", "003/SNK-01")
 @pytest.mark.parametrize(
     ("moment", "words"),
     [

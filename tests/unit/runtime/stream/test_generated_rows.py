@@ -14,7 +14,7 @@ from tidegate.datastream import StreamExecutionEnvironment
 FIELDS = {"f0": Ascending(1, 1_000), "f1": RandomInt(1, 1_000), "f2": RandomText(10), "f3": RandomFloat()}
 
 
-@pytest.mark.spec("003/EX-33", "003/TC-41", "003/TC-42")
+@pytest.mark.spec("003/EX-33", "003/TC-41", "003/TC-42", "003/TC-38")
 def test_every_row_is_printed_as_an_insert_and_the_black_hole_prints_nothing(
     anywhere: StreamExecutionEnvironment, capfd: pytest.CaptureFixture[str]
 ) -> None:

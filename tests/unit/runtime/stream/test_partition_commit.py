@@ -147,7 +147,7 @@ def table(tmp_path: Path, anywhere: StreamExecutionEnvironment) -> Path:
     return tmp_path / "table"
 
 
-@pytest.mark.spec("004/AX-045")
+@pytest.mark.spec("004/AX-045", "003/TC-24", "004/HIV-015", "004/HIV-016", "004/HIV-017")
 def test_a_partition_is_visible_once_the_watermark_is_past_its_hour_and_the_delay_at_a_checkpoint(
     anywhere: StreamExecutionEnvironment, table: Path
 ) -> None:
@@ -165,7 +165,7 @@ def test_a_partition_is_visible_once_the_watermark_is_past_its_hour_and_the_dela
     assert sorted(path.parent.name for path in day.glob("*/_SUCCESS")) == ["hr=07", "hr=08"]
 
 
-@pytest.mark.spec("004/AX-046")
+@pytest.mark.spec("004/AX-046", "004/HIV-016", "004/HIV-019")
 def test_by_the_clock_a_partition_is_committed_before_its_late_data_arrive(
     anywhere: StreamExecutionEnvironment, table: Path, tmp_path: Path
 ) -> None:
@@ -179,6 +179,7 @@ def test_by_the_clock_a_partition_is_committed_before_its_late_data_arrive(
     assert len(rows_of(table)) == 2
 
 
+@pytest.mark.spec("004/HIV-019")
 def test_by_its_own_time_a_partition_is_committed_with_the_data_that_came_late(
     anywhere: StreamExecutionEnvironment, table: Path, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ class Race:
         return "fast", n, n - (read - 1) * self.every_ms if read < self.length else 0
 
 
+@pytest.mark.spec("003/SRC-11")
 def test_each_split_has_a_watermark_and_the_slowest_counts(anywhere: StreamExecutionEnvironment) -> None:
     # Read in turn, the splits are thousands apart in time: with one watermark for all, half of the records is late.
     source = GeneratorSource(lambda n: ("n", n), count=12_000, splits=6)
@@ -63,6 +64,7 @@ def test_each_split_has_a_watermark_and_the_slowest_counts(anywhere: StreamExecu
     assert (len(late), sum(late)) == (12_000, 0)
 
 
+@pytest.mark.spec("003/SRC-09")
 def test_a_fast_source_waits_for_a_slow_one_of_its_group(
     anywhere: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:

@@ -409,7 +409,7 @@ def test_unordered_numbers_are_grouped_by_the_watermarks_between_them(
     assert [min(group) for group in groups.values()] == [1, 4, 7]
 
 
-@pytest.mark.spec("002/AX-29")
+@pytest.mark.spec("002/AX-29", "003/SRC-11")
 def test_a_source_that_emits_watermark_5_fires_the_timer_at_5_downstream(
     anywhere: StreamExecutionEnvironment,
 ) -> None:
