@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.connectors.base import Compaction as Compaction, RollingPolicy as RollingPolicy
+from tidegate.connectors.files.avro import AvroFormat as AvroFormat, AvroRows as AvroRows
 from tidegate.connectors.files.buckets import (
     BucketAssigner as BucketAssigner,
     BucketContext as BucketContext,
@@ -37,6 +38,8 @@ from tidegate.connectors.files.source import (
 )
 
 __all__ = [
+    "AvroFormat",
+    "AvroRows",
     "BucketAssigner",
     "BucketContext",
     "Compaction",

@@ -24,10 +24,14 @@ __all__ = [
     "ParquetContent",
     "ParquetPart",
     "encoded",
+    "from_snappy",
+    "from_zstandard",
     "merge",
     "orc_pieces",
     "orc_rows",
     "row_groups",
+    "snappy",
+    "zstandard",
 ]
 
 _ROWS = 4_096
@@ -189,6 +193,37 @@ def merge(sources: Sequence[IO[bytes]], content: Content, kind: str) -> None:
             for batch in orc.ORCFile(source).read().to_batches():
                 content.write(batch)
     content.end()
+
+
+def snappy(data: bytes) -> bytes:
+    """Packed."""
+    packed: bytes = pa.compress(data, codec="snappy", asbytes=True)
+    return packed
+
+
+def from_snappy(data: bytes) -> bytes:
+    """Unpacked; how much it is comes first, seven bits a byte."""
+    size = shift = 0
+    for byte in data:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    unpacked: bytes = pa.decompress(data, size, codec="snappy", asbytes=True)
+    return unpacked
+
+
+def zstandard(data: bytes) -> bytes:
+    """Packed."""
+    packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
+    return packed
+
+
+def from_zstandard(data: bytes) -> bytes:
+    """Unpacked, also where nothing says how much it is."""
+    with pa.input_stream(pa.py_buffer(data), compression="zstd") as stream:
+        unpacked: bytes = stream.read()
+    return unpacked
 
 
 def _columns(values: list[Any], names: list[str]) -> list[Any]:

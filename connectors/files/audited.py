@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
+from tidegate.connectors.files.avro import AvroFormat
 from tidegate.connectors.files.columnar import OrcFormat, ParquetFormat
 from tidegate.connectors.files.enumerator import remaining_splits
 from tidegate.connectors.files.lines import CsvFormat, JsonFormat, LineFormat, TextFormat
@@ -32,6 +33,7 @@ _FORMATS: Final[Mapping[str, Callable[..., FileFormat]]] = {
     "csv": CsvFormat,
     "parquet": ParquetFormat,
     "orc": OrcFormat,
+    "avro": AvroFormat,
 }
 _TYPES: Final[Mapping[str, Callable[[str], Any]]] = {"int": int, "float": float, "bool": bool, "str": str}
 _SUFFIXES: Final = {".jsonl": "json", ".ndjson": "json"}
@@ -41,7 +43,7 @@ _PACKED: Final = (".gz", ".bz2", ".xz")
 def audited(url: str) -> RecordFileSource:
     """The files at `file:<path>` or a plain path, below it if it is a directory.
 
-    A query may say `format` (text, json, csv, parquet or orc; by default what a file's name ends with) and, for csv,
+    A query may say `format` (text, json, csv, parquet, orc or avro; by default what a file's name ends with) and, for csv,
     `types` such as `id:int,amount:float`.
 
     Raises:

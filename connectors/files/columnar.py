@@ -16,7 +16,7 @@ from tidegate.connectors.files.reading import Piece
 from tidegate.connectors.files.split import FileSplit
 from tidegate.ids import SplitId
 
-__all__ = ["OrcFormat", "ParquetFormat"]
+__all__ = ["OrcFormat", "ParquetFormat", "row_parts"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ParquetFormat:
         """Row groups that together have about so many bytes."""
         from tidegate.connectors.files import _arrow
 
-        return _parts(path, _arrow.row_groups(path), most)
+        return row_parts(path, _arrow.row_groups(path), most)
 
     def read(self, split: FileSplit) -> Iterator[Piece]:
         """The rows of a part that are wanted."""
@@ -59,7 +59,7 @@ class OrcFormat:
         """The file."""
         from tidegate.connectors.files import _arrow
 
-        return _parts(path, [(_arrow.orc_rows(path), 0)], most)
+        return row_parts(path, [(_arrow.orc_rows(path), 0)], most)
 
     def read(self, split: FileSplit) -> Iterator[Piece]:
         """The rows, one stripe at a time."""
@@ -68,7 +68,7 @@ class OrcFormat:
         return _arrow.orc_pieces(split, self.columns)
 
 
-def _parts(path: str, groups: list[tuple[int, int]], most: int) -> list[FileSplit]:
+def row_parts(path: str, groups: list[tuple[int, int]], most: int) -> list[FileSplit]:
     """Parts from the rows and bytes of groups that are read as a whole."""
     bounds = [0]
     end = held = 0

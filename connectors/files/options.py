@@ -24,7 +24,7 @@ class FileSinkOptions:
         on_branch: `refuse` to go back behind committed files, or `append` the replayed records to them.
         rolling: When files end.
         buckets: Which folder a record goes to; None has no folders.
-        compression: `gzip`, `bzip2` or `xz` for files of lines; Parquet and ORC compress by themselves.
+        compression: `gzip`, `bzip2` or `xz` for files of lines; the others compress by themselves.
         compaction: When small files are merged, None never.
         partition_commit: When partitions by `HivePartitions` are complete, and how that is told; None never.
 

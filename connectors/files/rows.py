@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tidegate.connectors.base import FileEncoder
+from tidegate.connectors.files.avro import AvroFormat
 from tidegate.connectors.files.columnar import OrcFormat, ParquetFormat
 from tidegate.connectors.files.lines import JsonFormat, TextFormat
 from tidegate.connectors.files.options import FileSinkOptions
@@ -39,7 +40,7 @@ class _Sink:
 @dataclass(frozen=True)
 class _Source:
     path: str = option("path", "", "a file or directory")
-    format: Literal["json", "text", "parquet", "orc"] = option("format", "json", "how files are read")
+    format: Literal["json", "text", "parquet", "orc", "avro"] = option("format", "json", "how files are read")
     part_bytes: int = option("part_bytes", 64 * 1024 * 1024, "about how much one task reads at a time")
     watch_ms: int = option("watch_ms", 1_000, "how often a stream looks for new files")
 
@@ -72,6 +73,7 @@ class FileRows:
             "text": TextFormat(),
             "parquet": ParquetFormat(),
             "orc": OrcFormat(),
+            "avro": AvroFormat(),
         }
         watch_ms = None if bounded else said.watch_ms
         return RecordFileSource(_path(said.path), formats[said.format], said.part_bytes, watch_ms)

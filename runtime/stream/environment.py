@@ -146,6 +146,10 @@ class StreamExecutionEnvironment(Supplies):
             step.watermarks = ingestion_time()
         return DataStream(self, step)
 
+    def create_input(self, input_format: Source[Any]) -> DataStream:
+        """A stream of what an input format reads, such as PyFlink's `AvroInputFormat`, which is a source here."""
+        return self.from_source(input_format, source_name="Custom File Source")
+
     def add_source(
         self,
         source_func: Any,

@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Callable
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from confluent_kafka import Producer
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.files import (
+    AvroFormat,
     CsvFormat,
     JsonFormat,
     OrcFormat,
@@ -58,6 +60,18 @@ class TestParquet(AuditedSourceSuite):
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet", row_group_size=4)
         source = RecordFileSource(str(tmp_path), ParquetFormat(where=[("id", ">", 5)]), part_bytes=1)
         return SourceTarget(source, rows[6:])
+
+
+class TestAvro(AuditedSourceSuite):
+    """Records of Avro, in parts of a few blocks."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SourceTarget:
+        rows = [{"id": number} for number in range(20)]
+        schema = {"type": "record", "name": "One", "fields": [{"name": "id", "type": "long"}]}
+        with (tmp_path / "a.avro").open("wb") as file:
+            fastavro.writer(file, schema, rows, sync_interval=4)
+        return SourceTarget(RecordFileSource(str(tmp_path), AvroFormat(), part_bytes=1), rows)
 
 
 class TestOrc(AuditedSourceSuite):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import re
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import fastavro
 import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -22,6 +25,7 @@ from tests.crash.programs.transactions import Files
 from tidegate.connectors.base import WriteAheadSink
 from tidegate.connectors.collection import CollectSink, read_collected
 from tidegate.connectors.files import (
+    AvroRows,
     Compaction,
     FileSink,
     FileSinkOptions,
@@ -97,6 +101,25 @@ class TestFileSinkWithParquet(CommittingSinkSuite):
         options = FileSinkOptions(buckets=HivePartitions("half"), compaction=Compaction(size=1))
         records = [{"id": number, "half": number % 2} for number in range(13)]
         return SinkTarget(FileSink(tmp_path, ParquetRows(schema), options), read, records[:12], records[12])
+
+
+@pytest.mark.connector("files.sink")
+class TestFileSinkWithAvro(CommittingSinkSuite):
+    """Records in blocks, merged when they are small."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        def read() -> list[Any]:
+            return [
+                row for path in tmp_path.glob("*.avro") for row in fastavro.reader(BytesIO(path.read_bytes()))
+            ]
+
+        schema = {"type": "record", "name": "One", "fields": [{"name": "id", "type": "long"}]}
+        sink = FileSink(
+            tmp_path, AvroRows(json.dumps(schema)), FileSinkOptions(compaction=Compaction(size=1))
+        )
+        records = [{"id": number} for number in range(13)]
+        return SinkTarget(sink, read, records[:12], records[12])
 
 
 @pytest.mark.connector("files.sink")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import fastavro
 import msgspec
 import pyarrow as pa
 import pyarrow.orc as orc
@@ -18,6 +19,7 @@ from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.base import Fetched, Fetcher, FetchingReader, ListEnumerator, RangeSplit
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.files import (
+    AvroFormat,
     CsvFormat,
     JsonFormat,
     OrcFormat,
@@ -153,6 +155,21 @@ class TestParquetFileSource(SourceSuite):
             if row["id"] in range(6, 20) and row["name"] != "n1"
         ]
         return SourceTarget(RecordFileSource(str(tmp_path), reading, part_bytes=1), expected=expected)
+
+
+@pytest.mark.connector("files.source")
+class TestAvroFileSource(SourceSuite):
+    """Some fields of Avro, in parts of a few blocks."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SourceTarget:
+        fields = [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}]
+        rows = [{"id": number, "name": f"n{number}"} for number in range(20)]
+        with (tmp_path / "a.avro").open("wb") as file:
+            schema = {"type": "record", "name": "One", "fields": fields}
+            fastavro.writer(file, schema, rows, codec="deflate", sync_interval=9)
+        source = RecordFileSource(str(tmp_path), AvroFormat(columns=("id",)), part_bytes=20)
+        return SourceTarget(source, expected=[{"id": row["id"]} for row in rows])
 
 
 @pytest.mark.connector("files.source")

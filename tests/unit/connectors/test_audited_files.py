@@ -11,7 +11,14 @@ import pytest
 
 from tests.unit.connectors.conftest import Deal
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.connectors.files import CsvFormat, JsonFormat, ParquetFormat, RecordFileSource, TextFormat
+from tidegate.connectors.files import (
+    AvroFormat,
+    CsvFormat,
+    JsonFormat,
+    ParquetFormat,
+    RecordFileSource,
+    TextFormat,
+)
 from tidegate.connectors.files.audited import audited
 from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.spi import Part, ReaderContext, Remaining, SupportsAudit
@@ -110,6 +117,7 @@ def test_one_record_is_read_by_its_position(tmp_path: Path) -> None:
         ("a.json.gz", "", JsonFormat()),
         ("a.csv", "?types=id:int,ok:bool", CsvFormat(types={"id": int, "ok": bool})),
         ("a.parquet", "", ParquetFormat()),
+        ("a.avro", "", AvroFormat()),
         ("a.log", "", TextFormat()),
         ("a.log", "?format=json", JsonFormat()),
     ],
@@ -131,7 +139,7 @@ def test_the_format_is_what_is_said_or_what_names_end_with(
     ("query", "said"),
     [
         ("partition=1", r"says 'partition'; expected format or types$"),
-        ("format=xml", r"has format 'xml'; expected one of text, json, csv, parquet, orc$"),
+        ("format=xml", r"has format 'xml'; expected one of text, json, csv, parquet, orc, avro$"),
         ("format=json&types=id:int", r"says types for format 'json'; expected csv$"),
         (
             "format=csv&types=id:date",

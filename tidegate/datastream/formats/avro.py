@@ -1,5 +1,9 @@
 """Avro, under PyFlink's module name."""
 
+from tidegate.connectors.files.avro import (
+    AvroBulkWriters as AvroBulkWriters,
+    AvroInputFormat as AvroInputFormat,
+)
 from tidegate.connectors.formats.avro_rows import (
     AvroRowDeserializationSchema as AvroRowDeserializationSchema,
     AvroRowSerializationSchema as AvroRowSerializationSchema,
@@ -8,6 +12,8 @@ from tidegate.connectors.formats.avro_rows import (
 )
 
 __all__ = [
+    "AvroBulkWriters",
+    "AvroInputFormat",
     "AvroRowDeserializationSchema",
     "AvroRowSerializationSchema",
     "AvroSchema",
