@@ -26,7 +26,7 @@ from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport, RestoredOperator
 from tidegate.runtime.operators.event_time import EventTime, reached
-from tidegate.runtime.operators.failure import blame, explain
+from tidegate.runtime.operators.failure import OverdueError, blame, explain
 from tidegate.runtime.operators.lifecycle import open_function, save_function
 from tidegate.runtime.operators.openers import open_operator
 from tidegate.runtime.operators.operator import Call, Deferring, Operator
@@ -421,7 +421,7 @@ class OperatorChain:
         while more:
             try:
                 results = loop.run(*columns)
-            except Exception as error:
+            except (Exception, OverdueError) as error:
                 raise explain(error, loop, batch, self._vertex, self._env.subtask) from error
             for output, (values, times) in zip(loop.outputs, results, strict=True):
                 if values:

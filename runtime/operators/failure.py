@@ -14,11 +14,15 @@ from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.codegen import Compiled
 from tidegate.runtime.operators.context import OperatorContext
 
-__all__ = ["blame", "explain", "of_request", "show"]
+__all__ = ["OverdueError", "blame", "explain", "of_request", "show"]
+
+
+class OverdueError(BaseException):
+    """What runs has taken too long. No `Exception`, so that a function that tries for ever does not take it for one."""
 
 
 def explain(
-    error: Exception, loop: Compiled, batch: Batch, vertex: JobVertex, subtask: Subtask
+    error: BaseException, loop: Compiled, batch: Batch, vertex: JobVertex, subtask: Subtask
 ) -> TidegateError:
     """The error to raise for a failure inside `loop`; the user's own error becomes its cause."""
     where = f"subtask {subtask}"
@@ -42,7 +46,7 @@ def blame(node: StreamNode, subtask: Subtask, doing: str) -> Iterator[None]:
         yield
     except TidegateError:
         raise
-    except Exception as error:
+    except (Exception, OverdueError) as error:
         raise UserCodeError(
             f"{_where(node, subtask)} failed in {doing}: {type(error).__name__}: {error}"
         ) from error

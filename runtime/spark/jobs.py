@@ -86,7 +86,11 @@ class EpochJobs:
     def _progress(self, group: str) -> str:
         with contextlib.suppress(Exception):  # the reason is known without it
             active = self._active(self._stages(group))
-            return f"{active} of its tasks run" if active else f"none of its tasks runs; {_NO_EXECUTORS}"
+            return (
+                f"{active} of its tasks run"
+                if active
+                else f"spark knows of no task of it that runs; {_NO_EXECUTORS}"
+            )
         return "how many of its tasks run is not known"
 
     def _collect(

@@ -1,12 +1,14 @@
 """A limit to the time a task may take, so that a record on which a program hangs is named and not only missed.
 
+Who goes on regardless is interrupted again, each second.
+
 Example:
     >>> with time_limit(10):
     ...     while True:
     ...         pass
     Traceback (most recent call last):
     ...
-    TimeoutError: the epoch did not end within 10 ms
+    tidegate.runtime.operators.failure.OverdueError: the epoch did not end within 10 ms
 """
 
 from __future__ import annotations
@@ -15,9 +17,13 @@ import contextlib
 import signal
 from collections.abc import Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import Final, NoReturn
+
+from tidegate.runtime.operators.failure import OverdueError
 
 __all__ = ["time_limit"]
+
+_AGAIN_S: Final = 1.0
 
 
 @contextlib.contextmanager
@@ -25,14 +31,14 @@ def time_limit(milliseconds: int) -> Iterator[None]:
     """Interrupt what runs in the block, wherever it is; only in the main thread of a process.
 
     Raises:
-        TimeoutError: it took longer.
+        OverdueError: it took longer.
     """
 
     def over(number: int, frame: FrameType | None) -> NoReturn:
-        raise TimeoutError(f"the epoch did not end within {milliseconds} ms")
+        raise OverdueError(f"the epoch did not end within {milliseconds} ms")
 
     before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, milliseconds / 1000)
+    signal.setitimer(signal.ITIMER_REAL, milliseconds / 1000, _AGAIN_S)
     try:
         yield
     finally:

@@ -45,6 +45,7 @@ _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.task.killTimeout": "500ms",
     "spark.speculation": "false",
+    "spark.ui.liveUpdate.period": "0",
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 

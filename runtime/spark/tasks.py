@@ -26,6 +26,7 @@ from tidegate.ids import Subtask
 from tidegate.keys import ranges
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.operators.failure import OverdueError
 from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.spark.clock import EpochClock
 from tidegate.runtime.spark.limit import time_limit
@@ -144,8 +145,9 @@ def _read(order: Order, read: ReadOrder, task: _Task, outbox: Outbox) -> TaskRes
         reports = reports_of(task.said)
         due = [time for time in (runner.promised_ms, runner.chain.next_timer()) if time is not None]
         wake_ms = min(due, default=None)
+        chain, measured = runner.chain, task.env.measures.measured()
         return TaskResult(
-            task.subtask, task.id, reports, runner.records, wake_ms, runner.chain.time, runner.time
+            task.subtask, task.id, reports, runner.records, wake_ms, chain.time, runner.time, measured
         )
 
 
@@ -163,9 +165,15 @@ def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> Tas
     with contextlib.closing(runner):
         runner.open()
         work_epoch(runner, order, vertex, frames, task.bell)
-        chain = runner.chain
+        chain, reports, measured = runner.chain, reports_of(task.said), task.env.measures.measured()
         return TaskResult(
-            task.subtask, task.id, reports_of(task.said), runner.records, chain.next_timer(), chain.time
+            task.subtask,
+            task.id,
+            reports,
+            runner.records,
+            chain.next_timer(),
+            chain.time,
+            measured=measured,
         )
 
 
@@ -178,13 +186,13 @@ def _execute(
         make_private(directory)
         _settle_in(order, partition)
         with (
-            time_limit(order.options.timeout_ms),
             contextlib.closing(_Task(order, subtask, directory)) as task,
+            time_limit(order.options.timeout_ms),
         ):
             return work(task)
     except TidegateError as error:
         return TaskResult(subtask, _task_id(), error=error)
-    except TimeoutError as error:
+    except OverdueError as error:
         return TaskResult(subtask, _task_id(), error=UnavailableError(f"subtask {subtask}: {error}"))
     except Exception as error:
         failure = InternalError(f"subtask {subtask}: {type(error).__name__}: {error}")
