@@ -81,8 +81,8 @@ class ChainEnvironment:
     restored: Mapping[OperatorUid, RestoredOperator] = field(default_factory=dict)
     given: Given = field(default_factory=Given)
     """What the program gives to all its functions."""
-    measures: Measures | None = None
-    """Collects what functions measure; None where nobody asks for it."""
+    measures: Measures = field(default_factory=Measures)
+    """Collects what functions measure."""
     uploads: Executor | None = None
     """Writes new bases of state while checkpoints go on; None where a task does not outlive its epoch."""
     requests: EventLoop = field(default_factory=EventLoop)

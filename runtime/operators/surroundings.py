@@ -65,20 +65,18 @@ class Surroundings:
         """Show in the job's result what is added; one for all functions and subtasks that use the name.
 
         Raises:
-            ConfigError: it is no accumulator, or the executor has none.
+            ConfigError: it is no accumulator.
         """
         if not isinstance(accumulator, Accumulator):
             raise ConfigError(
                 f"add_accumulator takes an Accumulator such as IntCounter(); got {type(accumulator).__name__}"
             )
-        if self.env.measures is None:
-            raise ConfigError("accumulators are not available on Spark yet; set execution.target to embedded")
         self.env.measures.add(name, accumulator)
 
     def get_metrics_group(self) -> MetricGroup:
         """Metrics of this function in this subtask."""
-        registered = self.env.measures.metrics if self.env.measures is not None else {}
-        return MetricGroup(f"{self._uid}.{self.env.subtask.index}", registered, self.env.clock.monotonic)
+        prefix = f"{self._uid}.{self.env.subtask.index}"
+        return MetricGroup(prefix, self.env.measures.metrics, self.env.clock.monotonic)
 
     def get_distributed_cache(self) -> DistributedCache:
         """Files that the program registered."""

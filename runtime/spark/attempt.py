@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from tidegate.clock import Clock, new_id
-from tidegate.errors import JobCancelledError, UnavailableError
+from tidegate.errors import InternalError, JobCancelledError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator
@@ -28,6 +28,7 @@ from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.observe.checkpoints import by_sink
+from tidegate.runtime.operators.measures import Measured, followed
 from tidegate.runtime.requests import CancelRequested, Request, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
@@ -98,6 +99,7 @@ class SparkAttempt:
         ]
         self._worked: Counter[Subtask] = Counter()
         """Records that each subtask has read or received."""
+        self._measured: dict[Subtask, Measured] = {}
         self._commits: Counter[CheckpointId] = Counter()
         self._limit = startup.program.options.epoch_records
         self._pace = Pace(startup.program.options.spark_trigger, startup.program.interval_ms(start.graph))
@@ -119,6 +121,10 @@ class SparkAttempt:
         except JobCancelledError:
             self._status.become("cancelling")
             raise
+        except TidegateError:
+            raise
+        except Exception as error:  # whatever a connector raises that works in the driver
+            raise InternalError(f"{type(error).__name__}: {error}") from error
         finally:
             self._readers.close()
             self._committers.close()
@@ -274,8 +280,10 @@ class SparkAttempt:
             subtask = result.subtask
             self._worked[subtask] += result.records
             done = self._worked[subtask]
-            flow = Flow("ok", 0.0, 0.0, 0.0, done, result.watermark)
-            self._status.progress(number, done if subtask in sources else 0, flow={subtask: flow})
+            flow = {subtask: Flow("ok", 0.0, 0.0, 0.0, done, result.watermark)}
+            measured = followed(self._measured.get(subtask, Measured()), result.measured)
+            self._measured[subtask] = measured
+            self._status.progress(number, done if subtask in sources else 0, measured, flow)
         self._pace.decided(
             self._began_ms,
             self._clock.now_ms(),

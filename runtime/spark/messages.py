@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId, Subtask
 from tidegate.runtime.operators.environment import OperatorReport, RestoredOperator
+from tidegate.runtime.operators.measures import Measured
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.shape import Shape
 
@@ -74,6 +75,8 @@ class TaskResult:
     """How far event time is behind its last step."""
     time: int | None = None
     """How far event time is in an aligned source; None if it holds nobody back for now, or ever."""
+    measured: Measured = field(default_factory=Measured)
+    """What its functions have measured in the epoch."""
     error: TidegateError | None = None
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tidegate.errors import ConfigError
-from tidegate.runtime.accumulators import Accumulator
-from tidegate.runtime.operators.measures import Measures, totals
+from tidegate.runtime.accumulators import Accumulator, DoubleCounter, IntCounter
+from tidegate.runtime.metrics import MetricGroup
+from tidegate.runtime.operators.measures import Measured, Measures, followed, totals
 
 
 class Met(Accumulator):
@@ -77,3 +78,45 @@ def test_an_accumulator_that_cannot_be_packed_is_an_error() -> None:
         ConfigError, match="an accumulator cannot be sent to another process: RuntimeError: no"
     ):
         measures.measured()
+
+
+def counted(name: str, numbers: list[int], accumulator: Accumulator | None = None) -> Measured:
+    """What a function measures between its opening and its end."""
+    measures = Measures()
+    group = MetricGroup("step", measures.metrics, lambda: 0.0)
+    for number in numbers:
+        group.counter(name).inc()
+        group.distribution(f"{name} sizes").update(number)
+    group.gauge("last", lambda: numbers[-1])
+    if accumulator is not None:
+        accumulator.add(len(numbers))
+        measures.add("records", accumulator)
+    return measures.measured()
+
+
+def test_what_adds_up_is_added_to_what_was_measured_before_and_the_rest_replaces_it() -> None:
+    both = followed(counted("seen", [3, 1], IntCounter()), counted("seen", [7], IntCounter()))
+    both = followed(both, counted("heard", [5]))
+
+    assert both.metrics == {
+        "step.seen": 3,
+        "step.seen sizes": {"count": 3, "sum": 11, "min": 1, "max": 7},
+        "step.heard": 1,
+        "step.heard sizes": {"count": 1, "sum": 5, "min": 5, "max": 5},
+        "step.last": 5,
+    }
+    assert totals([both]) == {"records": 3}
+
+
+def test_a_distribution_that_has_seen_nothing_yet_has_no_extremes_to_add() -> None:
+    nothing: dict[str, int | float] = {"count": 0, "sum": 0}
+    seen: dict[str, int | float] = {"count": 1, "sum": 4, "min": 4, "max": 4}
+    sums = frozenset({"sizes"})
+    for first, second in ((nothing, seen), (seen, nothing)):
+        both = followed(Measured({"sizes": first}, sums=sums), Measured({"sizes": second}, sums=sums))
+        assert both.metrics == {"sizes": seen}
+
+
+def test_an_accumulator_that_changes_its_class_between_epochs_is_refused() -> None:
+    with pytest.raises(ConfigError, match="accumulator 'records' is a IntCounter in one function and a Doub"):
+        followed(counted("seen", [1], IntCounter()), counted("seen", [1], DoubleCounter()))
