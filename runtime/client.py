@@ -108,8 +108,11 @@ class JobClient(Refusing):
     def get_job_status(self) -> Future[JobStatus]:
         """What it is doing; the answer is there at once."""
         state = self._state()
+        status = _STATUS.get(state) or JobStatus(state)
+        if self._result.done() and not status.is_terminal_state():
+            status = JobStatus.FAILED  # refused before it was anything
         answer: Future[JobStatus] = Future()
-        answer.set_result(_STATUS.get(state) or JobStatus(state))
+        answer.set_result(status)
         return answer
 
     def get_job_execution_result(self) -> Future[JobResult]:

@@ -6,6 +6,7 @@ import pytest
 
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.errors import ConfigError
+from tidegate.runtime.client import JobStatus
 
 
 def test_a_program_without_checkpoints_is_refused() -> None:
@@ -23,3 +24,15 @@ def test_a_program_without_checkpoints_is_refused() -> None:
         match="mode NONE is not available on Spark, where each epoch is a checkpoint; use EXACTLY_ONCE, or set",
     ):
         env.execute("without")
+
+
+def test_a_program_that_is_refused_before_it_begins_has_failed() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": "local[1]", "execution.checkpointing.mode": "NONE", "pipeline.progress": "off"}
+    )
+    env.from_collection([1]).print()
+    client = env.execute_async("without")
+
+    with pytest.raises(ConfigError, match="mode NONE is not available on Spark"):
+        client.get_job_execution_result().result(timeout=60)
+    assert client.get_job_status().result() is JobStatus.FAILED

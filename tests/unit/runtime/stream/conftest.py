@@ -16,7 +16,8 @@ HERE: Final = {"inline": ("inline", 2), "embedded-2": ("embedded", 2), "embedded
 
 ON_SPARK: Final = frozenset(
     {f"002/AX-{number:02}" for number in (3, 4, 5, 9, *range(12, 35), 64)}
-    | {f"003/EX-{number:02}" for number in (2, 4, 38)}
+    | {f"003/EX-{number:02}" for number in (2, 4, 35, 38)}
+    | {"004/AX-030"}
 )
 """The examples that are shown on Spark, too."""
 
