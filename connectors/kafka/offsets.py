@@ -7,11 +7,12 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
+from tidegate.clock import SYSTEM_CLOCK, Clock
 from tidegate.connectors.kafka.split import Place
 from tidegate.errors import ConfigError
 
@@ -19,6 +20,7 @@ __all__ = [
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaTopicPartition",
+    "KnownOffsets",
     "OffsetSource",
     "Spec",
     "resolve",
@@ -47,10 +49,11 @@ class KafkaOffsetResetStrategy(Enum):
 class KafkaOffsetsInitializer:
     """A way to find an offset for every partition."""
 
-    kind: Literal["earliest", "latest", "committed", "timestamp", "specific"]
+    kind: Literal["earliest", "latest", "committed", "timestamp", "specific", "custom"]
     reset: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE
     timestamp_ms: int = 0
     given: Mapping[Place, int] = field(default_factory=dict)
+    choose: Choose | None = None
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
@@ -83,6 +86,20 @@ class KafkaOffsetsInitializer:
         given = {Place(*place): offset for place, offset in offsets.items()}
         return KafkaOffsetsInitializer("specific", offset_reset_strategy, given=given)
 
+    @staticmethod
+    def custom(
+        choose: Choose, offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST
+    ) -> KafkaOffsetsInitializer:
+        """What a function says, which may ask the cluster; for partitions it leaves out as with given offsets.
+
+        Example:
+            >>> def an_hour_ago(partitions, known):
+            ...     return known.timestamp(partitions, known.now_ms - 3_600_000)
+            >>> KafkaOffsetsInitializer.custom(an_hour_ago).kind
+            'custom'
+        """
+        return KafkaOffsetsInitializer("custom", offset_reset_strategy, choose=choose)
+
 
 class OffsetSource(Protocol):
     """What a broker knows of offsets."""
@@ -96,13 +113,56 @@ class OffsetSource(Protocol):
         ...
 
 
+class KnownOffsets:
+    """What a function that chooses offsets may ask; each answer costs a request."""
+
+    def __init__(self, cluster: OffsetSource, group: str | None, now_ms: int) -> None:
+        self._cluster = cluster
+        self._group = group
+        self.now_ms = now_ms
+        """The time, in milliseconds."""
+
+    def earliest(self, partitions: Collection[KafkaTopicPartition]) -> dict[KafkaTopicPartition, int]:
+        """The first record there is."""
+        return self._of(partitions, "earliest")
+
+    def latest(self, partitions: Collection[KafkaTopicPartition]) -> dict[KafkaTopicPartition, int]:
+        """The end, as it is now."""
+        return self._of(partitions, "latest")
+
+    def timestamp(
+        self, partitions: Collection[KafkaTopicPartition], timestamp_ms: int
+    ) -> dict[KafkaTopicPartition, int]:
+        """The first record at or after a time; the end if there is none."""
+        return self._of(partitions, timestamp_ms)
+
+    def committed(self, partitions: Collection[KafkaTopicPartition]) -> dict[KafkaTopicPartition, int]:
+        """Where the source's group is, for partitions it has been in; none without a group."""
+        if self._group is None:
+            return {}
+        found = self._cluster.committed(self._group, [Place(*each) for each in partitions])
+        return {KafkaTopicPartition(*place): offset for place, offset in found.items()}
+
+    def _of(self, partitions: Collection[KafkaTopicPartition], spec: Spec) -> dict[KafkaTopicPartition, int]:
+        found = self._cluster.offsets([Place(*each) for each in partitions], spec)
+        return {KafkaTopicPartition(*place): offset for place, offset in found.items()}
+
+
+Choose: TypeAlias = Callable[[list[KafkaTopicPartition], KnownOffsets], Mapping[KafkaTopicPartition, int]]
+"""Chooses offsets of partitions; it runs where splits are dealt, not where records are read."""
+
+
 def resolve(
-    start: KafkaOffsetsInitializer, places: Collection[Place], cluster: OffsetSource, group: str | None
+    start: KafkaOffsetsInitializer,
+    places: Collection[Place],
+    cluster: OffsetSource,
+    group: str | None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> dict[Place, int]:
     """An offset for every partition.
 
     Raises:
-        ConfigError: none is known for a partition, and no strategy says what then.
+        ConfigError: none is known for a partition, and no strategy says what then; or a function chose what is none.
     """
     if not places:
         return {}
@@ -111,7 +171,10 @@ def resolve(
             return cluster.offsets(places, start.kind)
         case "timestamp":
             return cluster.offsets(places, start.timestamp_ms)
-    found = {place: offset for place, offset in start.given.items() if place in places}
+    given = start.given
+    if start.choose is not None:
+        given = _chosen(start.choose, places, KnownOffsets(cluster, group, clock.now_ms()))
+    found = {place: offset for place, offset in given.items() if place in places}
     missing = set(places) - found.keys()
     if missing and group is not None:
         found |= cluster.committed(group, missing)
@@ -127,3 +190,15 @@ def resolve(
         else {}
     )
     return found
+
+
+def _chosen(choose: Choose, places: Collection[Place], known: KnownOffsets) -> dict[Place, int]:
+    answer = choose([KafkaTopicPartition(*place) for place in sorted(places)], known)
+    chosen = {Place(*partition): offset for partition, offset in answer.items()}
+    for place, offset in chosen.items():
+        if type(offset) is not int or offset < 0:
+            raise ConfigError(
+                f"kafka source: the function that chooses offsets says {offset!r} for partition {place}; expected a whole "
+                "number from 0 on; leave the partition out if there is none"
+            )
+    return chosen

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from tidegate.clock import ManualClock
 from tidegate.connectors.kafka import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
@@ -16,7 +17,7 @@ from tidegate.connectors.kafka import (
 )
 from tidegate.connectors.kafka._client import Topic
 from tidegate.connectors.kafka.enumerator import KafkaEnumerator, Plan, owner_of
-from tidegate.connectors.kafka.offsets import Spec
+from tidegate.connectors.kafka.offsets import KnownOffsets, Spec, resolve
 from tidegate.connectors.kafka.split import KafkaSplit, Place
 from tidegate.errors import ConfigError, StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId
@@ -79,6 +80,49 @@ def test_every_partition_goes_to_its_owner_from_the_first_record_on(deal: Any, c
     for reader, splits in deal.assigned.items():
         assert all(owner_of(split.place, deal.parallelism) == reader for split in splits)
     assert deal.complete == [], "there may be more to come"
+
+
+def by_partition(
+    partitions: list[KafkaTopicPartition], known: KnownOffsets
+) -> dict[KafkaTopicPartition, int]:
+    """The group's place, two before the end, and nothing: what a program may want of three partitions."""
+    first, second, _ = partitions
+    behind = {place: offset - 2 for place, offset in known.latest([second]).items()}
+    return known.committed([first]) | behind
+
+
+def test_a_function_chooses_offsets_and_what_it_leaves_out_is_read_as_the_strategy_says(
+    deal: Any, cluster: Memory
+) -> None:
+    cluster.groups["billing"] = {Place("orders", 0): 9}
+    start = KafkaOffsetsInitializer.custom(by_partition, KafkaOffsetResetStrategy.EARLIEST)
+    dealt = all_dealt(started(deal, cluster, replace(PLAN, start=start, group="billing")), deal)
+
+    assert {name: split.at for name, split in dealt.items()} == {"orders:0": 9, "orders:1": 98, "orders:2": 2}
+
+
+def test_a_function_that_chooses_may_ask_by_time_and_for_the_beginning(cluster: Memory) -> None:
+    places = [Place("orders", number) for number in range(2)]
+    asked: list[object] = []
+
+    def choose(partitions: list[KafkaTopicPartition], known: KnownOffsets) -> dict[KafkaTopicPartition, int]:
+        asked.append((partitions, known.committed(partitions)))
+        first, second = partitions
+        return known.timestamp([first], known.now_ms - 60) | known.earliest([second])
+
+    chosen = resolve(KafkaOffsetsInitializer.custom(choose), places, cluster, None, ManualClock(100))
+
+    assert chosen == {places[0]: 40, places[1]: 2}
+    assert asked == [([("orders", 0), ("orders", 1)], {})]
+
+
+def test_what_a_function_chooses_has_to_be_an_offset(deal: Any, cluster: Memory) -> None:
+    start = KafkaOffsetsInitializer.custom(lambda partitions, known: {partitions[1]: -1})
+    with pytest.raises(
+        ConfigError,
+        match=r"the function that chooses offsets says -1 for partition orders:1; expected a whole",
+    ):
+        started(deal, cluster, replace(PLAN, start=start))
 
 
 @given(topic=st.text(min_size=1), partitions=st.integers(1, 40), readers=st.integers(1, 9))
