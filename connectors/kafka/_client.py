@@ -414,5 +414,15 @@ def _partitions(positions: Mapping[Place, int]) -> Sequence[Any]:
 
 def _of_admin(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings every kind of client understands: where brokers are and how to be let in."""
-    shared = ("bootstrap.", "client.", "security.", "sasl.", "ssl.", "enable.ssl.", "socket.", "oauthbearer_")
+    shared = (
+        "bootstrap.",
+        "client.",
+        "security.",
+        "sasl.",
+        "ssl.",
+        "enable.ssl.",
+        "enable.sasl.",
+        "socket.",
+        "oauth_cb",
+    )
     return {key: value for key, value in settings.items() if key.startswith(shared)}

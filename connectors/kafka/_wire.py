@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tidegate.clock import Clock
+from tidegate.connectors.kafka.security import admitted
 from tidegate.errors import ConfigError, MissingExtraError, UnavailableError
 
 __all__ = ["OpenTransaction", "Wire"]
@@ -31,23 +32,6 @@ _NOT_FOUND: Final = 105
 _OFFSETS: Final = "__consumer_offsets"
 """Where markers are."""
 _REFUSED: Final = frozenset({29, 30, 31, 53})
-
-_NAMES: Final[Mapping[str, str]] = {
-    "bootstrap.servers": "bootstrap_servers",
-    "client.id": "client_id",
-    "security.protocol": "security_protocol",
-    "sasl.mechanism": "sasl_mechanism",
-    "sasl.mechanisms": "sasl_mechanism",
-    "sasl.username": "sasl_plain_username",
-    "sasl.password": "sasl_plain_password",
-    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "ssl.key.password": "ssl_password",
-    "ssl.crl.location": "ssl_crlfile",
-    "ssl.cipher.suites": "ssl_ciphers",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +56,7 @@ class Wire:
         clock: For waiting.
 
     Raises:
-        ConfigError: a security setting has no counterpart here.
+        ConfigError: a security setting has no counterpart here, or names what cannot be read.
         MissingExtraError: kafka-python is not installed.
         UnavailableError: no broker answers.
     """
@@ -89,7 +73,9 @@ class Wire:
             ) from error
         self._error: type[Exception] = KafkaError
         try:
-            self._client = KafkaAdminClient(**_translated(settings))
+            self._client = KafkaAdminClient(
+                **admitted(settings, clock), bootstrap_timeout_ms=int(TIMEOUT_S * 1_000)
+            )
         except KafkaError as error:
             raise self._unavailable("the cluster", error) from error
 
@@ -274,23 +260,3 @@ def _open(name: str, found: Any) -> OpenTransaction:
         marked,
         tuple(sorted(f"{place.topic}:{place.partition}" for place in records)),
     )
-
-
-def _translated(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """librdkafka's settings for finding brokers and being let in, in kafka-python's words."""
-    known = {_NAMES[key]: value for key, value in settings.items() if key in _NAMES}
-    lost = [key for key in settings if key.startswith(("sasl.", "ssl.")) and key not in _NAMES]
-    checked = str(settings.get("ssl.endpoint.identification.algorithm", "https")).lower()
-    if lost := [key for key in lost if key != "ssl.endpoint.identification.algorithm"]:
-        raise ConfigError(
-            f"kafka property {lost[0]!r} cannot be used with exactly-once delivery: recovery speaks to brokers by "
-            f"another client, which has no such setting; expected {', '.join(sorted(_NAMES))}"
-        )
-    servers = [each.strip() for each in str(known.pop("bootstrap_servers")).split(",")]
-    return {
-        **known,
-        "bootstrap_servers": servers,
-        "security_protocol": str(known.get("security_protocol", "PLAINTEXT")).upper(),
-        "ssl_check_hostname": checked != "none",
-        "bootstrap_timeout_ms": int(TIMEOUT_S * 1_000),
-    }

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
-from contextlib import closing
+from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.formats import SimpleStringSchema
@@ -38,25 +46,56 @@ WRITER = WriterContext(
     PipelineId("orders"), UID, Subtask("sink", 0), 1, LineageId("1f"), Branch(0), "a", (), SYSTEM_CLOCK
 )
 COMMITTER = CommitterContext(PipelineId("orders"), UID, LineageId("1f"), SYSTEM_CLOCK)
-LOGIN = {
-    "security.protocol": "SASL_PLAINTEXT",
-    "sasl.mechanism": "PLAIN",
-    "sasl.username": "ada",
-    "sasl.password": "hunter2",
+
+
+def identity() -> tuple[str, str]:
+    """A certificate that vouches for itself and for this machine, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "here")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(datetime(2024, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(2124, 1, 1, tzinfo=UTC))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    unlocked = serialization.NoEncryption()
+    shown = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, unlocked)
+    return certificate.public_bytes(serialization.Encoding.PEM).decode(), shown.decode()
+
+
+CERTIFICATE, KEY = identity()
+TLS = {
+    "security.protocol": "SASL_SSL",
+    "ssl.ca.pem": CERTIFICATE,
+    "ssl.certificate.pem": CERTIFICATE,
+    "ssl.key.pem": KEY,
 }
+LOGIN = {**TLS, "sasl.mechanism": "PLAIN", "sasl.username": "ada", "sasl.password": "hunter2"}
 WRONG = {**LOGIN, "sasl.password": "swordfish"}
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+MODULES = "org.apache.kafka.common.security"
 SETTINGS = {
-    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT",
     "listener.name.plaintext.plain.sasl.jaas.config": (
-        f'{MODULE} required username="ada" password="hunter2" user_ada="hunter2";'
+        f'{MODULES}.plain.PlainLoginModule required username="ada" password="hunter2" user_ada="hunter2";'
     ),
-    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.plaintext.oauthbearer.sasl.jaas.config": (
+        f'{MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
+    ),
+    "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
     "sasl.mechanism.inter.broker.protocol": "PLAIN",
     "inter.broker.listener.name": "PLAINTEXT",
     "auto.create.topics.enable": "false",
+    "ssl.client.auth": "required",
+    "ssl.keystore.type": "PEM",
+    "ssl.keystore.certificate.chain": CERTIFICATE.replace("\n", "\\n"),
+    "ssl.keystore.key": KEY.replace("\n", "\\n"),
+    "ssl.truststore.type": "PEM",
+    "ssl.truststore.certificates": CERTIFICATE.replace("\n", "\\n"),
 }
 API_VERSIONS = 18
+SECURED = ssl.create_default_context()
+SECURED.check_hostname, SECURED.verify_mode = False, ssl.CERT_NONE
 
 
 class GuardedService(KafkaService):
@@ -65,7 +104,8 @@ class GuardedService(KafkaService):
     def _answers(self) -> bool:
         request = struct.pack(">hhih", API_VERSIONS, 0, 0, -1)
         try:
-            with closing(socket.create_connection(("127.0.0.1", self.port), timeout=1)) as connection:
+            plain = socket.create_connection(("127.0.0.1", self.port), timeout=1)
+            with plain, SECURED.wrap_socket(plain) as connection:
                 connection.sendall(struct.pack(">i", len(request)) + request)
                 return len(connection.recv(8, socket.MSG_WAITALL)) == 8
         except OSError:
@@ -107,10 +147,28 @@ def environment(state: Path) -> StreamExecutionEnvironment:
     )
 
 
-def test_who_has_the_password_writes_recovers_and_reads(
-    guarded: KafkaService, topic: str, tmp_path: Path
+def token_of(user: str) -> tuple[str, float]:
+    """A token that nobody signed, as the broker's own check for trials takes it."""
+    now = SYSTEM_CLOCK.now_ms() // 1_000
+    parts: list[dict[str, Any]] = [{"alg": "none"}, {"sub": user, "iat": now, "exp": now + 600}]
+    texts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+    return ".".join([*texts, ""]), now + 600.0
+
+
+BY_TOKEN = {
+    **TLS,
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.config": "ada",
+    "oauth_cb": token_of,
+}
+
+
+@pytest.mark.parametrize("login", [LOGIN, BY_TOKEN], ids=["password", "token"])
+def test_who_is_known_writes_recovers_and_reads(
+    guarded: KafkaService, topic: str, tmp_path: Path, login: dict[str, Any]
 ) -> None:
-    sink = sink_of(guarded, topic)
+    schema = KafkaRecordSerializationSchema(topic, SimpleStringSchema())
+    sink = KafkaSink(guarded.address, schema, KafkaSinkOptions(prefix=topic), login)
     committer = sink.open_committer(COMMITTER)
     committer.abort_except(())
     writer = sink.open_writer(WRITER)
@@ -125,7 +183,7 @@ def test_who_has_the_password_writes_recovers_and_reads(
         (topic,),
         deserializer=StringValues(),
         stop=KafkaOffsetsInitializer.latest(),
-        properties=LOGIN,
+        properties=login,
     )
     assert list(environment(tmp_path).from_source(source).execute_and_collect()) == ["kept"]
 
@@ -147,6 +205,7 @@ def test_a_wrong_password_is_named_and_stops_the_job_without_being_shown(
     shown = "".join(capfd.readouterr())
     assert "swordfish" not in shown
     assert "hunter2" not in shown
+    assert "PRIVATE KEY" not in shown
 
 
 def test_an_output_topic_that_is_deleted_while_it_is_written_is_named(

@@ -1,0 +1,157 @@
+"""How the second client is let in: librdkafka's settings in kafka-python's words. Nothing in here shows a value.
+
+Example:
+    >>> told = admitted({"bootstrap.servers": "b:9092", "sasl.username": "ada", "linger.ms": 5}, SYSTEM_CLOCK)
+    >>> told["sasl_plain_username"], told["security_protocol"], "linger.ms" in told
+    ('ada', 'PLAINTEXT', False)
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from tidegate.clock import SYSTEM_CLOCK as SYSTEM_CLOCK, Clock
+from tidegate.errors import ConfigError
+
+__all__ = ["admitted"]
+
+_NAMES: Final[Mapping[str, str]] = {
+    "client.id": "client_id",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
+}
+_TOKEN: Final = frozenset({"oauth_cb", "sasl.oauthbearer.config"})
+_TLS: Final = frozenset(
+    {
+        "enable.ssl.certificate.verification",
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.cipher.suites",
+        "ssl.crl.location",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.key.pem",
+    }
+)
+_SECURITY: Final = ("sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "oauth_cb")
+_EARLY_S: Final = 60.0
+"""How long before its end a token is no longer used."""
+
+
+def admitted(settings: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
+    """What tells kafka-python where brokers are and how to be let in.
+
+    Raises:
+        ConfigError: a security setting has no counterpart there, or names what cannot be read.
+    """
+    known = _NAMES.keys() | _TLS | _TOKEN
+    for key in settings:
+        if key.startswith(_SECURITY) and key not in known:
+            raise ConfigError(
+                f"kafka property {key!r} cannot be used with exactly-once delivery: recovery speaks to brokers by "
+                f"another client, which has no such setting; expected {', '.join(sorted(known))}"
+            )
+    told = {_NAMES[key]: value for key, value in settings.items() if key in _NAMES}
+    told["bootstrap_servers"] = [each.strip() for each in str(settings["bootstrap.servers"]).split(",")]
+    told["security_protocol"] = str(settings.get("security.protocol", "PLAINTEXT")).upper()
+    if told["security_protocol"].endswith("SSL"):
+        told["ssl_context"] = _context(settings)
+    if told.get("sasl_mechanism", "").upper() == "OAUTHBEARER":
+        if not callable(settings.get("oauth_cb")):
+            raise ConfigError(
+                "kafka property 'oauth_cb' is missing: with exactly-once delivery two clients need a token; expected a "
+                "function that answers one and until when it holds, in seconds since 1970"
+            )
+        told["sasl_oauth_token_provider"] = _tokens(settings, clock)
+    return told
+
+
+def _context(settings: Mapping[str, Any]) -> ssl.SSLContext:
+    """Who is trusted, who we are, and what is not checked."""
+    context = ssl.create_default_context()
+    used = "ssl.ca.location"
+    try:
+        _trust(context, settings)
+        used = "ssl.certificate.location"
+        _identify(context, settings)
+        used = "ssl.crl.location"
+        if used in settings:
+            context.load_verify_locations(settings[used])
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+        used = "ssl.cipher.suites"
+        if used in settings:
+            context.set_ciphers(settings[used])
+    except (OSError, ValueError) as error:
+        # An SSLError is an OSError; the name of a file may be in it, never what is in the file.
+        raise ConfigError(
+            f"kafka property {used!r}, or what belongs to it, cannot be used: {error}; expected what OpenSSL takes"
+        ) from error
+    if str(settings.get("ssl.endpoint.identification.algorithm", "https")).lower() == "none":
+        context.check_hostname = False
+    if str(settings.get("enable.ssl.certificate.verification", "true")).lower() == "false":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _trust(context: ssl.SSLContext, settings: Mapping[str, Any]) -> None:
+    place = settings.get("ssl.ca.location")
+    if place not in (None, "probe"):
+        which = {"capath": place} if Path(place).is_dir() else {"cafile": place}
+        context.load_verify_locations(**which)
+    if "ssl.ca.pem" in settings:
+        context.load_verify_locations(cadata=settings["ssl.ca.pem"])
+
+
+def _identify(context: ssl.SSLContext, settings: Mapping[str, Any]) -> None:
+    """OpenSSL takes certificates and keys from files only, so texts are in one for a moment."""
+    with ExitStack() as files:
+
+        def file_of(what: str) -> str | None:
+            if (text := settings.get(f"ssl.{what}.pem")) is None:
+                found: str | None = settings.get(f"ssl.{what}.location")
+                return found
+            file = files.enter_context(tempfile.NamedTemporaryFile("w"))  # nobody else may read it
+            file.write(text)
+            file.flush()
+            return file.name
+
+        certificate, key = file_of("certificate"), file_of("key")
+        if certificate is not None:
+            # Without a password at hand OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(certificate, key, password=settings.get("ssl.key.password", ""))
+
+
+def _tokens(settings: Mapping[str, Any], clock: Clock) -> Any:
+    """Asks the function that the other client asks, `oauth_cb`, as seldom as its answers allow."""
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    ask, config = settings["oauth_cb"], settings.get("sasl.oauthbearer.config", "")
+
+    class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # of a library without types
+        def __init__(self) -> None:
+            self._answer: tuple[Any, ...] | None = None
+
+        def token(self) -> str:
+            """The token, of now or of earlier."""
+            if self._answer is None or self._answer[1] - _EARLY_S < clock.now_ms() / 1_000:
+                self._answer = tuple(ask(config))
+            return str(self._answer[0])
+
+        def extensions(self) -> dict[str, str]:
+            """What goes along with it."""
+            more = (self._answer or ())[3:]
+            return dict(more[0]) if more else {}
+
+    return Tokens()
