@@ -7,6 +7,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
+import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -18,8 +19,11 @@ from tidegate.connectors.kafka import (
     KafkaSink,
     KafkaSinkOptions,
     PlainKafkaSink,
+    _client,
+    producers,
 )
 from tidegate.connectors.kafka._wire import Wire
+from tidegate.connectors.kafka.writer import KafkaWork
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError, RecordError, UnavailableError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
@@ -29,6 +33,7 @@ from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, W
 
 pytestmark = pytest.mark.service
 
+LAST_EPOCH = 32_766
 UID = OperatorUid("sink")
 WRITER = WriterContext(
     PipelineId("orders"), UID, Subtask("sink", 0), 1, LineageId("1f"), Branch(0), "a", (), SYSTEM_CLOCK
@@ -284,8 +289,79 @@ def test_transactions_of_others_are_left_alone(kafka: KafkaService, topic: str) 
     foreign.commit_transaction(30)
 
 
-def test_security_that_recovery_could_not_use_is_refused_by_name() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^kafka property 'sasl.oauthbearer.config' cannot be used with exactly-once"
-    ):
-        Wire({"bootstrap.servers": "b:1", "sasl.oauthbearer.config": "secret"}, SYSTEM_CLOCK)
+def test_a_commit_without_an_answer_in_time_ends_its_producer_and_others_find_out_about_it(
+    kafka: KafkaService, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever of it still arrives finds the same transaction, never the next one: the id has another producer then."""
+    monkeypatch.setattr(producers, "END_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(_client, "TIMEOUT_S", 1.0)
+    sink = sink_of(kafka, topic)
+    writer, committer = sink.open_writer(WRITER), sink.open_committer(COMMITTER)
+    writer.write(Batch(["one"]))
+    works = [prepared(writer, 1)]
+    kafka.pause()
+    try:
+        assert committer.commit(works) == [CommitAnswer.RETRY]
+    finally:
+        kafka.resume()
+    monkeypatch.undo()
+    writer.write(Batch(["two"]))
+    works.append(prepared(writer, 2))
+
+    one, two = committer.commit(works)
+    assert one in (CommitAnswer.COMMITTED, CommitAnswer.ALREADY_COMMITTED), (
+        "whichever of both requests came first"
+    )
+    assert two is CommitAnswer.COMMITTED
+    writer.close()
+    again = sink.open_writer(WRITER)
+    again.write(Batch(["three"]))
+    works.append(prepared(again, 3))
+    assert committer.commit(works[2:]) == [CommitAnswer.COMMITTED]
+    again.close()
+    committer.close()
+
+    found = [msgspec.msgpack.decode(work.payload, type=KafkaWork) for work in works]
+    assert [work.transactional_id for work in found] == [f"{topic}-0-{number}" for number in (0, 1, 0)]
+    assert found[2].epoch > found[0].epoch
+    assert read(kafka, topic, 3) == [b"one", b"two", b"three"]
+
+
+def read(kafka: KafkaService, topic: str, count: int) -> list[bytes]:
+    """The first values that readers of committed records see."""
+    consumer = Consumer(
+        {"bootstrap.servers": kafka.address, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    values = [message.value() for message in consumer.consume(count, 30)]
+    consumer.close()
+    return values
+
+
+@pytest.mark.long
+def test_an_id_whose_epochs_are_used_up_gets_another_producer_and_nothing_is_confused(
+    kafka: KafkaService, topic: str
+) -> None:
+    """A broker counts the producers of an id to 32,766 and then begins anew, under another producer id."""
+    wire = Wire({"bootstrap.servers": kafka.address}, SYSTEM_CLOCK)
+    for _ in range(LAST_EPOCH - 1):
+        wire.abort(f"{topic}-0-0")
+    wire.close()
+    sink, works, answers = sink_of(kafka, topic), [], []
+    for number in range(1, 5):
+        writer, committer = sink.open_writer(WRITER), sink.open_committer(COMMITTER)
+        writer.write(Batch([f"record {number}"]))
+        works.append(prepared(writer, number))
+        writer.close()  # from here on it can only be committed over the wire
+        if number == 2:
+            assert committer.abort_except(()) == 1
+        answers += committer.commit(works[-1:] * 2)
+        committer.close()
+
+    found = [msgspec.msgpack.decode(work.payload, type=KafkaWork) for work in works]
+    assert [work.epoch for work in found][:2] == [LAST_EPOCH - 1, LAST_EPOCH]
+    assert found[1].producer_id == found[0].producer_id != found[2].producer_id == found[3].producer_id
+    assert found[2].epoch < found[3].epoch < 10
+    done = [CommitAnswer.COMMITTED, CommitAnswer.ALREADY_COMMITTED]
+    assert answers == [*done, CommitAnswer.ABORTED, CommitAnswer.ABORTED, *done, *done]
+    assert read(kafka, topic, 3) == [b"record 1", b"record 3", b"record 4"]

@@ -111,6 +111,14 @@ class Service(ABC):
             process.signal(signal.SIGKILL)
             process.wait()
 
+    def pause(self) -> None:
+        """Let the server stand still, with its connections open, until `resume`."""
+        self._guarded().signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on; it finds what was sent to it meanwhile."""
+        self._guarded().signal(signal.SIGCONT)
+
     def restart(self) -> None:
         """Start the server again on its data and port, after an orderly shutdown if it is running.
 
