@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
+from io import BytesIO
 from typing import IO
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -46,17 +47,21 @@ class _Bucket:
         self._root = f"{path}/" if path else ""
         self._hidden = f"{self._root}{HIDDEN}/"
         self._owner = owner
-        self._shown = f"s3://{parts.netloc}/{self._root}"
+        self._url = f"s3://{parts.netloc}/{self._root}"
         self._objects = Objects(parts.netloc, options.endpoint, options.region)
 
     def path(self, name: str) -> str:
         """Below `HIDDEN`."""
         return f"{self._owner}/{name}"
 
+    def shown(self, name: str) -> str:
+        """Its URL."""
+        return self._url + name
+
     def trouble(self, error: OSError) -> TidegateError:
         """Only temporary files are of this machine."""
         return UnavailableError(
-            f"output to {self._shown}: a temporary file was not written ({error.strerror or error}); free space in "
+            f"output to {self._url}: a temporary file was not written ({error.strerror or error}); free space in "
             f"{tempfile.gettempdir()} or set TMPDIR; the epoch is written again"
         )
 
@@ -65,10 +70,6 @@ class BucketWorkplace(_Bucket):
     """Objects that nobody sees yet. Not kept open over checkpoints: each would upload all of it again."""
 
     spans = False
-
-    def shown(self, name: str) -> str:
-        """Its URL."""
-        return self._shown + name
 
     def make(self) -> None:
         """Folders need not be made; that the bucket is there is found out."""
@@ -142,3 +143,19 @@ class BucketOutlet(_Bucket):
     def remove(self, names: Iterable[str]) -> None:
         """Delete them."""
         self._objects.delete(self._hidden + self.path(name) for name in names)
+
+    def note(self, name: str) -> bytes | None:
+        """What is in the object."""
+        try:
+            with self._objects.download(self._hidden + self.path(name)) as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def write_note(self, name: str, text: bytes) -> None:
+        """Upload it, which is one act."""
+        self._objects.upload(self._hidden + self.path(name), BytesIO(text), "")
+
+    def mark(self, name: str) -> None:
+        """Upload nothing under its name."""
+        self._objects.upload(self._root + name, BytesIO(), "")

@@ -40,6 +40,10 @@ class _Local:
         """Below `HIDDEN`."""
         return f"{self._folder.name}/{name}"
 
+    def shown(self, name: str) -> str:
+        """Its path."""
+        return str(self._directory / name)
+
     def trouble(self, error: OSError) -> TidegateError:
         """What an error of the file system means to the person who named the directory."""
         where = f"output directory {str(self._directory)!r}"
@@ -73,10 +77,6 @@ class LocalWorkplace(_Local):
     """Hidden files of a directory, which is made if it is not there."""
 
     spans = True
-
-    def shown(self, name: str) -> str:
-        """Its path."""
-        return str(self._directory / name)
 
     def make(self) -> None:
         """Make directories that are missing, durably."""
@@ -162,6 +162,30 @@ class LocalOutlet(_Local):
         if self._folder.is_dir():
             self._unlink(names)
             sync_folder(self._folder)
+
+    def note(self, name: str) -> bytes | None:
+        """What is in it."""
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write_note(self, name: str, text: bytes) -> None:
+        """Write another file, fsync, and rename it."""
+        new = self._folder / f"{name}.new"
+        with new.open("wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._folder / name)
+        sync_folder(self._folder)
+
+    def mark(self, name: str) -> None:
+        """Make it, and fsync."""
+        path = self._directory / name
+        with path.open("ab") as file:
+            os.fsync(file.fileno())
+        sync_folder(path.parent)
 
     def _make_folders(self, folder: Path) -> None:
         """Make the folders of a file that is to be seen, each durable in its parent, whoever made it."""

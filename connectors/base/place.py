@@ -43,6 +43,10 @@ class Place(Protocol):
         """What an error of the system means to the person who named the place."""
         ...
 
+    def shown(self, name: str) -> str:
+        """How people name a file that is seen."""
+        ...
+
 
 class Workplace(Place, Protocol):
     """Where writers work on hidden files. Calls may block."""
@@ -50,10 +54,6 @@ class Workplace(Place, Protocol):
     @property
     def spans(self) -> bool:
         """Whether a file can be written to after a checkpoint that counts on it."""
-        ...
-
-    def shown(self, name: str) -> str:
-        """How people name a file that is seen."""
         ...
 
     def make(self) -> None:
@@ -119,4 +119,16 @@ class Outlet(Place, Protocol):
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove hidden files; missing ones are no error."""
+        ...
+
+    def note(self, name: str) -> bytes | None:
+        """What is written down in a hidden file; None if there is none."""
+        ...
+
+    def write_note(self, name: str, text: bytes) -> None:
+        """Write something down in a hidden file, durably and in place of what was there."""
+        ...
+
+    def mark(self, name: str) -> None:
+        """Make an empty file that is seen, durably; if it is there, nothing happens."""
         ...

@@ -12,7 +12,6 @@ Example:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,17 +24,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from tidegate.clock import Clock
-from tidegate.connectors.base.local_files import sync_folder
 from tidegate.connectors.base.pending_files import Announced, announced
 from tidegate.connectors.base.place import HIDDEN
+from tidegate.connectors.base.places import outlet
 from tidegate.elements import MAX_WATERMARK
-from tidegate.errors import ConfigError, StateFormatError, UnavailableError, UserCodeError
+from tidegate.errors import ConfigError, StateFormatError, TidegateError, UnavailableError, UserCodeError
 from tidegate.ids import CheckpointId
-from tidegate.twophase.naming import escape, owner_name
+from tidegate.twophase.naming import escape
 from tidegate.twophase.spi import Committable, CommitterContext, GlobalCommitter
 
 __all__ = ["Partition", "PartitionCommit", "PartitionCommitPolicy", "PartitionCommitter", "SuccessFile"]
 
+_NOTE: Final = "partitions.json"
 _TRIGGERS: Final = ("process-time", "partition-time")
 
 
@@ -44,9 +44,11 @@ class Partition:
     """A partition that is complete."""
 
     path: str
-    """Its folder."""
+    """Its folder, or the URL of it in a bucket."""
     fields: Mapping[str, str]
     """What its folders' names say."""
+    mark: Callable[[str], None]
+    """Makes an empty file in it, durably; if it is there, nothing happens."""
 
 
 class PartitionCommitPolicy(Protocol):
@@ -72,10 +74,7 @@ class SuccessFile:
 
     def commit(self, partition: Partition) -> None:
         """Make it, durably."""
-        folder = Path(partition.path)
-        with (folder / self.name).open("ab") as file:
-            os.fsync(file.fileno())
-        sync_folder(folder)
+        partition.mark(self.name)
 
 
 @dataclass(frozen=True)
@@ -171,13 +170,12 @@ class PartitionCommitter(GlobalCommitter):
         context: Whose output it is.
     """
 
-    def __init__(self, directory: Path, how: PartitionCommit, context: CommitterContext) -> None:
-        self._directory = directory
+    def __init__(self, directory: str | Path, how: PartitionCommit, context: CommitterContext) -> None:
+        self._outlet = outlet(directory, context.pipeline, context.uid)
         self._how = how
         self._uid = context.uid
         self._lineage = context.lineage
         self._clock: Clock = context.clock
-        self._path = directory / HIDDEN / owner_name(context.pipeline, context.uid) / "partitions.json"
 
     def commit(self, checkpoint: CheckpointId, committables: Sequence[Committable]) -> None:
         """Find out which partitions are complete, and carry out their policies."""
@@ -195,7 +193,7 @@ class PartitionCommitter(GlobalCommitter):
                     self._carry_out(name)
         except OSError as error:
             raise UnavailableError(
-                f"sink {self._uid!r}: partitions of {str(self._directory)!r} cannot be committed now ({error}); it is tried again"
+                f"sink {self._uid!r}: partitions of {self._outlet.shown('')!r} cannot be committed now ({error}); it is tried again"
             ) from error
 
     def _judge(
@@ -219,11 +217,12 @@ class PartitionCommitter(GlobalCommitter):
         return _Known(history, checkpoint, left, due)
 
     def _carry_out(self, name: str) -> None:
-        partition = Partition(str(self._directory / name), fields_of(name))
+        place = self._outlet
+        partition = Partition(place.shown(name), fields_of(name), lambda file: place.mark(f"{name}/{file}"))
         for policy in self._how.policies:
             try:
                 policy.commit(partition)
-            except OSError:
+            except (OSError, TidegateError):
                 raise
             except Exception as error:
                 raise UserCodeError(
@@ -231,24 +230,18 @@ class PartitionCommitter(GlobalCommitter):
                 ) from error
 
     def _read(self) -> _Known | None:
+        noted = self._outlet.note(_NOTE)
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_Known)
-        except FileNotFoundError:
-            return None
+            return None if noted is None else msgspec.json.decode(noted, type=_Known)
         except msgspec.MsgspecError as error:
+            path = self._outlet.shown(f"{HIDDEN}/{self._outlet.path(_NOTE)}")
             raise StateFormatError(
-                f"sink {self._uid!r}: {self._path} cannot be read ({error}); expected version 1; run the version that wrote "
+                f"sink {self._uid!r}: {path} cannot be read ({error}); expected version 1; run the version that wrote "
                 "it, or remove it to forget which partitions wait for their commit"
             ) from error
 
     def _write(self, known: _Known) -> None:
-        new = self._path.with_suffix(".new")
-        with new.open("wb") as file:
-            file.write(msgspec.json.encode(known))
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self._path)
-        sync_folder(self._path.parent)
+        self._outlet.write_note(_NOTE, msgspec.json.encode(known))
 
 
 def fields_of(name: str) -> dict[str, str]:

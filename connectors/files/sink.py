@@ -61,10 +61,6 @@ class FileSink(Sink):
         # Subtasks and committers may run in processes with another working directory.
         if not is_remote(self.directory):
             object.__setattr__(self, "directory", Path(self.directory).absolute())
-        elif self.options.partition_commit is not None:
-            raise ConfigError(
-                f"partitions are committed in directories; got {self.directory!r}; leave partition_commit out"
-            )
         if isinstance(self.encoder, BulkFormat):
             self._check_bulk()
 
@@ -102,7 +98,7 @@ class FileSink(Sink):
     def open_global_committer(self, context: CommitterContext) -> PartitionCommitter:
         """Commits partitions; writers of a sink that does not commit any announce none."""
         how = self.options.partition_commit or PartitionCommit()
-        return PartitionCommitter(Path(self.directory), how, context)
+        return PartitionCommitter(self.directory, how, context)
 
     def _check_bulk(self) -> None:
         options, kind = self.options, type(self.encoder).__name__

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +20,6 @@ from tidegate.connectors.files import (
     FileSink,
     FileSinkOptions,
     HivePartitions,
-    JsonLines,
     ParquetRows,
     PartitionCommit,
     RollingPolicy,
@@ -172,15 +172,7 @@ def test_a_server_that_is_gone_is_unavailable_and_commits_are_tried_again(
     assert rig.commit(work) == [CommitAnswer.RETRY]
 
 
-def test_partitions_are_not_committed_in_buckets() -> None:
-    options = FileSinkOptions(buckets=HivePartitions("day"), partition_commit=PartitionCommit())
-    with pytest.raises(
-        ConfigError, match=r"partitions are committed in directories; got 's3://b'; leave partition_commit"
-    ):
-        FileSink("s3://b", JsonLines(), options)
-
-
-def test_a_job_writes_partitions_of_merged_parquet_files(url: str, tmp_path: Path) -> None:
+def test_a_job_writes_partitions_of_merged_parquet_files_and_says_that_they_are_whole(url: str, tmp_path: Path) -> None:
     env = StreamExecutionEnvironment.get_execution_environment(
         {
             "execution.target": "inline",
@@ -193,14 +185,20 @@ def test_a_job_writes_partitions_of_merged_parquet_files(url: str, tmp_path: Pat
     numbers: GeneratorSource[dict[str, Any]] = GeneratorSource(
         lambda number: {"id": number, "half": number % 2}, count=300, splits=2, rate_per_second=1_000.0
     )
-    options = FileSinkOptions(buckets=HivePartitions("half"), compaction=Compaction(checkpoints=2))
+    options = FileSinkOptions(
+        buckets=HivePartitions("half"),
+        compaction=Compaction(checkpoints=2),
+        partition_commit=PartitionCommit("partition-time", time_extractor=lambda fields: int(fields["half"])),
+    )
     sink = FileSink(url, ParquetRows(pa.schema({"id": pa.int64()})), options)
     env.from_source(numbers).sink_to(sink)
     env.execute("parquet")
 
     reader = Reader(url)
     rows: dict[str, list[int]] = {}
-    for name in reader.names():
+    marks = ["half=0/_SUCCESS", "half=1/_SUCCESS"]
+    assert [name for name in reader.names() if name.endswith("_SUCCESS")] == marks
+    for name in set(reader.names()) - {*marks}:
         rows.setdefault(name.partition("/")[0], []).extend(
             pq.read_table(pa.BufferReader(reader.read(name))).to_pydict()["id"]
         )
@@ -208,4 +206,6 @@ def test_a_job_writes_partitions_of_merged_parquet_files(url: str, tmp_path: Pat
         "half=0": list(range(0, 300, 2)),
         "half=1": list(range(1, 300, 2)),
     }
-    assert reader.names(hidden=True) == []
+    (note,) = reader.names(hidden=True)
+    assert note.endswith("/partitions.json"), "what waits for its commit is written down beside the hidden objects"
+    assert msgspec.json.decode(reader.read(note))["pending"] == {}
