@@ -1,6 +1,7 @@
 """How the second client is let in: librdkafka's settings in kafka-python's words. Nothing in here shows a value.
 
 Example:
+    >>> from tidegate.clock import SYSTEM_CLOCK
     >>> told = admitted({"bootstrap.servers": "b:9092", "sasl.username": "ada", "linger.ms": 5}, SYSTEM_CLOCK)
     >>> told["sasl_plain_username"], told["security_protocol"], "linger.ms" in told
     ('ada', 'PLAINTEXT', False)
@@ -15,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from tidegate.clock import SYSTEM_CLOCK as SYSTEM_CLOCK, Clock
+from tidegate.clock import Clock
 from tidegate.errors import ConfigError
 
 __all__ = ["admitted"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import socket
-import ssl
 import struct
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ from tidegate.connectors.kafka import (
     StringValues,
 )
 from tidegate.connectors.kafka._client import Cluster
+from tidegate.connectors.kafka.security import admitted
 from tidegate.connectors.kafka.writer import TransactionalWriter
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.elements import Batch
@@ -94,8 +94,7 @@ SETTINGS = {
     "ssl.truststore.certificates": CERTIFICATE.replace("\n", "\\n"),
 }
 API_VERSIONS = 18
-SECURED = ssl.create_default_context()
-SECURED.check_hostname, SECURED.verify_mode = False, ssl.CERT_NONE
+SECURED = admitted({"bootstrap.servers": "", **TLS}, SYSTEM_CLOCK)["ssl_context"]
 
 
 class GuardedService(KafkaService):
@@ -105,9 +104,9 @@ class GuardedService(KafkaService):
         request = struct.pack(">hhih", API_VERSIONS, 0, 0, -1)
         try:
             plain = socket.create_connection(("127.0.0.1", self.port), timeout=1)
-            with plain, SECURED.wrap_socket(plain) as connection:
+            with plain, SECURED.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
                 connection.sendall(struct.pack(">i", len(request)) + request)
-                return len(connection.recv(8, socket.MSG_WAITALL)) == 8
+                return len(connection.recv(8)) > 0
         except OSError:
             return False
 

@@ -172,7 +172,9 @@ def test_a_server_that_is_gone_is_unavailable_and_commits_are_tried_again(
     assert rig.commit(work) == [CommitAnswer.RETRY]
 
 
-def test_a_job_writes_partitions_of_merged_parquet_files_and_says_that_they_are_whole(url: str, tmp_path: Path) -> None:
+def test_a_job_writes_partitions_of_merged_parquet_files_and_says_that_they_are_whole(
+    url: str, tmp_path: Path
+) -> None:
     env = StreamExecutionEnvironment.get_execution_environment(
         {
             "execution.target": "inline",
@@ -207,5 +209,7 @@ def test_a_job_writes_partitions_of_merged_parquet_files_and_says_that_they_are_
         "half=1": list(range(1, 300, 2)),
     }
     (note,) = reader.names(hidden=True)
-    assert note.endswith("/partitions.json"), "what waits for its commit is written down beside the hidden objects"
+    assert note.endswith("/partitions.json"), (
+        "what waits for its commit is written down beside the hidden objects"
+    )
     assert msgspec.json.decode(reader.read(note))["pending"] == {}
