@@ -13,11 +13,8 @@ from tidegate.connectors.files.buckets import (
 )
 from tidegate.connectors.files.bulk import OrcRows as OrcRows, ParquetRows as ParquetRows
 from tidegate.connectors.files.columnar import OrcFormat as OrcFormat, ParquetFormat as ParquetFormat
-from tidegate.connectors.files.lines import (
-    CsvFormat as CsvFormat,
-    JsonFormat as JsonFormat,
-    TextFormat as TextFormat,
-)
+from tidegate.connectors.files.csv_format import CsvFormat as CsvFormat
+from tidegate.connectors.files.lines import JsonFormat as JsonFormat, TextFormat as TextFormat
 from tidegate.connectors.files.options import FileSinkOptions as FileSinkOptions
 from tidegate.connectors.files.partitions import (
     Partition as Partition,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.dataset as ds
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ from tidegate.errors import ConfigError, RecordError
 from tidegate.row import Row
 
 __all__ = [
+    "CsvBlocks",
     "OrcContent",
     "ParquetContent",
     "ParquetPart",
@@ -125,6 +127,38 @@ def orc_pieces(split: FileSplit, columns: tuple[str, ...] | None) -> Iterator[Pi
         if skip < len(rows):
             yield Piece(rows.slice(skip).to_pylist(), range(first + skip, end + 1))
         first = end
+
+
+class CsvBlocks:
+    """Lines of CSV in columns.
+
+    Args:
+        names: What the fields are called.
+        types: Those that are wanted, and what pyarrow calls their types.
+        delimiter: What stands between them.
+        quote: What stands around them.
+    """
+
+    def __init__(self, names: Sequence[str], types: Mapping[str, str], delimiter: str, quote: str) -> None:
+        self._reading = pc.ReadOptions(use_threads=False, column_names=list(names))
+        self._parsing = pc.ParseOptions(delimiter=delimiter, quote_char=quote, ignore_empty_lines=False)
+        self._converting = pc.ConvertOptions(
+            check_utf8=False,
+            column_types={name: pa.type_for_alias(alias) for name, alias in types.items()},
+            null_values=[""],
+            true_values=["true", "True", "TRUE"],
+            false_values=["false", "False", "FALSE"],
+            include_columns=list(types),
+        )
+
+    def columns(self, lines: bytes) -> list[list[Any]] | None:
+        """Their values, nulls where a number or a truth value is empty; None if there are others among them."""
+        self._reading.block_size = len(lines) + 1
+        try:
+            table = pc.read_csv(pa.BufferReader(lines), self._reading, self._parsing, self._converting)
+        except pa.ArrowInvalid:
+            return None
+        return [column.to_pylist() for column in table.columns]
 
 
 def encoded(values: list[Any], schema: pa.Schema) -> pa.RecordBatch:

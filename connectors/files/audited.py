@@ -16,8 +16,9 @@ import msgspec
 
 from tidegate.connectors.files.avro import AvroFormat
 from tidegate.connectors.files.columnar import OrcFormat, ParquetFormat
+from tidegate.connectors.files.csv_format import CsvFormat
 from tidegate.connectors.files.enumerator import remaining_splits
-from tidegate.connectors.files.lines import CsvFormat, JsonFormat, LineFormat, TextFormat
+from tidegate.connectors.files.lines import JsonFormat, LineFormat, TextFormat
 from tidegate.connectors.files.reading import FileFormat
 from tidegate.connectors.files.source import RecordFileSource
 from tidegate.connectors.files.split import FileSplit

@@ -1,4 +1,4 @@
-"""Formats whose records are lines: text, JSON and CSV.
+"""Formats whose records are lines: text and JSON, and what CSV has in common with them.
 
 A file is cut anywhere, and a line belongs to the part in which it begins. Files whose names end with `.gz`, `.bz2` or
 `.xz` are unpacked on the way and not cut. The position of a record is the byte, of the unpacked file, at which it
@@ -17,9 +17,9 @@ import gzip
 import lzma
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from io import BytesIO, StringIO
+from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, ClassVar, TypeAlias
@@ -30,7 +30,7 @@ from tidegate.connectors.files.reading import BadRecord, Piece
 from tidegate.connectors.files.split import FileSplit, parts
 from tidegate.errors import ConfigError, RecordError
 
-__all__ = ["CsvFormat", "JsonFormat", "LineFormat", "TextFormat"]
+__all__ = ["Decode", "JsonFormat", "LineFormat", "TextFormat"]
 
 Decode: TypeAlias = Callable[[list[bytes]], list[Any]]
 
@@ -96,7 +96,7 @@ class LineFormat(ABC):
     def _piece(self, data: bytes, at: int, path: str, decode: Decode) -> Piece:
         lines = BytesIO(data).readlines()
         bounds = list(accumulate(map(len, lines), initial=at))
-        if not self.keeps_blank:
+        if not self.keeps_blank and True in map(bytes.isspace, lines):
             for index in reversed([index for index, line in enumerate(lines) if line.isspace()]):
                 del lines[index], bounds[index]
         try:
@@ -167,97 +167,10 @@ class JsonFormat(LineFormat):
         return lambda lines: [decode(line) for line in lines]
 
 
-@dataclass(frozen=True)
-class CsvFormat(LineFormat):
-    """Lines of fields as dictionaries; blank lines are left out.
-
-    Args:
-        names: What the fields are called; None takes each file's first line.
-        types: What makes values of fields, by name: `int`, `float`, `bool` or a function of a text. An empty field is
-            then None. The others stay text.
-        columns: The fields that are wanted; all if None.
-        delimiter: What stands between fields.
-        quote: What stands around a field that holds a delimiter; a line break within is refused.
-        charset: How text is encoded.
-    """
-
-    names: tuple[str, ...] | None = None
-    types: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
-    columns: tuple[str, ...] | None = None
-    delimiter: str = ","
-    quote: str = '"'
-    charset: str = "UTF-8"
-
-    name = "CSV"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for kind, text in (("delimiter", self.delimiter), ("quote", self.quote)):
-            if len(text) != 1 or text in "\r\n":
-                raise ConfigError(f"CSV {kind} is {text!r}; expected one character")
-        if self.names is not None:
-            self._check_names(self.names, "names")
-
-    def head_of(self, file: IO[bytes]) -> tuple[bytes, ...]:
-        """The names of the fields, unless they are given."""
-        return () if self.names is not None else (file.readline(),)
-
-    def decoder(self, head: tuple[bytes, ...]) -> Decode:
-        """Cuts them into fields, and makes values of these column by column."""
-        names = self.names
-        if names is None:
-            names = tuple(next(self._rows(list(head)), ()))
-            self._check_names(names, "the first line")
-        wanted = [
-            (index, name, _CONVERT.get(make, make) if (make := self.types.get(name)) else None)
-            for index, name in enumerate(names)
-            if self.columns is None or name in self.columns
-        ]
-        keys, width = [name for _, name, _ in wanted], len(names)
-
-        def decode(lines: list[bytes]) -> list[Any]:
-            rows = list(self._rows(lines))
-            for found in set(map(len, rows)) - {width}:
-                raise ValueError(f"it has {found} fields; expected {width}")
-            if len(rows) != len(lines):
-                raise ValueError("a quoted line break")
-            columns = list(zip(*rows, strict=True)) or [()] * width
-            made = [_made(columns[index], make) for index, _, make in wanted]
-            return [dict(zip(keys, values, strict=True)) for values in zip(*made, strict=True)]
-
-        return decode
-
-    def _rows(self, lines: list[bytes]) -> Iterator[list[str]]:
-        text = b"".join(lines).decode(self.charset)
-        # Lines end where the file's do: `splitlines` would cut at characters that a field may hold.
-        cut = StringIO(text, newline="\n")
-        return csv.reader(cut, delimiter=self.delimiter, quotechar=self.quote, strict=True)
-
-    def _check_names(self, names: tuple[str, ...], where: str) -> None:
-        if not names or len(set(names)) != len(names):
-            raise ConfigError(f"CSV fields are called {names} by {where}; expected different names")
-        for name in (*self.types, *(self.columns or ())):
-            if name not in names:
-                raise ConfigError(f"CSV has no field {name!r}; {where} has {', '.join(names)}")
-
-
-def _made(column: Sequence[str], make: Callable[[str], Any] | None) -> Sequence[Any]:
-    if make is None:
-        return column
-    return [make(text) if text else None for text in column] if "" in column else list(map(make, column))
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f"{text!r} is neither true nor false")
-    return text.lower() == "true"
-
-
 def _plain(path: str) -> IO[bytes]:
     return Path(path).open("rb")
 
 
-_CONVERT: dict[Callable[[str], Any], Callable[[str], Any]] = {bool: _boolean}
 _UNPACK: dict[str, Callable[[str], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
