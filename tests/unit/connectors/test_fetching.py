@@ -145,6 +145,19 @@ def test_a_poll_does_not_wait_for_a_fetch_that_does(rigs: Callable[..., Rig]) ->
     assert rig.reader.snapshot(NOW) == [RangeSplit(A, 0, 4)]
 
 
+@pytest.mark.spec("003/SRC-20")
+def test_the_outside_is_met_by_threads_that_fetch_and_the_engine_by_the_one_that_polls(
+    rigs: Callable[..., Rig],
+) -> None:
+    rig = rigs()
+    rig.reader.add_splits([RangeSplit(A, 0, 2)])
+    rig.shop.offer(A, 2)
+
+    assert rig.read(2) == [0, 1]
+    assert len(rig.shop.threads) == 1
+    assert threading.get_ident() not in rig.shop.threads
+
+
 @pytest.mark.spec("003/SRC-22", "003/SRC-29", "003/SRC-21")
 def test_one_thread_fetches_all_splits_and_is_told_of_new_ones_while_it_waits(
     rigs: Callable[..., Rig],

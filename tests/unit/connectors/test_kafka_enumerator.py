@@ -199,12 +199,18 @@ def test_reading_starts_where_it_is_told_to(
     assert [dealt[f"orders:{n}"].at for n in range(3)] == at
 
 
-def test_a_group_without_an_offset_is_named_if_nothing_says_what_then(deal: Any, cluster: Memory) -> None:
+@pytest.mark.spec("003/TC-19")
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [("billing", "partition orders:1 of group 'billing'"), (None, "partition orders:0 of group None")],
+    ids=["group", "no group"],
+)
+def test_a_group_without_an_offset_is_named_if_nothing_says_what_then(
+    deal: Any, cluster: Memory, group: str | None, message: str
+) -> None:
     cluster.groups = {"billing": {Place("orders", 0): 40}}
-    plan = replace(PLAN, start=KafkaOffsetsInitializer.committed_offsets(), group="billing")
-    with pytest.raises(
-        ConfigError, match=r"^kafka source has no offset for partition orders:1 of group 'billing'; expected"
-    ):
+    plan = replace(PLAN, start=KafkaOffsetsInitializer.committed_offsets(), group=group)
+    with pytest.raises(ConfigError, match=rf"^kafka source has no offset for {message}; expected"):
         started(deal, cluster, plan)
 
 

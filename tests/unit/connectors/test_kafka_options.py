@@ -107,6 +107,16 @@ def test_the_builder_says_what_is_missing() -> None:
         KafkaSource.builder().set_bootstrap_servers("b:1").set_topics("a").build()
 
 
+@pytest.mark.spec("003/TC-19")
+def test_topic_and_brokers_must_be_said() -> None:
+    source = builder().set_bootstrap_servers("b:1,c:2").set_topics("a").build()
+    assert (source.brokers, source.topics, source.group) == ("b:1,c:2", ("a",), None)
+    with pytest.raises(ConfigError, match=r"^kafka source: say what to read once, by topics"):
+        builder().build()
+    with pytest.raises(ConfigError, match=r"^kafka source has no brokers"):
+        builder().set_bootstrap_servers("").set_topics("a").build()
+
+
 def test_a_bounded_source_is_one_that_stops() -> None:
     assert builder().set_topics("a").set_bounded(KafkaOffsetsInitializer.latest()).build().bounded
     assert KafkaSource("b:1", ("a",), stop=KafkaOffsetsInitializer.latest()).bounded

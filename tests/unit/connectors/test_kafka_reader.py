@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
@@ -17,6 +18,7 @@ from tidegate.connectors.kafka import (
     KafkaDeserializer,
     KafkaRecord,
     KafkaRecords,
+    KafkaSource,
     KafkaSourceOptions,
     RawValues,
     StringValues,
@@ -106,9 +108,10 @@ def reading(
     deserializer: KafkaDeserializer | None = None,
     group: str | None = "billing",
     stop: int | None = None,
+    splits: list[KafkaSplit] | None = None,
     **options: Any,
 ) -> KafkaReader:
-    """A reader of partitions 0 and 1."""
+    """A reader of partitions 0 and 1, or of other splits."""
     as_client: Any = client
     context = ReaderContext(
         OperatorUid("source"), Subtask("source", 0), 1, ManualClock(50), pipeline=PipelineId("billing")
@@ -116,7 +119,8 @@ def reading(
     reader = KafkaReader(
         as_client, deserializer or RawValues(), KafkaSourceOptions(**options), group, context
     )
-    reader.add_splits([KafkaSplit.of("orders", n, "id", at=0, stop=stop) for n in (0, 1)])
+    both = [KafkaSplit.of("orders", n, "id", at=0, stop=stop) for n in (0, 1)]
+    reader.add_splits(both if splits is None else splits)
     return reader
 
 
@@ -147,6 +151,35 @@ def test_the_position_is_behind_what_was_polled_however_much_was_fetched() -> No
     reader = reading(Client([Fake(n) for n in range(10)]))
     polled(reader, 4)
     assert positions(reader) == {"orders:0": 4, "orders:1": 0}
+
+
+@pytest.mark.spec("003/SRC-04", "003/SRC-06")
+def test_a_split_is_a_partition_or_the_offsets_of_a_part_of_it_and_says_all_it_takes_to_read_it() -> None:
+    whole = KafkaSplit.of("orders", 0, "id", at=100)
+    source = KafkaSource("b:1", ("orders",))
+    first, rest = source.bound(whole, 101)
+    assert rest is not None
+    second, _ = source.bound(rest, 100)
+
+    assert (whole.id, whole.stop) == ("orders:0", None)
+    for part, offsets in ((first, range(100, 201)), (second, range(201, 301))):
+        client = Client([Fake(offset) for offset in range(offsets.start, 400)])
+        reader = reading(client, KafkaRecords(), splits=[copied(part)])
+        assert client.positions == {Place("orders", 0): offsets.start}
+        assert [record.offset for record in polled(reader, 1_000).values] == list(offsets)
+        assert positions(reader) == {}
+
+
+def copied(split: KafkaSplit) -> KafkaSplit:
+    """A split as a reader in another process gets it."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(split), type=KafkaSplit)
+
+
+@pytest.mark.spec("003/SRC-12")
+def test_bytes_become_records_in_the_reader() -> None:
+    client = Client([Fake(0, b'{"user":"ada"}'), Fake(1, b'{"user":"bob"}')])
+
+    assert polled(reading(client, JsonValues())).values == [{"user": "ada"}, {"user": "bob"}]
 
 
 def test_timestamps_are_left_out_where_nobody_wants_them() -> None:

@@ -46,6 +46,7 @@ def decide(made: CheckpointCoordinator, number: CheckpointId, *work: Committable
     return made.on(cp.Swapped(number))
 
 
+@pytest.mark.spec("004/EOS-015")
 def test_the_first_checkpoint_comes_an_interval_after_the_start() -> None:
     made = coordinator()
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
+import threading
+from pathlib import Path
 
 import pytest
 
 from tidegate.connectors.blackhole import BlackHoleSink
-from tidegate.connectors.generator import Ascending, DataGenSource, RandomFloat, RandomInt, RandomText
+from tidegate.connectors.files import FileSink
+from tidegate.connectors.generator import (
+    Ascending,
+    DataGenSource,
+    GeneratorSource,
+    RandomFloat,
+    RandomInt,
+    RandomText,
+)
 from tidegate.connectors.print import PrintSink
-from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.datastream import DataStream, StreamExecutionEnvironment
 
 FIELDS = {"f0": Ascending(1, 1_000), "f1": RandomInt(1, 1_000), "f2": RandomText(10), "f3": RandomFloat()}
 
@@ -39,3 +49,23 @@ def test_a_plain_function_is_called_with_each_record(
     anywhere.execute()
 
     assert sorted(capfd.readouterr().out.split("\n")) == ["", "got a", "got b"]
+
+
+@pytest.mark.spec("003/SRC-03")
+def test_one_source_serves_batch_jobs_streams_that_end_and_streams_that_do_not(
+    anywhere: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    anywhere.configure({"execution.checkpointing.interval": "50 ms"})
+
+    def numbers(count: int | None) -> DataStream[int]:
+        return anywhere.from_source(GeneratorSource(int, count, rate_per_second=1_000))
+
+    for mode in ("BATCH", "STREAMING"):
+        anywhere.configure({"execution.runtime-mode": mode})
+        assert sorted(numbers(100).execute_and_collect()) == list(range(100))
+    numbers(None).sink_to(FileSink(str(tmp_path)))
+    client, wait = anywhere.execute_async(), threading.Event()
+    while sum(len(path.read_text().split()) for path in tmp_path.glob("part-*")) < 200:
+        assert not client.get_job_execution_result().done()
+        wait.wait(0.01)
+    client.cancel().result(timeout=60)

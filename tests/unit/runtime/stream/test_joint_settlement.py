@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
+from tidegate.connectors.collection import CollectSink
 from tidegate.connectors.files import FileSink, TextLines
+from tidegate.connectors.spi import SupportsCommit, SupportsGlobalCommit
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId
-from tidegate.twophase.spi import Committable
+from tidegate.twophase.spi import Committable, CommitterContext, GlobalCommitter, WriterContext
 
 Env = StreamExecutionEnvironment
 
@@ -31,6 +35,51 @@ class Asked(FileSink):
             file.write(msgspec.json.encode((checkpoint, subtasks, visible)).decode() + "\n")
         if first:
             raise UnavailableError("not yet")
+
+
+@dataclass(frozen=True)
+class Staged(FileSink):
+    """Notes for each stage of a checkpoint how many pieces of work it has and how many lines are visible behind it."""
+
+    notes: Path = Path()
+
+    def note(self, stage: str, checkpoint: int, pieces: int) -> None:
+        with self.notes.open("a") as file:
+            seen = len(lines(Path(self.directory)))
+            file.write(msgspec.json.encode((checkpoint, stage, pieces, seen)).decode() + "\n")
+
+    def open_writer(self, context: WriterContext) -> Any:
+        writer, note = super().open_writer(context), self.note
+
+        class Writer(type(writer)):  # type: ignore[misc]  # whichever class it is
+            def prepare(self, checkpoint: CheckpointId) -> Any:
+                prepared = super().prepare(checkpoint)
+                note("prepared", checkpoint, int(prepared is not None))
+                return prepared
+
+        writer.__class__ = Writer
+        return writer
+
+    def open_committer(self, context: CommitterContext) -> Any:
+        committer, note = super().open_committer(context), self.note
+
+        class Committer(type(committer)):  # type: ignore[misc]  # whichever class it is
+            def commit(self, committables: Sequence[Committable]) -> Any:
+                answers = super().commit(committables)
+                note("committed", committables[0].checkpoint, len(committables))
+                return answers
+
+        committer.__class__ = Committer
+        return committer
+
+    def open_global_committer(self, context: CommitterContext) -> Any:
+        note = self.note
+
+        class Whole(GlobalCommitter):
+            def commit(self, checkpoint: CheckpointId, committables: Sequence[Committable]) -> None:
+                note("whole", checkpoint, len(committables))
+
+        return Whole()
 
 
 def lines(directory: Path) -> list[str]:
@@ -55,6 +104,30 @@ def test_a_sink_is_asked_about_the_work_of_all_writers_before_any_of_it_is_visib
     assert granted
     assert granted[-1][0] > refused[0]
     assert lines(asked) == sorted(words)
+
+
+@pytest.mark.spec("003/SNK-10", "003/SNK-11", "003/SNK-12", "003/SNK-13", "003/SNK-14")
+def test_writers_prepare_what_committers_commit_before_the_sink_as_a_whole_is_done(
+    anywhere: Env, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    sink = Staged(tmp_path / "out", TextLines(), notes=tmp_path / "notes")
+    words = anywhere.from_collection([f"word {number}" for number in range(20)])
+    words.sink_to(sink)
+
+    anywhere.execute()
+
+    noted = [msgspec.json.decode(line) for line in sink.notes.read_text().splitlines()]
+    writers = anywhere.get_parallelism()
+    (last,) = {checkpoint for checkpoint, stage, _, _ in noted if stage == "whole"}
+    stages = [note for checkpoint, *note in noted if checkpoint == last]
+    assert stages[:writers] == [["prepared", 1, 0]] * writers
+    committed = stages[writers:-1]
+    assert {stage for stage, _, _ in committed} == {"committed"}
+    assert sum(pieces for _, pieces, _ in committed) == writers
+    assert stages[-1] == ["whole", writers, 20]
+    assert issubclass(CollectSink, SupportsCommit)
+    assert not issubclass(CollectSink, SupportsGlobalCommit)
 
 
 def test_the_outcome_of_each_sink_is_in_the_record_of_events(anywhere: Env, tmp_path: Path) -> None:

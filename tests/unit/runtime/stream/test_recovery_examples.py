@@ -149,7 +149,9 @@ def begun(directory: Path) -> list[int]:
     return [int(line) for line in (directory / "begun").read_text().split()]
 
 
-@pytest.mark.spec("004/AX-019", "004/AX-020", "000/STATE-04", "000/STATE-05", "000/STATE-11")
+@pytest.mark.spec(
+    "004/AX-019", "004/AX-020", "000/STATE-04", "000/STATE-05", "000/STATE-11", "004/EOS-004", "004/EOS-015"
+)
 def test_checkpoint_100_holds_offset_and_views_and_is_where_a_killed_job_goes_on(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
