@@ -1,4 +1,4 @@
-"""Rows of a declared type in Parquet and ORC files, under PyFlink's names.
+"""Rows of a declared type, or of a schema of Avro, in Parquet and ORC files, under PyFlink's names.
 
 Example:
     >>> from tidegate.types import Types
@@ -9,6 +9,7 @@ Example:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from tidegate.connectors.files.bulk import OrcRows, ParquetRows
 from tidegate.connectors.files.columnar import ParquetFormat
 from tidegate.connectors.files.reading import Piece
 from tidegate.connectors.files.split import FileSplit
+from tidegate.connectors.formats.avro_rows import AvroSchema
 from tidegate.connectors.formats.typed import field_names, row_type
 from tidegate.errors import ConfigError
 from tidegate.row import Row
@@ -24,7 +26,13 @@ from tidegate.types import Kind, TypeInformation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["OrcBulkWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
+__all__ = [
+    "AvroParquetReaders",
+    "AvroParquetWriters",
+    "OrcBulkWriters",
+    "ParquetBulkWriters",
+    "ParquetColumnarRowInputFormat",
+]
 
 
 class ParquetColumnarRowInputFormat:
@@ -90,6 +98,30 @@ class OrcBulkWriters:
         return OrcRows(_schema(_named("OrcBulkWriters", row_type)))
 
 
+class AvroParquetReaders:
+    """Where readers of Parquet files are made that say what they want by a schema of Avro."""
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> ParquetFormat:
+        """Reads the schema's fields, as dictionaries."""
+        return ParquetFormat(tuple(field["name"] for field in _record(schema)["fields"]))
+
+
+class AvroParquetWriters:
+    """Where writers of Parquet files are made whose columns are a schema of Avro."""
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> ParquetRows:
+        """Writes dictionaries with the schema's fields.
+
+        Raises:
+            ConfigError: it is no schema of a record, or has a field that Parquet gives back otherwise.
+        """
+        import pyarrow as pa
+
+        return ParquetRows(pa.schema([_avro_field(field) for field in _record(schema)["fields"]]))
+
+
 def _named(what: str, info: TypeInformation) -> TypeInformation:
     if not row_type(what, info).names:
         raise ConfigError(
@@ -142,3 +174,63 @@ def _column(info: TypeInformation) -> pa.DataType:
             f"type {info} has no column of its own; expected numbers, texts, times, lists or rows"
         )
     return plain[info.kind]
+
+
+def _record(schema: AvroSchema) -> Any:
+    found = json.loads(schema.text)
+    if not isinstance(found, dict) or found.get("type") != "record":
+        raise ConfigError(
+            f"Parquet has rows; got the Avro schema {schema.text:.80}; expected that of a record"
+        )
+    return found
+
+
+def _avro_field(field: Mapping[str, Any]) -> pa.Field:
+    """A field as a column; a union with null is what may be null."""
+    import pyarrow as pa
+
+    kind = field["type"]
+    others = [each for each in kind if each != "null"] if isinstance(kind, list) else [kind]
+    if len(others) != 1:
+        raise ConfigError(
+            f"Avro field {field['name']!r} is one of {kind}; expected one type, or that and null"
+        )
+    return pa.field(field["name"], _avro_column(others[0], field["name"]), nullable=isinstance(kind, list))
+
+
+def _avro_column(kind: Any, name: str) -> pa.DataType:
+    import pyarrow as pa
+
+    plain = {
+        "boolean": pa.bool_(),
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "bytes": pa.binary(),
+        "enum": pa.string(),
+        "date": pa.date32(),
+        "time-millis": pa.time32("ms"),
+        "time-micros": pa.time64("us"),
+        "timestamp-millis": pa.timestamp("ms", "UTC"),
+        "timestamp-micros": pa.timestamp("us", "UTC"),
+        "local-timestamp-millis": pa.timestamp("ms"),
+        "local-timestamp-micros": pa.timestamp("us"),
+    }
+    said = kind if isinstance(kind, dict) else {"type": kind}
+    match said.get("logicalType"), said["type"]:
+        case "decimal", _:
+            return pa.decimal128(said["precision"], said.get("scale", 0))
+        case str(logical), _ if logical in plain:
+            return plain[logical]
+        case _, "record":
+            return pa.struct([_avro_field(field) for field in said["fields"]])
+        case _, "array":
+            item = _avro_field({"name": "element", "type": said["items"]})
+            return pa.list_(item)
+        case _, str(basic) if basic in plain:
+            return plain[basic]
+    raise ConfigError(
+        f"Avro field {name!r} is of type {kind}; expected numbers, texts, bytes, times, lists or records"
+    )

@@ -70,7 +70,7 @@ class FileSink(Sink):
         return FileSinkBuilder(base_path, encoder, RollingPolicy.default_rolling_policy())
 
     @staticmethod
-    def for_bulk_format(base_path: str, writer_factory: BulkFormat) -> FileSinkBuilder:
+    def for_bulk_format(base_path: str, writer_factory: FileEncoder | BulkFormat) -> FileSinkBuilder:
         """A sink of files that are written in blocks, built as PyFlink's programs do."""
         return FileSinkBuilder(base_path, writer_factory, RollingPolicy.on_checkpoint_rolling_policy())
 

@@ -25,11 +25,11 @@ from tidegate.errors import ConfigError, RecordError
 from tidegate.row import Row
 from tidegate.types import Kind, TypeInformation
 
-__all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
+__all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema", "Dialect"]
 
 
 @dataclass(frozen=True)
-class _Dialect:
+class Dialect:
     """How fields stand in a line."""
 
     delimiter: str = ","
@@ -66,7 +66,7 @@ class _Building:
 
     def __init__(self, type_info: TypeInformation) -> None:
         self._type = type_info
-        self._dialect = _Dialect()
+        self._dialect = Dialect()
 
     def set_field_delimiter(self, delimiter: str) -> Self:
         """What stands between fields; a comma by default."""
@@ -144,7 +144,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     """Rows of lines."""
 
     row: TypeInformation
-    dialect: _Dialect = _Dialect()
+    dialect: Dialect = Dialect()
     skips_errors: bool = False
 
     Builder: ClassVar = _Reader
@@ -191,7 +191,7 @@ class CsvRowSerializationSchema(SerializationSchema):
     """Rows as lines."""
 
     row: TypeInformation
-    dialect: _Dialect = _Dialect()
+    dialect: Dialect = Dialect()
 
     Builder: ClassVar = _Writer
 
@@ -211,13 +211,13 @@ class CsvRowSerializationSchema(SerializationSchema):
         return out.getvalue().encode()
 
 
-def _value(text: str, kind: Any, listed: bool, dialect: _Dialect) -> Any:
+def _value(text: str, kind: Any, listed: bool, dialect: Dialect) -> Any:
     if text == dialect.null:
         return None
     return msgspec.convert(text.split(dialect.array_delimiter) if listed else text, kind, strict=False)
 
 
-def _text(value: Any, dialect: _Dialect) -> str:
+def _text(value: Any, dialect: Dialect) -> str:
     match value:
         case None:
             return dialect.null

@@ -50,7 +50,7 @@ LONG_EXPORTS: dict[str, str] = {
 
 # Classes whose width is given: they carry the API of the PyFlink class of the same name.
 PYFLINK_CLASSES = frozenset(
-    {"CheckpointConfig", "Configuration", "DataStream", "ExecutionConfig"}
+    {"CheckpointConfig", "Configuration", "CsvSchemaBuilder", "DataStream", "ExecutionConfig"}
     | {"KafkaSourceBuilder", "StateTtlConfigBuilder", "StreamExecutionEnvironment", "Types", "_Windowed"}
 )
 
