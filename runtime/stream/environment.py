@@ -146,9 +146,9 @@ class StreamExecutionEnvironment(Supplies):
             step.watermarks = ingestion_time()
         return DataStream(self, step)
 
-    def create_input(self, input_format: Source[Any]) -> DataStream:
+    def create_input(self, input_format: Source[Any], type_info: TypeInformation | None = None) -> DataStream:
         """A stream of what an input format reads, such as PyFlink's `AvroInputFormat`, which is a source here."""
-        return self.from_source(input_format, source_name="Custom File Source")
+        return self.from_source(input_format, source_name="Custom File Source", type_info=type_info)
 
     def add_source(
         self,
