@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from tidegate.connectors.base.part_file import Content, Summed
+from tidegate.connectors.files.dictionaries import dictionaries
 from tidegate.connectors.files.reading import Piece
 from tidegate.connectors.files.split import FileSplit
 from tidegate.errors import ConfigError, RecordError
@@ -37,8 +38,10 @@ __all__ = [
 ]
 
 _ROWS = 4_096
+"""How many rows become Python's at a time."""
+_BLOCK_ROWS = 65_536
+"""How many are read, tested or copied as columns."""
 _ROW = "__row"
-_MERGED_ROWS = 65_536
 _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _ALIKE = (
     (pa.types.is_integer, pa.types.is_integer),
@@ -92,21 +95,21 @@ class ParquetPart:
 
     def _rows(self, file: Any, group: int, first: int) -> Iterator[Piece]:
         read = None if self.columns is None else list(dict.fromkeys([*self.columns, *self._tested]))
-        for batch in file.iter_batches(_ROWS, row_groups=[group], columns=read):
+        for batch in file.iter_batches(_BLOCK_ROWS, row_groups=[group], columns=read):
             skip = max(0, self.split.at - first)
             if skip < len(batch):
                 rows = range(first + skip, first + len(batch))
-                yield self._piece(pa.Table.from_batches([batch.slice(skip)]), rows)
+                yield from self._wanted(pa.Table.from_batches([batch.slice(skip)]), rows)
             first += len(batch)
 
-    def _piece(self, table: pa.Table, rows: range) -> Piece:
+    def _wanted(self, table: pa.Table, rows: range) -> Iterator[Piece]:
         bounds: list[int] | range = range(rows.start, rows.stop + 1)
         if self.where is not None:
             numbered = table.append_column(_ROW, pa.array(rows, pa.int64()))
             kept = numbered.filter(pq.filters_to_expression(self.where))
             bounds = [*kept.column(_ROW).to_pylist(), rows.stop]
             table = kept.drop_columns([_ROW])
-        return Piece((table if self.columns is None else table.select(self.columns)).to_pylist(), bounds)
+        return _pieces(table if self.columns is None else table.select(self.columns), bounds)
 
 
 def orc_rows(path: str) -> int:
@@ -125,8 +128,17 @@ def orc_pieces(split: FileSplit, columns: tuple[str, ...] | None) -> Iterator[Pi
         end = first + len(rows)
         skip = max(0, split.at - first)
         if skip < len(rows):
-            yield Piece(rows.slice(skip).to_pylist(), range(first + skip, end + 1))
+            yield from _pieces(pa.Table.from_batches([rows.slice(skip)]), range(first + skip, end + 1))
         first = end
+
+
+def _pieces(table: pa.Table, bounds: Sequence[int]) -> Iterator[Piece]:
+    """Rows as dictionaries, not so many at a time that a checkpoint would have to wait for them."""
+    records = dictionaries(tuple(table.column_names))
+    for start in range(0, len(table), _ROWS):
+        part = table.slice(start, _ROWS)
+        values = records([column.to_pylist() for column in part.columns])
+        yield Piece(values, bounds[start : start + len(part) + 1])
 
 
 class CsvBlocks:
@@ -221,7 +233,7 @@ def merge(sources: Sequence[IO[bytes]], content: Content, kind: str) -> None:
     """The rows of files, in their order, as one content."""
     for source in sources:
         if kind == "parquet":
-            for batch in pq.ParquetFile(source).iter_batches(_MERGED_ROWS):
+            for batch in pq.ParquetFile(source).iter_batches(_BLOCK_ROWS):
                 content.write(batch)
         else:
             for batch in orc.ORCFile(source).read().to_batches():

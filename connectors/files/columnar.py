@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from tidegate.connectors.files.reading import Piece
+from tidegate.connectors.files.reading import Piece, check_columns
 from tidegate.connectors.files.split import FileSplit
 from tidegate.ids import SplitId
 
@@ -31,6 +31,9 @@ class ParquetFormat:
 
     columns: tuple[str, ...] | None = None
     where: list[Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_columns("Parquet", self.columns)
 
     def parts(self, path: str, most: int) -> list[FileSplit]:
         """Row groups that together have about so many bytes."""
@@ -55,6 +58,9 @@ class OrcFormat:
 
     columns: tuple[str, ...] | None = None
 
+    def __post_init__(self) -> None:
+        check_columns("ORC", self.columns)
+
     def parts(self, path: str, most: int) -> list[FileSplit]:
         """The file."""
         from tidegate.connectors.files import _arrow
@@ -62,7 +68,7 @@ class OrcFormat:
         return row_parts(path, [(_arrow.orc_rows(path), 0)], most)
 
     def read(self, split: FileSplit) -> Iterator[Piece]:
-        """The rows, one stripe at a time."""
+        """The rows."""
         from tidegate.connectors.files import _arrow
 
         return _arrow.orc_pieces(split, self.columns)

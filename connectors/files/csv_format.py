@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tidegate.connectors.files.dictionaries import dictionaries
 from tidegate.connectors.files.lines import Decode, LineFormat
+from tidegate.connectors.files.reading import check_columns
 from tidegate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class CsvFormat(LineFormat):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_columns("CSV", self.columns)
         for kind, text in (("delimiter", self.delimiter), ("quote", self.quote)):
             if len(text) != 1 or text in "\r\n":
                 raise ConfigError(f"CSV {kind} is {text!r}; expected one character")
@@ -85,8 +87,6 @@ class CsvFormat(LineFormat):
     def _check_names(self, names: tuple[str, ...], where: str) -> None:
         if not names or len(set(names)) != len(names):
             raise ConfigError(f"CSV fields are called {names} by {where}; expected different names")
-        if self.columns == ():
-            raise ConfigError("CSV columns are (); expected the name of a field, or None for all")
         for name in (*self.types, *(self.columns or ())):
             if name not in names:
                 raise ConfigError(f"CSV has no field {name!r}; {where} has {', '.join(names)}")
@@ -106,7 +106,7 @@ class Fields:
         self._wanted = {
             name: how.types.get(name) for name in names if how.columns is None or name in how.columns
         }
-        self._records = dictionaries(list(self._wanted))
+        self._records = dictionaries(tuple(self._wanted))
         self._quotes_are_plain = _quoting(how.delimiter, how.quote)
 
     def __call__(self, lines: list[bytes]) -> list[Any]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate.connectors.files.split import FileSplit
-from tidegate.errors import RecordError
+from tidegate.errors import ConfigError, RecordError
 
-__all__ = ["BadRecord", "FileFormat", "Piece"]
+__all__ = ["BadRecord", "FileFormat", "Piece", "check_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +56,13 @@ class FileFormat(Protocol):
             RecordError: something in it is not of this format, and cannot be left out.
         """
         ...
+
+
+def check_columns(what: str, columns: tuple[str, ...] | None) -> None:
+    """Refuse records with nothing in them.
+
+    Raises:
+        ConfigError: no column is wanted.
+    """
+    if columns == ():
+        raise ConfigError(f"{what} columns are (); expected at least one, or None for all")

@@ -6,7 +6,9 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
@@ -164,17 +166,42 @@ def test_row_groups_that_the_statistics_rule_out_are_not_read(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("reading", "left_out"),
+    [(OrcFormat(), set()), (ParquetFormat(), set()), (ParquetFormat(where=[("id", "!=", 5_000)]), {5_000})],
+    ids=["orc", "parquet", "parquet, some rows"],
+)
+def test_many_rows_come_in_pieces_that_can_be_left_at_each_of_them(
+    tmp_path: Path, reading: FileFormat, left_out: set[int]
+) -> None:
+    path = str(tmp_path / "a")
+    table = pa.table({"id": range(70_000)})
+    (pa.orc if isinstance(reading, OrcFormat) else pq).write_table(table, path)
+    (split,) = reading.parts(path, 1 << 30)
+
+    for start in (0, 4_500, 65_535, 69_999):
+        pieces = list(reading.read(msgspec.structs.replace(split, at=start)))
+        expected = [number for number in range(start, 70_000) if number not in left_out]
+        assert max(len(piece.values) for piece in pieces) <= 4_096
+        assert [row["id"] for piece in pieces for row in piece.values] == expected
+        assert [at for piece in pieces for at in piece.bounds[:-1]] == expected
+        assert [piece.bounds[-1] for piece in pieces] == [*(piece.bounds[0] for piece in pieces[1:]), 70_000]
+
+
+@pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: CsvFormat(delimiter="::"), "CSV delimiter is '::'; expected one character"),
         (lambda: CsvFormat(names=("a", "a")), "CSV fields are called .* by names; expected different names"),
+        (lambda: CsvFormat(columns=()), r"CSV columns are \(\); expected at least one, or None for all"),
+        (lambda: ParquetFormat(columns=()), r"Parquet columns are \(\); expected at least one"),
+        (lambda: OrcFormat(columns=()), r"ORC columns are \(\); expected at least one"),
         (lambda: RecordFileSource([], TextFormat()), "a file source has no path; expected a file"),
         (
             lambda: RecordFileSource("a", TextFormat(), watch_ms=0),
             "watch_ms is 0; expected at least 1, or None",
         ),
     ],
-    ids=["delimiter", "names", "no path", "interval"],
+    ids=["delimiter", "names", "no field", "no column", "no column of ORC", "no path", "interval"],
 )
 def test_wrong_descriptions_are_refused(make: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
