@@ -57,6 +57,18 @@ SINK_GUARANTEED: Final[Guaranteed] = {
     "acks": ("all", "what was acknowledged survives the loss of a broker"),
     "delivery.report.only.error": (True, "every failed delivery is an error"),
 }
+_OURS: Final = "nobody else, as the connector hears by it what becomes of its work; leave it out"
+_SAID_ELSEWHERE: Final[Mapping[str, str]] = {
+    "bootstrap.servers": "the argument brokers",
+    "group.id": "the argument group of a source",
+    "transactional.id": "the option prefix, which all ids of a sink begin with",
+    "transaction.timeout.ms": "the option transaction_timeout_ms, which is checked against the brokers' limit",
+    "error_cb": _OURS,
+    "stats_cb": _OURS,
+    "on_commit": _OURS,
+    "on_delivery": _OURS,
+}
+"""Properties that would be silently overridden, each with where its value is said instead."""
 _ALIASES: Final = {"request.required.acks": "acks", "-1": "all"}
 
 
@@ -141,9 +153,13 @@ def client_settings(
     """The client's settings in layers.
 
     Raises:
-        ConfigError: a property would break what the connector promises.
+        ConfigError: a property would break what the connector promises, or is said elsewhere.
     """
     for key, value in properties.items():
+        if key in _SAID_ELSEWHERE:
+            raise ConfigError(
+                f"kafka property {key!r} is not said among the properties; expected {_SAID_ELSEWHERE[key]}"
+            )
         if _ALIASES.get(key, key) not in guaranteed:
             continue
         wanted, promise = guaranteed[_ALIASES.get(key, key)]

@@ -94,6 +94,8 @@ class KafkaSinkBuilder:
         properties = dict(self._properties)
         brokers = properties.pop("bootstrap.servers", self._brokers)
         timeout = properties.pop(_TIMEOUT, None)
+        # Programs give a producer the settings of their consumer too; a group means nothing to it.
+        properties.pop("group.id", None)
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             plain: Any = self._guarantee.value
             return PlainKafkaSink(brokers, self._schema, plain, properties)

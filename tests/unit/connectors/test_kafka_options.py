@@ -12,9 +12,12 @@ from tidegate.connectors.kafka import (
     FlinkKafkaConsumer,
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
     KafkaSource,
     KafkaSourceOptions,
     KafkaTopicPartition,
+    PlainKafkaSink,
 )
 from tidegate.connectors.kafka.split import Place
 from tidegate.errors import ConfigError
@@ -53,6 +56,29 @@ def test_a_property_that_would_break_the_guarantee_is_named_with_the_promise(key
         ConfigError, match=rf"^kafka property '{key}' is '\w+'; expected '\w+', because .*; leave it out$"
     ):
         KafkaSource("b:1", ("a",), properties={key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "where"),
+    [
+        ("bootstrap.servers", "the argument brokers"),
+        ("group.id", "the argument group of a source"),
+        ("transactional.id", "the option prefix, "),
+        ("transaction.timeout.ms", "the option transaction_timeout_ms, "),
+        ("stats_cb", "nobody else, as the connector hears by it"),
+    ],
+)
+def test_a_property_that_would_be_overridden_says_where_it_belongs(key: str, where: str) -> None:
+    schema = KafkaRecordSerializationSchema("a")
+    for make in (
+        lambda: KafkaSource("b:1", ("a",), properties={key: "1"}),
+        lambda: KafkaSink("b:1", schema, properties={key: "1"}),
+        lambda: PlainKafkaSink("b:1", schema, properties={key: "1"}),
+    ):
+        with pytest.raises(
+            ConfigError, match=rf"^kafka property '{key}' is not said among the properties; expected {where}"
+        ):
+            make()
 
 
 def test_a_property_that_says_what_holds_anyway_is_fine() -> None:

@@ -59,6 +59,7 @@ def test_the_builder_fills_everything_in() -> None:
         .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
         .set_transactional_id_prefix("mine")
         .set_property("transaction.timeout.ms", "60000")
+        .set_property("group.id", "of another client")
         .set_property("compression.type", "lz4")
         .build()
     )
