@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from tidegate.connectors.base import ListEnumerator
-from tidegate.connectors.files.reading import FileFormat
+from tidegate.connectors.files.reading import OUT_OF_REACH, FileFormat
 from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.spi import EnumeratorContext, Remaining, SplitEnumerator
-from tidegate.errors import ConfigError, StateFormatError, UnavailableError
+from tidegate.errors import ConfigError, RecordError, StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId, SplitId
 
 __all__ = ["FileEnumerator", "Files", "WatchingEnumerator", "remaining_splits"]
+
+_END: Final = 2**63 - 1
 
 
 class Files:
     """The files below some paths, but none whose name, or a folder's on the way, begins with `.` or `_`."""
 
-    def __init__(self, paths: Sequence[Path], file_format: FileFormat, part_bytes: int) -> None:
+    def __init__(
+        self, paths: Sequence[Path], file_format: FileFormat, part_bytes: int, *, strict: bool = True
+    ) -> None:
         self._paths = paths
         self._format = file_format
         self._part_bytes = part_bytes
+        self._strict = strict
 
     def names(self) -> list[str]:
         """Every file that is there now, in order.
@@ -35,14 +41,19 @@ class Files:
         return [str(file) for path in self._paths for file in _below(path)]
 
     def parts(self, name: str) -> list[FileSplit]:
-        """A file in parts.
+        """A file in parts; one that cannot be read is one part, unless that is an error: its reader says what is wrong.
 
         Raises:
+            RecordError: it is not of the format.
             UnavailableError: it cannot be read.
         """
         try:
             return self._format.parts(name, self._part_bytes)
-        except OSError as error:
+        except (RecordError, OSError) as error:
+            if not self._strict and isinstance(error, (RecordError, *OUT_OF_REACH)):
+                return [FileSplit(SplitId(f"{name}:0"), name, 0, _END)]
+            if isinstance(error, RecordError):
+                raise
             raise UnavailableError(f"file {name} cannot be read: {error}") from error
 
     def changed_ms(self, name: str) -> int:
@@ -54,6 +65,8 @@ class Files:
         try:
             return Path(name).stat().st_mtime_ns // 1_000_000
         except OSError as error:
+            if not self._strict and isinstance(error, OUT_OF_REACH):
+                return 0
             raise UnavailableError(f"file {name} cannot be looked at: {error}") from error
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from tidegate.connectors.base.dead_letters import DeadLetter, OnError
-from tidegate.connectors.files.reading import BadRecord, FileFormat, Piece
+from tidegate.connectors.files.reading import OUT_OF_REACH, BadRecord, FileFormat, Piece
 from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader, Unreadable
 from tidegate.elements import Batch, Origin
-from tidegate.errors import UnavailableError
+from tidegate.errors import RecordError, UnavailableError
 from tidegate.ids import CheckpointId
 
 __all__ = ["FileReader"]
@@ -27,10 +27,13 @@ class FileReader(SourceReader[FileSplit]):
         self._who = (context.pipeline, context.uid)
         self.skipped = 0
         self.letters = 0
+        self.parts_left_out = 0
+        """Files, or parts of some, that could not be read at all or to their end."""
         if context.program is not None:
             metrics = context.program.get_metrics_group()
             metrics.gauge("skippedRecords", lambda: self.skipped)
             metrics.gauge("deadLetters", lambda: self.letters)
+            metrics.gauge("unreadableParts", lambda: self.parts_left_out)
         self._splits: deque[FileSplit] = deque()
         self._complete = False
         self._pieces: Iterator[Piece] | None = None
@@ -52,8 +55,16 @@ class FileReader(SourceReader[FileSplit]):
                 batch = self._next(limit)
             except Exception as error:
                 self._leave()
+                split = self._splits[0]
+                if self._on_error != "fail" and isinstance(error, (RecordError, *OUT_OF_REACH)):
+                    batch = self._left_out(self._splits.popleft(), error)
+                    if batch is not None:
+                        return batch
+                    continue
                 if isinstance(error, OSError):
-                    raise UnavailableError(f"file {self._splits[0].path} cannot be read: {error}") from error
+                    raise UnavailableError(
+                        f"file {split.path} cannot be read from position {split.at} on: {error}"
+                    ) from error
                 raise
             if batch is not None:
                 return batch
@@ -107,6 +118,16 @@ class FileReader(SourceReader[FileSplit]):
         self.letters += len(bad)
         letters = [self._letter(split.path, each) for each in bad]
         return Unreadable(Batch(letters, origin=Origin(split.id, [each.at for each in bad])), batch)
+
+    def _left_out(self, split: FileSplit, error: Exception) -> Unreadable | None:
+        """What becomes of a part that cannot be read from here on."""
+        self.parts_left_out += 1
+        if self._on_error == "skip":
+            return None
+        self.letters += 1
+        place = (("path", split.path), ("from", str(split.at)))
+        letter = DeadLetter(None, f"{type(error).__name__}: {error}", *self._who, place)
+        return Unreadable(Batch([letter], origin=Origin(split.id, [split.at])), None)
 
     def _letter(self, path: str, bad: BadRecord) -> DeadLetter:
         return DeadLetter(bad.data, str(bad.error), *self._who, (("path", path), ("byte", str(bad.at))))

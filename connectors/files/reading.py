@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tidegate.connectors.files.split import FileSplit
 from tidegate.errors import ConfigError, RecordError
 
-__all__ = ["BadRecord", "FileFormat", "Piece", "check_columns"]
+__all__ = ["OUT_OF_REACH", "BadRecord", "FileFormat", "Piece", "check_columns"]
+
+OUT_OF_REACH: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""What the system says of a file that is not there, is another thing, or is not for us; trying again does not help."""
 
 
 @dataclass(frozen=True, slots=True)

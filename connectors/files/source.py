@@ -49,7 +49,8 @@ class RecordFileSource(Source[FileSplit]):
         format: How they are read.
         part_bytes: About how much of a file one reader takes at a time.
         watch_ms: How often to look for new files; None reads what is there at the first start.
-        on_error: `fail` at a line that is no record, `skip` and count it, or let `dead_letters` have it.
+        on_error: `fail` at a line that is no record, `skip` and count it, or let `dead_letters` have it; the same for
+            files that are damaged, vanish, or may not be read, from where that shows.
         dead_letters: The sink for those.
 
     Example:
@@ -90,7 +91,7 @@ class RecordFileSource(Source[FileSplit]):
         paths = [
             Path(urlsplit(path).path if path.startswith("file:") else path) for path in self._each_path()
         ]
-        files = Files(paths, self.format, self.part_bytes)
+        files = Files(paths, self.format, self.part_bytes, strict=self.on_error == "fail")
         if self.watch_ms is None:
             return FileEnumerator(context, files, restored)
         return WatchingEnumerator(context, files, self.watch_ms, restored)
