@@ -15,7 +15,7 @@ from typing import IO, Any, Final, Literal, get_args
 
 from tidegate.connectors.base.part_file import Content, Summed
 from tidegate.connectors.files.columnar import row_parts
-from tidegate.connectors.files.reading import Piece
+from tidegate.connectors.files.reading import Piece, check_columns
 from tidegate.connectors.files.source import RecordFileSource
 from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.formats.avro_rows import AvroSchema
@@ -37,10 +37,16 @@ class AvroFormat:
     Args:
         schema: What records are made to fit, by Avro's rules for schemas that have changed; as written if None.
         columns: The fields that are wanted, the only ones that values are made of; all if None.
+
+    Raises:
+        ConfigError: no column is wanted.
     """
 
     schema: str | AvroSchema | None = None
     columns: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_columns("Avro", self.columns)
 
     def parts(self, path: str, most: int) -> list[FileSplit]:
         """Blocks that together have about so many bytes."""

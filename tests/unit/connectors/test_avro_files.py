@@ -97,6 +97,8 @@ def test_only_the_columns_that_are_wanted_are_made_values_of(tmp_path: Path) -> 
     assert read(path, AvroFormat(columns=("id",))) == [{"id": 0}, {"id": 1}]
     with pytest.raises(ConfigError, match=r"orders.avro has no column 'name'; it has id, user"):
         read(path, AvroFormat(columns=("name",)))
+    with pytest.raises(ConfigError, match=r"Avro columns are \(\); expected at least one, or None for all"):
+        AvroFormat(columns=())
 
 
 def test_records_of_an_older_schema_are_made_to_fit_or_named(tmp_path: Path) -> None:
