@@ -41,6 +41,7 @@ __all__ = [
     "InlineChunk",
     "KeyedHandle",
     "Materialisation",
+    "Resumable",
     "SnapshotFiles",
     "StoredChunk",
     "Timer",
@@ -122,6 +123,8 @@ class BackendContext:
     files: SnapshotFiles
     options: Mapping[str, Any]
     memory_bytes: int | None = None
+    versions: Path | None = None
+    """Where what it leaves is kept for the one that goes on from it, if it lives for an epoch only."""
 
 
 class Cut(ABC):
@@ -270,6 +273,25 @@ class Backend(BaseReader):
             StateCorruptError: a file of the base is missing or damaged.
             StateFormatError: the base is of a newer version.
         """
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """An ability of a backend: a materialisation leaves all of its entries in its directory when it is closed, and
+    another one can go on from there without reading the storage."""
+
+    def resume(self, left: Path, base: BaseHandle | None, context: BackendContext) -> Materialisation:
+        """A materialisation with the entries that one had when it was closed; `left` is its directory.
+
+        Called instead of `open`, where nothing was cut away from the key groups since. `base` is the one that
+        checkpoints refer to; `left` held its entries at some moment. Others may resume from `left` at the same time, so
+        nothing in it may change; it may vanish meanwhile.
+
+        Raises:
+            TidegateError: it is not there any more, or damaged; the caller opens `base` instead.
+            OSError: likewise.
+        """
+        ...
 
 
 class Timer(msgspec.Struct, frozen=True, order=True, gc=False):

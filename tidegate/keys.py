@@ -19,7 +19,6 @@ import enum
 import types
 import uuid
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +42,7 @@ __all__ = [
     "key_group",
     "key_groups",
     "owner",
+    "range_of",
     "ranges",
 ]
 
@@ -134,8 +134,13 @@ def ranges(parallelism: int, max_parallelism: int) -> list[KeyGroupRange]:
         ConfigError: as `check_max_parallelism`.
     """
     check_max_parallelism(max_parallelism, parallelism)
-    bounds = [-(-index * max_parallelism // parallelism) for index in range(parallelism + 1)]
-    return [KeyGroupRange(first, last) for first, last in pairwise(bounds)]
+    return [range_of(index, parallelism, max_parallelism) for index in range(parallelism)]
+
+
+def range_of(index: int, parallelism: int, max_parallelism: int) -> KeyGroupRange:
+    """The key groups of one subtask, as in `ranges`."""
+    first, last = (-(-bound * max_parallelism // parallelism) for bound in (index, index + 1))
+    return KeyGroupRange(first, last)
 
 
 def default_max_parallelism(parallelism: int) -> int:

@@ -156,9 +156,9 @@ class Ledger:
         if event.checkpoint != head:
             return _broken(f"answers for checkpoint {event.checkpoint}, but {head} is being committed")
         work = self._open[event.checkpoint]
-        again = []
+        again, held = [], set(work.committables)
         for committable, answer in event.answers:
-            if committable not in work.committables:
+            if committable not in held:
                 return _broken(f"answer for {committable.describe!r}, which checkpoint {head} does not hold")
             if answer is CommitAnswer.RETRY:
                 again.append(committable)

@@ -92,6 +92,11 @@ class ChangeLog:
         self._closed: dict[CheckpointId, _Epoch] = {}
         self._open = _Epoch()
 
+    @property
+    def open(self) -> bool:
+        """Whether anything was appended to the open epoch."""
+        return self._open.size > 0
+
     def append(self, added: Mapping[Address, bytes | None], limit: int) -> None:
         """Add entries to the open epoch, or give them up beyond `limit` bytes: a base is due then anyway.
 

@@ -17,6 +17,7 @@ from tidegate.backends.keyed.address import COLLECTIONS, ROWS, group_of, split, 
 from tidegate.backends.keyed.row import pack_slots, unpack_slots
 from tidegate.backends.keyed.segment import read_segment
 from tidegate.backends.keyed.table import StateTable
+from tidegate.backends.keyed.versions import Versions
 from tidegate.backends.spi import (
     Address,
     Backend,
@@ -26,13 +27,17 @@ from tidegate.backends.spi import (
     Entry,
     KeyedHandle,
     Materialisation,
+    Resumable,
     SnapshotFiles,
 )
-from tidegate.errors import StateCorruptError
+from tidegate.errors import StateCorruptError, TidegateError
 from tidegate.keys import KeyGroupRange
 from tidegate.registry import load
 
-__all__ = ["Restored", "moved", "read_base", "restore"]
+__all__ = ["STORE", "Restored", "moved", "read_base", "restore"]
+
+STORE: Final = "store"
+"""The directory of a materialisation within that of its state."""
 
 _CHUNK: Final = 10_000
 
@@ -56,12 +61,14 @@ def restore(
         StateFormatError: a newer version wrote it, or two handles disagree about the type of a state.
     """
     relevant = [h for h in handles if h.chunks and h.key_groups.intersect(key_groups)]
+    if len(relevant) == 1 and (resumed := _resume(backend, key_groups, relevant[0], context)) is not None:
+        return resumed
     own = [h for h in relevant if h.base is None or h.base.backend == backend.name]
     first = next((h for h in own if h.base is not None), None)
     ordered = sorted(relevant, key=lambda handle: handle is not first)
     base = first.base if first is not None else None
     base_range = first.key_groups.intersect(key_groups) if first is not None else key_groups
-    opened = backend.open(base, base_range, _within(context, "store", context.options))
+    opened = backend.open(base, base_range, _within(context, STORE, context.options))
     table = StateTable()
     try:
         for number, handle in enumerate(ordered):
@@ -74,6 +81,25 @@ def restore(
         return Restored(opened, table, KeyedHandle(key_groups, None, ()))
     kept = KeyedHandle(key_groups, relevant[0].base, relevant[0].segments) if reusable else None
     return Restored(opened, table, kept)
+
+
+def _resume(
+    backend: Backend, key_groups: KeyGroupRange, handle: KeyedHandle, context: BackendContext
+) -> Restored | None:
+    """Go on from what was left on this machine, if it is exactly what is wanted."""
+    fits = handle.key_groups == key_groups and (handle.base is None or handle.base.backend == backend.name)
+    if context.versions is None or not fits or not isinstance(backend, Resumable):
+        return None
+    version = Versions(context.versions).find(handle)
+    if version is None:
+        return None
+    place = _within(context, STORE, context.options)
+    try:
+        opened = backend.resume(version.left, handle.base, place)
+    except (OSError, TidegateError):  # what is wrong with it does not matter: the storage has it too
+        shutil.rmtree(place.directory)
+        return None
+    return Restored(opened, StateTable(version.table), handle)
 
 
 def _take_over(

@@ -62,7 +62,8 @@ class PendingSnapshot:
     ) -> None:
         self._files = files
         self._previous = previous
-        self._table = table
+        self.table = table
+        """The states it holds."""
         self._changes = changes
         self._base = base
         self._lost = lost
@@ -94,7 +95,7 @@ class PendingSnapshot:
             segments = self._with_changes(segments, 1 if base is not None else 0)
             self._changes = NOTHING
         journal = (
-            self._files.store(encode_segment(Segment(self._table, self.journal))) if self.journal else None
+            self._files.store(encode_segment(Segment(self.table, self.journal))) if self.journal else None
         )
         self.handle = KeyedHandle(self._previous.key_groups, base, segments, journal)
         self.dropped = tuple(self._lost.popleft() for _ in range(len(self._lost)))
@@ -108,11 +109,11 @@ class PendingSnapshot:
         segments = (*segments, *(self._files.store(part.path) for part in self._changes.spilled))
         # As they were written: reading them in another order costs more than everything else here.
         entries = list(self._changes.held.items())
-        chunk = self._files.store(encode_segment(Segment(self._table, entries)))
+        chunk = self._files.store(encode_segment(Segment(self.table, entries)))
         if len(segments) > fixed and isinstance(chunk, InlineChunk) and isinstance(segments[-1], InlineChunk):
             last = dict(read_segment(self._files, segments[-1]).entries)
             entries = list({**last, **self._changes.held}.items())
-            return (*segments[:-1], self._files.store(encode_segment(Segment(self._table, entries))))
+            return (*segments[:-1], self._files.store(encode_segment(Segment(self.table, entries))))
         return (*segments, chunk)
 
     def discard(self) -> None:
@@ -157,6 +158,12 @@ class History:
         """Forget what a decided checkpoint that was taken here holds, so that what is appended next finds room."""
         if checkpoint is not None and checkpoint in self._taken:
             self._log.forget(checkpoint)
+
+    @property
+    def newest(self) -> PendingSnapshot | None:
+        """What was taken last, if it is written and nothing has changed since."""
+        newest = next(reversed(self._taken.values()), None)
+        return newest if newest is not None and newest.handle is not None and not self._log.open else None
 
     def append(self, added: Mapping[Address, bytes | None]) -> None:
         """Log entries of the epoch at hand; raises as `ChangeLog.append` does."""

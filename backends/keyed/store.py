@@ -31,14 +31,25 @@ from tidegate.backends.keyed.kinds import open_expiring, open_state, unknown
 from tidegate.backends.keyed.limit import RowLimit
 from tidegate.backends.keyed.log import ChangeLog
 from tidegate.backends.keyed.migration import conversion, rewritten
-from tidegate.backends.keyed.restore import restore
+from tidegate.backends.keyed.restore import STORE, restore
 from tidegate.backends.keyed.row import UNBOUND, Binding, Cursor, Row, RowCodec, ValueState, unpack_slots
 from tidegate.backends.keyed.snapshot import History, PendingSnapshot
 from tidegate.backends.keyed.sweep import NAMESPACED, AllRows, Sweeps
 from tidegate.backends.keyed.table import StateEntry, entry_of
 from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.backends.keyed.ttl import NS_PER_MS, Lifetime
-from tidegate.backends.spi import Address, Backend, BackendContext, Bounded, Cut, Entry, Frugal, KeyedHandle
+from tidegate.backends.keyed.versions import Versions
+from tidegate.backends.spi import (
+    Address,
+    Backend,
+    BackendContext,
+    Bounded,
+    Cut,
+    Entry,
+    Frugal,
+    KeyedHandle,
+    Resumable,
+)
 from tidegate.checks import shorten
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import ConfigError, InternalError, StateFormatError
@@ -95,6 +106,7 @@ class KeyedStore:
             fresh=restored.handle is not None and not restored.handle.chunks,
             incremental=incremental,
         )
+        self._leaving = context if isinstance(backend, Resumable) else None
         self._journal = Journal() if journaled else None
         self._cause: Cause | None = None
         self._codec = RowCodec()
@@ -305,9 +317,16 @@ class KeyedStore:
         return pending
 
     def close(self) -> None:
-        """Release local resources; what was not part of a decided checkpoint is lost."""
+        """Release local resources; what was not part of a decided checkpoint is lost.
+
+        Where others go on from what is left, it is kept for them if it is what the last snapshot holds.
+        """
         self._history.abandon_base()
         self._materialisation.close()
+        newest, place = self._history.newest, self._leaving
+        if place is None or place.versions is None or newest is None or newest.handle is None:
+            return
+        Versions(place.versions).keep(newest.handle, newest.table, place.directory / STORE)
 
     def _cut(self, checkpoint: CheckpointId) -> Cut:
         self._sweeps.rewriting()

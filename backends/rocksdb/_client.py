@@ -16,6 +16,7 @@ from rocksdict import (
     BlockBasedOptions,
     Cache,
     Checkpoint,
+    DBCompactionStyle,
     DBCompressionType,
     Options,
     Rdict,
@@ -26,12 +27,16 @@ from rocksdict import (
 
 from tidegate.backends.rocksdb.memory import default_memory, return_large_blocks, shares
 from tidegate.backends.rocksdb.options import RocksDBOptions
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import StateCorruptError, StateFormatError, TidegateError, UnavailableError
 
 __all__ = ["MAX_ENTRY_BYTES", "RocksStore"]
 
 MAX_ENTRY_BYTES: Final = 2**31 - 1
 """RocksDB counts in 32 bits; programs that read it with a signed number do not see more than this."""
+
+_MERGING: Final = "rocksdb.num-running-compactions"
+_MERGE_S: Final = 0.002
 
 _LOCK: Final = struct.Struct("@hhqqi4x")
 """How the system describes a lock: kind, origin, start, length, owner."""
@@ -40,16 +45,20 @@ _LOCK: Final = struct.Struct("@hhqqi4x")
 class RocksStore:
     """An open database in a private directory.
 
+    One that is `brief` is closed soon and opened again from its files. It merges files of like size instead of those
+    that overlap, which would be all of them each time, and ends what it has begun to merge before it closes.
+
     Raises:
         StateCorruptError: the directory holds files that are no database.
         UnavailableError: the disk is full, or somebody works in the directory; the message says who.
     """
 
-    def __init__(self, directory: Path, options: RocksDBOptions) -> None:
+    def __init__(self, directory: Path, options: RocksDBOptions, *, brief: bool = False) -> None:
         self._directory = directory
+        self._brief = brief
         return_large_blocks()
         try:
-            self._db = Rdict(str(directory), options=_options(options))
+            self._db = Rdict(str(directory), options=_options(options, brief=brief))
         except Exception as error:
             raise _not_opened(directory, str(error)) from error
         # Lost local writes are rebuilt from the checkpoint, so a write-ahead log would only cost.
@@ -100,8 +109,13 @@ class RocksStore:
             Checkpoint(self._db).create_checkpoint(str(directory))
 
     def close(self) -> None:
-        """Release the files."""
+        """Write what is in memory and release the files."""
         with self._translated("write"):
+            if self._brief:
+                self._db.flush()
+                # What is cut off in the midst of a merge would be merged again each time, and never to the end.
+                while self._db.property_int_value(_MERGING):
+                    SYSTEM_CLOCK.sleep(_MERGE_S)
             self._db.close()
 
     @contextmanager
@@ -163,8 +177,13 @@ def _shared(memory_bytes: int) -> tuple[Cache, WriteBufferManager]:
     return cache, buffers
 
 
-def _options(options: RocksDBOptions) -> Options:
+def _options(options: RocksDBOptions, *, brief: bool) -> Options:
     found = Options(raw_mode=True)
+    if brief:
+        found.set_compaction_style(DBCompactionStyle.universal())
+        found.set_stats_dump_period_sec(0)
+        found.set_stats_persist_period_sec(0)
+        found.set_skip_stats_update_on_db_open(True)
     if options.block_cache_bytes is None:
         memory = default_memory()
         cache, buffers = _shared(memory)

@@ -38,9 +38,12 @@ __all__ = ["RocksDBBackend", "RocksDBMaterialisation"]
 
 FORMAT_VERSION: Final = 1
 
+_DATABASE: Final = "db"
 _DATA: Final = ".sst"
 _NEEDED: Final = (_DATA, "CURRENT", "rocksdict-config.json")
 _MANIFEST: Final = "MANIFEST-"
+_IDENTITY: Final = "IDENTITY"
+"""Not needed, but a database that has none writes one, and waits for the disk."""
 _ABOVE_ALL: Final = b"\xff\xff\xff"
 
 
@@ -61,11 +64,14 @@ class RocksDBBackend(Backend):
         """The base's files, with the other key groups deleted."""
         if base is not None:
             _download(base, context)
-        memory = shares(context.memory_bytes or default_memory())
-        allowance = Allowance(memory.rows, memory.log)
-        materialisation = RocksDBMaterialisation(_store(context), context.directory, base, allowance)
+        materialisation = _opened(base, context)
         materialisation.restrict(key_groups)
         return materialisation
+
+    def resume(self, left: Path, base: BaseHandle | None, context: BackendContext) -> RocksDBMaterialisation:
+        """The files that a database left, as hard links: none of them is ever written to again."""
+        _link(left / _DATABASE, context.directory / _DATABASE)
+        return _opened(base, context)
 
     def read(self, base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
         """The base's entries, through a database of their own."""
@@ -145,6 +151,24 @@ class _FileCut(Cut):
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
+def _opened(base: BaseHandle | None, context: BackendContext) -> RocksDBMaterialisation:
+    memory = shares(context.memory_bytes or default_memory())
+    allowance = Allowance(memory.rows, memory.log)
+    return RocksDBMaterialisation(_store(context), context.directory, base, allowance)
+
+
+def _link(left: Path, directory: Path) -> None:
+    """The files a database consists of: those that never change as hard links, the others as copies."""
+    directory.mkdir()
+    for path in left.iterdir():
+        if not (_is_needed(path) or path.name == _IDENTITY):
+            continue
+        if path.suffix == _DATA:
+            (directory / path.name).hardlink_to(path)
+        else:
+            shutil.copyfile(path, directory / path.name)
+
+
 def _is_needed(path: Path) -> bool:
     return path.name.endswith(_NEEDED) or path.name.startswith(_MANIFEST)
 
@@ -153,7 +177,7 @@ def _store(context: BackendContext) -> RocksStore:
     options = load(RocksDBOptions, Layer("backend options", context.options))
     if context.memory_bytes is not None:
         options = options.within(context.memory_bytes)
-    return RocksStore(context.directory / "db", options)
+    return RocksStore(context.directory / _DATABASE, options, brief=context.versions is not None)
 
 
 def _download(base: BaseHandle, context: BackendContext) -> None:
@@ -162,7 +186,7 @@ def _download(base: BaseHandle, context: BackendContext) -> None:
             f"base of backend {base.backend!r}: version {base.version} is newer than supported {FORMAT_VERSION}; "
             "upgrade tidegate or restore an older checkpoint"
         )
-    directory = context.directory / "db"
+    directory = context.directory / _DATABASE
     directory.mkdir()
     for name, chunk in base.files:
         data = context.files.fetch(chunk)

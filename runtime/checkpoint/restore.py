@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
 from tidegate.backends.spi import KeyedHandle
 from tidegate.errors import ConfigError, StateFormatError
 from tidegate.ids import OperatorUid, Subtask
-from tidegate.keys import KeyGroupRange, ranges
+from tidegate.keys import KeyGroupRange, range_of
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 from tidegate.runtime.operators.environment import RestoredOperator
@@ -32,9 +35,9 @@ def redistribute(graph: JobGraph, manifest: Manifest, *, unclaimed: bool = False
                 "state behind by --allow-non-restored-state, or start with --fresh"
             )
     return {
-        subtask: {uid: _share(vertex, subtask, manifest.operator(uid)) for uid in vertex.nodes}
+        subtask: share
         for vertex in graph.vertices.values()
-        for subtask in vertex.subtasks
+        for subtask, share in _shares(vertex, {uid: manifest.operator(uid) for uid in vertex.nodes}).items()
     }
 
 
@@ -53,11 +56,34 @@ def holds_state(operator: OperatorState) -> bool:
     return lists or bool(operator.keyed or operator.splits or operator.writers or operator.in_flight)
 
 
-def _share(vertex: JobVertex, subtask: Subtask, state: OperatorState | None) -> RestoredOperator:
+def _shares(vertex: JobVertex, states: Mapping[OperatorUid, OperatorState | None]) -> Restored:
+    """What each subtask of a vertex starts from."""
+    found: Restored = {subtask: {} for subtask in vertex.subtasks}
+    for uid, state in states.items():
+        holders = _holders(state.keyed if state is not None else ())
+        for subtask in vertex.subtasks:
+            found[subtask][uid] = _share(vertex, subtask, state, holders)
+    return found
+
+
+def _holders(handles: Sequence[KeyedHandle]) -> Mapping[int, list[int]]:
+    """Which handles hold a key group, by their place: looking at every handle for every subtask takes for ever in a
+    wide program."""
+    holders: defaultdict[int, list[int]] = defaultdict(list)
+    for place, handle in enumerate(handles):
+        for group in range(handle.key_groups.first, handle.key_groups.last):
+            holders[group].append(place)
+    return holders
+
+
+def _share(
+    vertex: JobVertex, subtask: Subtask, state: OperatorState | None, holders: Mapping[int, list[int]]
+) -> RestoredOperator:
     if state is None:
         return RestoredOperator()
-    mine = ranges(vertex.parallelism, vertex.max_parallelism)[subtask.index]
-    keyed = tuple(handle for handle in state.keyed if _overlap(handle, mine))
+    mine = range_of(subtask.index, vertex.parallelism, vertex.max_parallelism)
+    places = {place for group in range(mine.first, mine.last) for place in holders.get(group, ())}
+    keyed = tuple(state.keyed[place] for place in sorted(places))
     names = {each.name: each for lists in state.lists for each in lists}
     return RestoredOperator(
         keyed,
@@ -93,7 +119,3 @@ def _deal(
             share, more = divmod(every.count, parallelism)
             first = index * share + min(index, more)
             return every.part(first, first + share + (index < more))
-
-
-def _overlap(handle: KeyedHandle, mine: KeyGroupRange) -> bool:
-    return handle.key_groups.first < mine.last and mine.first < handle.key_groups.last

@@ -16,7 +16,7 @@ from tidegate.clock import Clock
 from tidegate.elements import Element
 from tidegate.errors import InternalError, TidegateError
 from tidegate.ids import Subtask
-from tidegate.keys import ranges
+from tidegate.keys import range_of
 from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
@@ -203,7 +203,7 @@ class Worker:
             subtask=subtask,
             parallelism=vertex.parallelism,
             max_parallelism=vertex.max_parallelism,
-            key_groups=ranges(vertex.parallelism, vertex.max_parallelism)[subtask.index],
+            key_groups=range_of(subtask.index, vertex.parallelism, vertex.max_parallelism),
             pipeline=deployment.pipeline,
             lineage=deployment.lineage,
             branch=deployment.branch,

@@ -498,14 +498,15 @@ class OperatorChain:
         return tuple(range(first, len(self._takers)))
 
     def _open_store(self, uid: OperatorUid) -> KeyedStore:
-        directory = self._env.directory(uid)
+        directory, state = self._env.directory(uid), self._env.state
+        versions = state.versions / directory.name if state.versions is not None else None
         restored = self._env.operator(uid)
         return KeyedStore(
             self._env.backend,
             self._env.key_groups,
             self._env.max_parallelism,
             restored.keyed,
-            dataclasses.replace(self._env.state, directory=directory),
+            dataclasses.replace(state, directory=directory, versions=versions),
             cache_entries=self._env.cache_entries,
             now_ns=self._env.clock.now_ns,
             uploads=self._env.uploads,

@@ -33,6 +33,7 @@ from tidegate.runtime.requests import CancelRequested, Request, SavepointRequest
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.spark.clock import Moments
+from tidegate.runtime.spark.dealing import with_starts
 from tidegate.runtime.spark.jobs import EpochJobs
 from tidegate.runtime.spark.messages import Order, TaskResult
 from tidegate.runtime.spark.pace import Pace
@@ -224,6 +225,7 @@ class SparkAttempt:
         self._enumerated = self._readers.snapshot(checkpoint)
         self._moments.next()
         self._began_ms = self._clock.now_ms()
+        reads = with_starts(self._shape, self._restored, reads)
         outcomes = self._jobs.run(self._order(trigger), reads, self._title)
         try:
             self._results = winners(self._shape, outcomes)
@@ -248,7 +250,6 @@ class SparkAttempt:
             main_classes=self._main_classes,
             checkpoint=trigger.checkpoint,
             confirmed=trigger.confirmed,
-            restored=self._restored,
             now_ms=self._moments.now_ms,
             since_ms=self._moments.since_ms,
             pipeline=startup.pipeline.id,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import xxhash
+
 from tidegate.errors import TidegateError
-from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId, Subtask
-from tidegate.runtime.operators.environment import OperatorReport, RestoredOperator
+from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId, Subtask
+from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.operators.measures import Measured
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.shape import Shape
 
-__all__ = ["Order", "Outcome", "Parcel", "ReadOrder", "TaskResult"]
+__all__ = ["Order", "Outcome", "Parcel", "ReadOrder", "TaskResult", "digest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,6 @@ class Order:
     main_classes: bytes
     checkpoint: CheckpointId
     confirmed: CheckpointId | None
-    restored: Mapping[Subtask, Mapping[OperatorUid, RestoredOperator]]
     now_ms: int
     since_ms: int
     """When the attempt began: nobody has been idle for longer."""
@@ -58,6 +60,8 @@ class ReadOrder:
     """Whether to wait longer than usual for a first record."""
     ending: bool = False
     """Whether event time comes to its end, whatever the splits still hold."""
+    starts: Mapping[Subtask, bytes] = field(default_factory=dict)
+    """What it starts from, and later subtasks that hear of it by way of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +86,15 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a task did, and what it did that with: the execution of each task one level before, by partition."""
+    """What a task did, and what it did that with: `digest` of the execution of each task one level before, by partition."""
 
     result: TaskResult
-    consumed: tuple[int, ...] = ()
+    consumed: bytes = b""
+
+
+def digest(executions: Iterable[int]) -> bytes:
+    """The same for the same executions in the same order, and as short for thousands of them as for two."""
+    return xxhash.xxh3_128_digest(array("q", executions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,4 +111,5 @@ class Parcel:
     """Spark's id of the execution that sent it."""
     failed: bool
     frames: tuple[tuple[Subtask, tuple[bytes, ...]], ...]
+    starts: tuple[tuple[Subtask, tuple[bytes, ...]], ...]
     outcomes: tuple[Outcome, ...]

@@ -18,19 +18,20 @@ from typing import Any
 
 from pyspark import TaskContext
 
-from tidegate.backends.spi import BackendContext
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import InternalError, TidegateError, UnavailableError
 from tidegate.ids import Subtask
-from tidegate.keys import ranges
+from tidegate.keys import range_of
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.failure import OverdueError
 from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.spark.clock import EpochClock
+from tidegate.runtime.spark.dealing import start_of
 from tidegate.runtime.spark.limit import time_limit
-from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult
+from tidegate.runtime.spark.local import Start, state_of, working_roots
+from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult, digest
 from tidegate.runtime.spark.outbox import Outbox
 from tidegate.runtime.spark.working import Bell, read_epoch, reports_of, work_epoch
 from tidegate.runtime.task.exchange import channels_into
@@ -50,9 +51,17 @@ def relay(order: Order, level: int, partition: int, given: Iterable[Any]) -> Ite
     done = _run(order, level, partition, given)
     following = order.shape.levels[level + 1]
     failed = done.failed or done.result.error is not None
-    for target, frames in enumerate(done.outbox.dealt(following, partition)):
+    shares = zip(
+        done.outbox.dealt(following, partition), done.starts.dealt(following, partition), strict=True
+    )
+    for target, (frames, starts) in enumerate(shares):
         outcomes = done.outcomes if target == partition % len(following) else ()
-        yield target, Parcel(partition, done.result.task, failed, tuple(frames.items()), outcomes)
+        yield (
+            target,
+            Parcel(
+                partition, done.result.task, failed, tuple(frames.items()), tuple(starts.items()), outcomes
+            ),
+        )
 
 
 def conclude(order: Order, level: int, partition: int, given: Iterable[Any]) -> Iterator[Outcome]:
@@ -62,43 +71,60 @@ def conclude(order: Order, level: int, partition: int, given: Iterable[Any]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """One task: what it did, what it knows of others, whether any before it failed, and what it sends."""
+    """One task: what it did, what it knows of others, whether any before it failed, and what it sends: records, and
+    what later tasks start from."""
 
     result: TaskResult
     outcomes: tuple[Outcome, ...]
     failed: bool
     outbox: Outbox
+    starts: Outbox
 
 
 def _run(order: Order, level: int, partition: int, given: Iterable[Any]) -> _Done:
+    outbox, onward = Outbox(), Outbox()
     if level == 0:
         (read,) = given
-        outbox = Outbox()
-        result = _execute(order, partition, read.subtask, lambda task: _read(order, read, task, outbox))
-        return _Done(result, (Outcome(result),), False, outbox)
+        for other, start in read.starts.items():
+            if other != read.subtask:
+                onward.pass_on(other, (start,))
+        start = start_of(read.starts.get(read.subtask))
+        result = _execute(
+            order, partition, read.subtask, start, lambda task: _read(order, read, task, outbox)
+        )
+        return _Done(result, (Outcome(result),), False, outbox, onward)
     # In the order of the senders, whatever order the shuffle delivers in: a repeat does the same.
     parcels: list[Parcel] = sorted((parcel for _, parcel in given), key=lambda parcel: parcel.sender)
-    subtask, outbox, frames = order.shape.levels[level][partition], Outbox(), list[bytes]()
+    subtask = order.shape.levels[level][partition]
+    frames, starts = list[bytes](), list[bytes]()
     for parcel in parcels:
-        for receiver, sent in parcel.frames:
-            if receiver == subtask:
-                frames += sent
-            else:
-                outbox.pass_on(receiver, sent)
+        _sort_out(parcel.frames, subtask, frames, outbox)
+        _sort_out(parcel.starts, subtask, starts, onward)
     failed = any(parcel.failed for parcel in parcels)
     if failed:
         result = TaskResult(subtask, _task_id())
     else:
-        result = _execute(order, partition, subtask, lambda task: _work(order, frames, task, outbox))
-    own = Outcome(result, tuple(parcel.task for parcel in parcels))
+        start = start_of(starts[0] if starts else None)
+        result = _execute(order, partition, subtask, start, lambda task: _work(order, frames, task, outbox))
+    own = Outcome(result, digest(parcel.task for parcel in parcels))
     known = (outcome for parcel in parcels for outcome in parcel.outcomes)
-    return _Done(result, (own, *known), failed, outbox)
+    return _Done(result, (own, *known), failed, outbox, onward)
+
+
+def _sort_out(
+    sent: Iterable[tuple[Subtask, Iterable[bytes]]], subtask: Subtask, mine: list[bytes], others: Outbox
+) -> None:
+    for receiver, pieces in sent:
+        if receiver == subtask:
+            mine += pieces
+        else:
+            others.pass_on(receiver, pieces)
 
 
 class _Task:
     """One execution of a subtask: its part of the program and where it stands."""
 
-    def __init__(self, order: Order, subtask: Subtask, directory: Path) -> None:
+    def __init__(self, order: Order, subtask: Subtask, start: Start, directory: Path) -> None:
         self.id = _task_id()
         self.subtask = subtask
         self.vertex: JobVertex = unpack(order.vertices[subtask.vertex])
@@ -107,21 +133,22 @@ class _Task:
         self.background = ThreadPoolExecutor(1)
         vertex, blobs = self.vertex, order.storage.blobs
         files = StorageFiles(blobs, f"{order.run}/shared", order.options.inline_bytes)
+        backend, state = state_of(order, subtask, start, directory, files)
         self.env = ChainEnvironment(
             subtask=subtask,
             parallelism=vertex.parallelism,
             max_parallelism=vertex.max_parallelism,
-            key_groups=ranges(vertex.parallelism, vertex.max_parallelism)[subtask.index],
+            key_groups=range_of(subtask.index, vertex.parallelism, vertex.max_parallelism),
             pipeline=order.pipeline,
             lineage=order.lineage,
             branch=order.branch,
             attempt=f"{order.run}_{order.attempt}_{self.id}",
             clock=EpochClock(order.now_ms, SYSTEM_CLOCK),
-            backend=order.backend,
-            state=BackendContext(directory, files, order.options.of_backend),
+            backend=backend,
+            state=state,
             cache_entries=order.options.cache_entries,
             checkpoint=order.confirmed,
-            restored=order.restored.get(subtask, {}),
+            restored=start,
             given=order.options.given,
             incremental=order.options.incremental,
             traced=vertex.traced,
@@ -178,15 +205,15 @@ def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> Tas
 
 
 def _execute(
-    order: Order, partition: int, subtask: Subtask, work: Callable[[_Task], TaskResult]
+    order: Order, partition: int, subtask: Subtask, start: Start, work: Callable[[_Task], TaskResult]
 ) -> TaskResult:
     """Run a subtask in a directory of its own; what it raises becomes its result."""
-    directory = working_directory(order.options.local_dirs, partition)
+    directory = working_directory(working_roots(order.options), partition)
     try:
         make_private(directory)
         _settle_in(order, partition)
         with (
-            contextlib.closing(_Task(order, subtask, directory)) as task,
+            contextlib.closing(_Task(order, subtask, start, directory)) as task,
             time_limit(order.options.timeout_ms),
         ):
             return work(task)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tidegate.runtime.spark.messages import Outcome, TaskResult
+from tidegate.runtime.spark.messages import Outcome, TaskResult, digest
 from tidegate.runtime.spark.shape import Shape
 
 __all__ = ["Disagreement", "winners"]
@@ -31,12 +31,10 @@ def winners(shape: Shape, outcomes: Sequence[Outcome]) -> list[TaskResult]:
     if len(found) != len(outcomes) or set(found) != expected:
         raise Disagreement(f"{len(outcomes)} results for {len(expected)} subtasks")
     for senders, receivers in pairwise(shape.levels):
-        reported = tuple(found[sender].result.task for sender in senders)
+        reported = digest(found[sender].result.task for sender in senders)
         for receiver in receivers:
-            if (consumed := found[receiver].consumed) != reported:
-                at = next(n for n, task in enumerate(reported) if consumed[n : n + 1] != (task,))
+            if found[receiver].consumed != reported:
                 raise Disagreement(
-                    f"{receiver} consumed execution {[*consumed[at : at + 1]]} of {senders[at]}, "
-                    f"but execution {reported[at]} reported"
+                    f"{receiver} consumed other executions of {senders[0]} to {senders[-1]} than those that reported"
                 )
     return [outcome.result for outcome in outcomes]

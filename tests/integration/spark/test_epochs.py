@@ -37,3 +37,21 @@ def test_user_functions_run_in_processes_of_spark_alone(job: Any) -> None:
     worked_by = {row["worked_by"] for row in job.rows()}
     assert os.getpid() not in read_by | worked_by
     assert len(read_by | worked_by) >= 2
+
+
+def test_an_epoch_goes_on_from_what_the_one_before_left_on_the_machine(job: Any) -> None:
+    job.settings |= {"state.backend.type": "rocksdb", "state.backend.fs.memory-threshold": 0}
+    state = str(job.directory / "state")
+
+    def before(value: Any) -> Any:
+        if value["id"] == 150:
+            stored = [path for path in Path(state).glob("*/shared/*") if path.is_file()]
+            assert stored
+            for path in stored:
+                path.unlink()
+        return value
+
+    result = job.run(before=before)
+
+    assert job.audit() == []
+    assert (result.state, result.restarts) == ("finished", 0)

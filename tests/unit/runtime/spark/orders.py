@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidegate.backends.heap import HeapBackend
 from tidegate.backends.storage import MemoryStorage
 from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId
@@ -14,9 +12,7 @@ from tidegate.runtime.spark.messages import Order
 from tidegate.runtime.spark.shape import shape_of
 
 
-def epoch_order(
-    graph: JobGraph, options: JobOptions | None = None, restored: Any = None, now_ms: int = 0
-) -> Order:
+def epoch_order(graph: JobGraph, options: JobOptions | None = None, now_ms: int = 0) -> Order:
     """The first epoch of a run, with state in memory."""
     return Order(
         shape=shape_of(graph),
@@ -24,7 +20,6 @@ def epoch_order(
         main_classes=pack_main_classes(),
         checkpoint=CheckpointId(1),
         confirmed=None,
-        restored=restored or {},
         now_ms=now_ms,
         since_ms=0,
         pipeline=PipelineId("pipeline"),

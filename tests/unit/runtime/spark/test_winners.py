@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tidegate.ids import Subtask
-from tidegate.runtime.spark.messages import Outcome, TaskResult
+from tidegate.runtime.spark.messages import Outcome, TaskResult, digest
 from tidegate.runtime.spark.shape import Shape
 from tidegate.runtime.spark.winners import Disagreement, winners
 
@@ -22,8 +22,8 @@ Vectors = list[tuple[int, ...]]
 def outcomes(totals: Vectors, ranks: Vectors) -> list[Outcome]:
     """Two readers that executions 7 and 8 report for, and what those behind them have consumed."""
     read = [Outcome(TaskResult(source, 7 + n)) for n, source in enumerate(SOURCES)]
-    added = [Outcome(TaskResult(TOTALS[n], 10 + n), vector) for n, vector in enumerate(totals)]
-    ranked = [Outcome(TaskResult(RANKS[n], 20 + n), vector) for n, vector in enumerate(ranks)]
+    added = [Outcome(TaskResult(TOTALS[n], 10 + n), digest(vector)) for n, vector in enumerate(totals)]
+    ranked = [Outcome(TaskResult(RANKS[n], 20 + n), digest(vector)) for n, vector in enumerate(ranks)]
     return [*ranked, *read, *added]
 
 
@@ -51,21 +51,24 @@ def test_only_the_executions_that_reported_count(vectors: tuple[tuple[int, int],
         assert len(winners(SHAPE, found)) == 7
     else:
         with pytest.raises(
-            Disagreement, match=r"sum\[\d\] consumed execution \[\d\] of in\[\d\], but execution \d reported"
+            Disagreement,
+            match=r"sum\[\d\] consumed other executions of in\[0\] to in\[1\] than those that reported",
         ):
             winners(SHAPE, found)
 
 
 def test_a_repeat_in_the_middle_is_seen_by_those_behind_it() -> None:
     with pytest.raises(
-        Disagreement, match=r"rank\[1\] consumed execution \[99\] of sum\[2\], but execution 12 reported"
+        Disagreement,
+        match=r"rank\[1\] consumed other executions of sum\[0\] to sum\[2\] than those that reported",
     ):
         winners(SHAPE, outcomes([(7, 8)] * 3, [(10, 11, 12), (10, 11, 99)]))
 
 
 def test_a_task_that_has_not_heard_of_all_does_not_count() -> None:
     with pytest.raises(
-        Disagreement, match=r"rank\[0\] consumed execution \[\] of sum\[2\], but execution 12 reported"
+        Disagreement,
+        match=r"rank\[0\] consumed other executions of sum\[0\] to sum\[2\] than those that reported",
     ):
         winners(SHAPE, outcomes([(7, 8)] * 3, [(10, 11), (10, 11, 12)]))
 

@@ -24,6 +24,7 @@ from tidegate.runtime.job import Program
 from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark import tasks
+from tidegate.runtime.spark.dealing import with_starts
 from tidegate.runtime.spark.messages import ReadOrder, TaskResult
 from tidegate.runtime.spark.working import reports_of
 from tidegate.runtime.stream.watermarks import WatermarkGenerator
@@ -98,10 +99,11 @@ class Reading:
         """One epoch."""
         (subtask,) = self.graph.vertices["numbers"].subtasks
         restored = {subtask: after.restored} if after is not None else {}
-        order = replace(epoch_order(self.graph, restored=restored, now_ms=now_ms), confirmed=confirmed)
+        order = replace(epoch_order(self.graph, now_ms=now_ms), confirmed=confirmed)
         encoded = tuple(map(msgspec.msgpack.encode, splits))
         read = ReadOrder(subtask, encoded, complete, limit, until_ms, thorough, ending)
-        ((_, parcel),) = tasks.relay(order, 0, 0, [read])
+        reads = with_starts(order.shape, restored, [read])
+        ((_, parcel),) = tasks.relay(order, 0, 0, reads)
         (outcome,) = parcel.outcomes
         assert outcome.result.error is None
         (edge,) = self.graph.vertices["numbers"].outputs

@@ -1,0 +1,97 @@
+"""What the state of one operator in one subtask was, kept on this machine for whoever goes on from it here.
+
+A version is what a closed materialisation has left, under a name that follows from the handle it equals. Names of
+files on the checkpoint storage are given once and small pieces stand in the handle itself, so equal handles hold equal
+state: a version of another moment, or of an execution that does not count, is never taken for the one that is wanted.
+Only the storage counts. A version that is missing costs the time to read it from there, and one that cannot be
+written is not there. Versions never change: whoever goes on from one does so in hard links of its own.
+
+Example:
+    >>> import tempfile
+    >>> from tidegate.backends.spi import InlineChunk
+    >>> from tidegate.keys import KeyGroupRange
+    >>> handle = KeyedHandle(KeyGroupRange(0, 8), None, (InlineChunk(b"a segment"),))
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     versions, left = Versions(Path(place, "versions")), Path(place, "left")
+    ...     left.mkdir()
+    ...     versions.keep(handle, (), left)
+    ...     found = versions.find(handle)
+    ...     found is not None and found.left.is_dir(), left.exists()
+    (True, False)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+import xxhash
+
+from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.spi import KeyedHandle
+from tidegate.clock import new_id
+
+__all__ = ["Version", "Versions"]
+
+_KEPT: Final = 3
+"""Versions of a subtask: executions that do not count leave some too, and the wanted one shall outlast those."""
+
+_LEFT: Final = "left"
+_TABLE: Final = "table"
+
+
+class Version(NamedTuple):
+    """What a materialisation has left, and the states in it."""
+
+    left: Path
+    table: tuple[StateEntry, ...]
+
+
+class Versions:
+    """The versions in one directory of a local disk; several processes may use it at once."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def find(self, handle: KeyedHandle) -> Version | None:
+        """What equals `handle`, if it is here."""
+        found = self._directory / _name(handle)
+        try:
+            return Version(found / _LEFT, _TABLES.decode((found / _TABLE).read_bytes()))
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def keep(self, handle: KeyedHandle, table: tuple[StateEntry, ...], left: Path) -> None:
+        """Take over the directory `left`, which equals `handle`, if it is on this disk and that is not here yet."""
+        new = self._directory / f".{new_id(16)}"
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new.mkdir(mode=0o700)
+            (new / _TABLE).write_bytes(msgspec.msgpack.encode(table))
+            left.rename(new / _LEFT)
+            new.rename(self._directory / _name(handle))
+        except OSError:
+            shutil.rmtree(new, ignore_errors=True)
+        else:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Remove all but the newest; who is in the midst of linking one of the others reads it from the storage."""
+        found: list[tuple[int, Path]] = []
+        for path in self._directory.glob("[!.]*"):
+            with contextlib.suppress(OSError):  # somebody else removes it
+                found.append((path.stat().st_mtime_ns, path))
+        for _, path in sorted(found)[:-_KEPT]:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _name(handle: KeyedHandle) -> str:
+    """The same for equal state; how it came to be is no part of it."""
+    bare = msgspec.structs.replace(handle, journal=None)
+    return xxhash.xxh3_128_hexdigest(msgspec.msgpack.encode(bare))
+
+
+_TABLES: Final = msgspec.msgpack.Decoder(tuple[StateEntry, ...])

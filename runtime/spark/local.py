@@ -1,0 +1,82 @@
+"""Where tasks keep state on the machine they run on, and in what: below the directories that Spark gives an executor.
+
+What a task leaves there is a version of its state for the task of the next epoch, if that runs in the same executor.
+Spark removes it with the executor.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import xxhash
+
+from tidegate.backends.keyed.segment import chunk_size
+from tidegate.backends.spi import Backend, BackendContext, KeyedHandle, SnapshotFiles
+from tidegate.ids import OperatorUid, Subtask
+from tidegate.registry import load
+from tidegate.runtime.operators.environment import RestoredOperator
+from tidegate.runtime.options import JobOptions
+from tidegate.runtime.spark.messages import Order
+
+__all__ = ["LARGE_BYTES", "Start", "state_of", "working_roots"]
+
+LARGE_BYTES: Final = 4 * 1024 * 1024
+"""State that is larger is not read into memory in every epoch."""
+
+Start = Mapping[OperatorUid, RestoredOperator]
+
+_IN_MEMORY: Final = ("heap", "filesystem")
+_ON_DISK: Final = "rocksdb"
+
+
+def working_roots(options: JobOptions) -> tuple[str, ...]:
+    """Where a task works: where the settings say, or beside what Spark itself keeps on disk."""
+    return options.local_dirs or _given()
+
+
+def state_of(
+    order: Order, subtask: Subtask, start: Start, directory: Path, files: SnapshotFiles
+) -> tuple[Backend, BackendContext]:
+    """What the state of a subtask is kept in: as the program says, or on disk if it would be read anew as a whole."""
+    backend: Backend = order.backend
+    options = order.options
+    handles = [handle for restored in start.values() for handle in restored.keyed]
+    if backend.name in _IN_MEMORY and _is_large(handles):
+        backend, options = _on_disk(), replace(options, backend=_ON_DISK)
+    return backend, BackendContext(
+        directory, files, options.of_backend, versions=_versions_of(order, subtask)
+    )
+
+
+@cache
+def _on_disk() -> Backend:
+    backend: Backend = load("tidegate.backends", _ON_DISK)()
+    return backend
+
+
+def _is_large(handles: Iterable[KeyedHandle]) -> bool:
+    """Whether it should be on disk; what is there already stays, as it would be written anew each time it changes sides."""
+    on_disk = any(handle.base is not None and handle.base.backend == _ON_DISK for handle in handles)
+    return on_disk or sum(chunk_size(chunk) for handle in handles for chunk in handle.chunks) > LARGE_BYTES
+
+
+def _versions_of(order: Order, subtask: Subtask) -> Path | None:
+    """Where versions of the state of a subtask are; None where Spark gives no directory.
+
+    Every pipeline has its own, since one of its tasks may remove what another one has left.
+    """
+    given = _given()
+    if not given:
+        return None
+    pipeline = xxhash.xxh3_64_hexdigest(f"{order.storage.url} {order.pipeline}".encode())
+    return Path(given[subtask.index % len(given)]) / f"tidegate-versions-{pipeline}"
+
+
+def _given() -> tuple[str, ...]:
+    # So Spark tells its Python workers.
+    return tuple(filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")))
