@@ -14,6 +14,7 @@ from tidegate.connectors.files.buckets import (
 from tidegate.connectors.files.bulk import OrcRows as OrcRows, ParquetRows as ParquetRows
 from tidegate.connectors.files.columnar import OrcFormat as OrcFormat, ParquetFormat as ParquetFormat
 from tidegate.connectors.files.csv_format import CsvFormat as CsvFormat
+from tidegate.connectors.files.keys import table_sink as table_sink
 from tidegate.connectors.files.lines import JsonFormat as JsonFormat, TextFormat as TextFormat
 from tidegate.connectors.files.options import FileSinkOptions as FileSinkOptions
 from tidegate.connectors.files.partitions import (
@@ -63,4 +64,5 @@ __all__ = [
     "TextFormat",
     "TextLines",
     "TimeBuckets",
+    "table_sink",
 ]

@@ -149,6 +149,7 @@ def begun(directory: Path) -> list[int]:
     return [int(line) for line in (directory / "begun").read_text().split()]
 
 
+@pytest.mark.spec("004/EOS-016")
 @pytest.mark.spec(
     "004/AX-019", "004/AX-020", "000/STATE-04", "000/STATE-05", "000/STATE-11", "004/EOS-004", "004/EOS-015"
 )

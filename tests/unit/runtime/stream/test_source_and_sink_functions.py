@@ -8,12 +8,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.functions import ParallelSourceFunction, SinkFunction, SourceFunction
 from tidegate.connectors.print import PrintSink
 from tidegate.datastream import ProcessFunction, StreamExecutionEnvironment
+from tidegate.datastream.formats.avro import AvroInputFormat, AvroSchema
 from tidegate.errors import ConfigError, JobFailedError
 from tidegate.runtime.accumulators import IntCounter
 
@@ -219,3 +221,19 @@ def test_a_source_and_a_sink_are_taken_as_by_the_newer_methods(capsys: pytest.Ca
     env.add_source(CollectionSource(["both"])).add_sink(PrintSink())
     env.execute()
     assert capsys.readouterr().out.endswith("both\n")
+
+
+@pytest.mark.spec("003/SRC-01")
+def test_source_functions_input_formats_and_sources_are_read_alike(tmp_path: Path) -> None:
+    letters = [{"letter": letter} for letter in "abc"]
+    schema = {"type": "record", "name": "L", "fields": [{"name": "letter", "type": "string"}]}
+    with (tmp_path / "letters.avro").open("wb") as file:
+        fastavro.writer(file, schema, letters)
+    env = environment("inline")
+    function = env.add_source(Letters())
+    format_ = env.create_input(AvroInputFormat(str(tmp_path), AvroSchema.parse_string(json.dumps(schema))))
+    source = env.from_source(CollectionSource(letters))
+
+    read = function.union(*(each.map(lambda row: row["letter"]) for each in (format_, source)))
+
+    assert Counter(read.execute_and_collect()) == Counter("abcabcabc")
