@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import IO, Any
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from tidegate.connectors.base.part_file import Content, Summed
-from tidegate.connectors.files.dictionaries import dictionaries
+from tidegate.connectors.files.dictionaries import columns, dictionaries
 from tidegate.connectors.files.reading import Piece
 from tidegate.connectors.files.split import FileSplit
 from tidegate.errors import ConfigError, RecordError
@@ -272,12 +271,12 @@ def from_zstandard(data: bytes) -> bytes:
     return unpacked
 
 
-def _columns(values: list[Any], names: list[str]) -> list[Any]:
+def _columns(values: list[Any], names: list[str]) -> list[list[Any]]:
     if set(map(type, values)) != {dict}:
         values = [_fields(value, names) for value in values]
     try:
         if set(map(len, values)) == {len(names)}:
-            return [list(map(itemgetter(name), values)) for name in names]
+            return columns(tuple(names))(values)
     except KeyError:
         pass
     known = set(names)

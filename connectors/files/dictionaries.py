@@ -1,8 +1,12 @@
-"""Columns as dictionaries, one for each row.
+"""Columns as dictionaries, one for each row, and dictionaries as columns.
+
+Both are loops with the names written out, which take a third of the time of pairs and half of that of one pass a column.
 
 Example:
     >>> dictionaries(("id", "name"))([[1, 2], ["Ann", "Bo"]])
     [{'id': 1, 'name': 'Ann'}, {'id': 2, 'name': 'Bo'}]
+    >>> columns(("id", "name"))([{"name": "Ann", "id": 1}, {"id": 2, "name": "Bo"}])
+    [[1, 2], ['Ann', 'Bo']]
 """
 
 from __future__ import annotations
@@ -11,17 +15,34 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["dictionaries"]
+__all__ = ["columns", "dictionaries"]
 
 
 @lru_cache
 def dictionaries(names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], list[dict[str, Any]]]:
     """What makes the dictionaries of columns with these names, at least one."""
-    # Written out, a dictionary takes a third of the time of one made of pairs.
     fields = ", ".join(f"f{number}" for number in range(len(names)))
     pairs = ", ".join(f"{name!r}: f{number}" for number, name in enumerate(names))
-    source = f"def rows(columns): return [{{{pairs}}} for {fields}, in zip(*columns, strict=True)]"
+    made: Callable[[Sequence[Sequence[Any]]], list[dict[str, Any]]] = _compiled(
+        f"return [{{{pairs}}} for {fields}, in zip(*given, strict=True)]"
+    )
+    return made
+
+
+@lru_cache
+def columns(names: tuple[str, ...]) -> Callable[[Sequence[dict[str, Any]]], list[list[Any]]]:
+    """What makes the columns with these names of dictionaries that have all of them; KeyError if one has not."""
+    numbers = range(len(names))
+    lists = ", ".join(f"c{number}" for number in numbers)
+    begin = "; ".join(f"c{number} = []; a{number} = c{number}.append" for number in numbers)
+    each = "; ".join(f"a{number}(row[{name!r}])" for number, name in enumerate(names))
+    made: Callable[[Sequence[dict[str, Any]]], list[list[Any]]] = _compiled(
+        f"{begin}\n for row in given: {each}\n return [{lists}]"
+    )
+    return made
+
+
+def _compiled(body: str) -> Any:
     scope: dict[str, Any] = {}
-    exec(compile(source, f"<rows of {', '.join(names)}>", "exec"), scope)
-    rows: Callable[[Sequence[Sequence[Any]]], list[dict[str, Any]]] = scope["rows"]
-    return rows
+    exec(compile(f"def made(given):\n {body}", "<rows and columns>", "exec"), scope)
+    return scope["made"]
