@@ -50,6 +50,7 @@ __all__ = [
 _instead: Callable[[Launch], NoReturn] | None = None
 
 _LONGEST_NAME = 80
+_LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,15 @@ class Launch:
     root: str | None = None
 
 
-def run_program(launch: Launch) -> JobResult:
-    """Run a program to its end."""
+def run_program(launch: Launch, enough: Callable[[], bool] | None = None) -> JobResult:
+    """Run a program to its end, or stop it when there is `enough`."""
     if _instead is not None:
         return _instead(launch)
     with _prepared(launch) as (client, executor, startup):
+        if enough is not None:
+            threading.Thread(
+                target=_stop_at, args=(client, enough), daemon=True, name="tidegate-enough"
+            ).start()
         signals = partial(_stopping_on_signals, executor.stop, startup)
         return client.run_to_end(lambda: _in_turn(executor, startup, signals))
 
@@ -86,6 +91,15 @@ def start_program(launch: Launch) -> JobClient:
 
     threading.Thread(target=run, daemon=True, name="tidegate-job").start()
     return client
+
+
+def _stop_at(client: JobClient, enough: Callable[[], bool]) -> None:
+    ended = threading.Event()
+    client.gone().add_done_callback(lambda _: ended.set())
+    while not ended.wait(_LOOK_S):
+        if enough():
+            client.stop()
+            return
 
 
 def _in_turn(

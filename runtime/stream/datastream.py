@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from tidegate import registry
@@ -396,13 +395,12 @@ class DataStream(_Step, Generic[T]):
     ) -> CloseableIterator[T] | list[T]:
         """Run the program and iterate over the records of this stream, each once, in no particular order.
 
-        With a limit, the answer is a list of at most so many.
+        With a limit, the answer is a list of at most so many, and the program is stopped once they are there, which is
+        with a checkpoint; without one it has to end by itself.
         """
-        with_all = CloseableIterator(self._env.collect(self, job_execution_name))
-        if limit is None:
-            return with_all
-        with with_all as records:
-            return list(islice(records, positive("limit", limit)))
+        if limit is not None:
+            return list(self._env.collect(self, job_execution_name, positive("limit", limit)))
+        return CloseableIterator(self._env.collect(self, job_execution_name))
 
     def __init__(
         self,

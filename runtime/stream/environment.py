@@ -8,6 +8,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Generator, Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, overload
 
@@ -250,8 +251,10 @@ class StreamExecutionEnvironment(Supplies):
             Path(svg).write_text(picture(program), encoding="utf-8")
         return text(program) + (f"\n{loops(program)}" if code else "")
 
-    def collect(self, stream: DataStream, job_name: str | None = None) -> Generator[Any]:
-        """Run the program and iterate over the records of one of its streams."""
+    def collect(
+        self, stream: DataStream, job_name: str | None = None, limit: int | None = None
+    ) -> Generator[Any]:
+        """Run the program and iterate over the records of one of its streams; it is stopped once `limit` are there."""
         sink, read = (
             registry.load("tidegate.connectors", "collection.sink"),
             registry.load("tidegate.connectors", "collection.read"),
@@ -259,15 +262,20 @@ class StreamExecutionEnvironment(Supplies):
         with tempfile.TemporaryDirectory(prefix="tidegate-collect-") as directory:
             results = Path(directory) / "results"
             results.mkdir()
+
+            def enough() -> bool:
+                return limit is not None and len(list(islice(read(str(results)), limit))) == limit
+
             stream.sink_to(sink(str(results))).name("collect")
-            result = run_program(self._launch(self._taken(), job_name, root=f"{directory}/state"))
-            if result.state != "finished":
+            launch = self._launch(self._taken(), job_name, root=f"{directory}/state")
+            result = run_program(launch, enough if limit is not None else None)
+            if result.state != "finished" and not enough():
                 warnings.warn(
                     f"job {result.name!r} was {result.state} before its input ended; what was collected is not all",
                     RuntimeWarning,
                     stacklevel=3,
                 )
-            yield from read(str(results))
+            yield from islice(read(str(results)), limit)
 
     @property
     def _program(self) -> tuple[Transformation, ...]:

@@ -213,6 +213,19 @@ def test_a_limit_answers_a_list_of_at_most_so_many() -> None:
         collected().execute_and_collect(limit=0)
 
 
+def test_a_program_without_an_end_is_stopped_when_there_is_as_much_as_the_limit_says() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {
+            "execution.target": "inline",
+            "pipeline.progress": "off",
+            "execution.checkpointing.interval": "20 ms",
+        }
+    )
+    endless = env.set_parallelism(1).from_source(GeneratorSource(int, None, rate_per_second=1_000))
+
+    assert endless.execute_and_collect(limit=30) == list(range(30))
+
+
 def test_collecting_from_a_job_that_is_stopped_says_that_not_all_is_there() -> None:
     def stop_at_three(number: int) -> int:
         if number == 3:
