@@ -26,7 +26,7 @@ from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport, RestoredOperator
 from tidegate.runtime.operators.event_time import EventTime, reached
-from tidegate.runtime.operators.failure import OverdueError, blame, explain
+from tidegate.runtime.operators.failure import OverdueError, blame, explain, refused
 from tidegate.runtime.operators.lifecycle import open_function, save_function
 from tidegate.runtime.operators.openers import open_operator
 from tidegate.runtime.operators.operator import Call, Deferring, Operator
@@ -411,7 +411,9 @@ class OperatorChain:
 
     def _run(self, uid: OperatorUid, side: int | None, batch: Batch) -> None:
         if uid not in self._stages:
-            next(sink for sink in self._sinks.values() if sink.uid == uid).write(batch)
+            sink = next(sink for sink in self._sinks.values() if sink.uid == uid)
+            with refused(self._vertex.nodes[uid], self._env.subtask, batch):
+                sink.write(batch)
             return
         loop = self._loop(uid, side, batch.timestamps is not None)
         columns: list[Any] = [batch.values, batch.timestamps, batch.keys]
@@ -425,9 +427,17 @@ class OperatorChain:
                 raise explain(error, loop, batch, self._vertex, self._env.subtask) from error
             for output, (values, times) in zip(loop.outputs, results, strict=True):
                 if values:
-                    self._takers[output](Batch(values, times))
+                    self._take(output, Batch(values, times), batch)
             more = any(cut.moved for cut in loop.cuts)
             self.announce()
+
+    def _take(self, output: int, batch: Batch, came_of: Batch) -> None:
+        """Hand on what has passed the chain."""
+        if output not in self._sinks:
+            self._takers[output](batch)
+            return
+        with refused(self._vertex.nodes[self._sinks[output].uid], self._env.subtask, came_of):
+            self._takers[output](batch)
 
     def _loop(self, uid: OperatorUid, side: int | None, timed: bool) -> Compiled:
         """The loop to take for the next batch; it checks the results of steps that had none in batches before."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 
 from tidegate.elements import Batch
-from tidegate.errors import TidegateError, UserCodeError
+from tidegate.errors import RecordError, TidegateError, UserCodeError
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
@@ -62,6 +62,15 @@ def of_request(context: OperatorContext, value: object, error: Exception) -> Tid
     return kind(message)
 
 
+@contextlib.contextmanager
+def refused(node: StreamNode, subtask: Subtask, batch: Batch) -> Iterator[None]:
+    """Say which sink did not take a record, and of which records of the source that was one: a sink gets many at once."""
+    try:
+        yield
+    except RecordError as error:
+        raise RecordError(f"{_where(node, subtask)} failed{_among(batch)}: {error}") from error
+
+
 def show(value: object) -> str:
     """A record as a message can bear it."""
     text = repr(value)
@@ -76,6 +85,15 @@ def _frame(trace: TracebackType | None, filename: str) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_code.co_filename != filename:
         trace = trace.tb_next
     return trace
+
+
+def _among(batch: Batch) -> str:
+    if batch.origin is None or not batch.values:
+        return ""
+    first, last, split = batch.origin.positions[0], batch.origin.positions[-1], batch.origin.split
+    if first == last:
+        return f" on what came of position {first} of split {split!r}"
+    return f" on what came of positions {first} to {last} of split {split!r}"
 
 
 def _origin(batch: Batch, value: object) -> str:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tidegate.connectors.files import FileSink, TextLines
 from tidegate.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
-from tidegate.errors import JobFailedError, UserCodeError
+from tidegate.errors import JobFailedError, RecordError, UserCodeError
 from tidegate.runtime.operators.failure import show
 
 
@@ -124,6 +127,27 @@ def test_a_key_selector_is_blamed_with_the_record(env: StreamExecutionEnvironmen
         == "the key selector behind operator 'collection-1' failed on record {'x': 2}: KeyError: 'k'"
     )
     assert isinstance(error.__cause__, KeyError)
+
+
+def test_a_record_that_a_sink_refuses_is_placed_among_those_that_were_read(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    """A sink takes a batch at once, so the place is that of the batch."""
+    words: list[Any] = ["a", "b", 3, "d"]
+    env.set_parallelism(1)
+    env.from_collection(words).map(lambda word: word).sink_to(FileSink(tmp_path, TextLines())).name(
+        "lines"
+    ).uid("the-lines")
+
+    with pytest.raises(JobFailedError) as caught:
+        env.execute("words")
+
+    assert isinstance(caught.value.__cause__, RecordError)
+    assert re.fullmatch(
+        r"operator 'lines' \(uid 'the-lines', subtask .*\) failed on what came of positions? \d( to \d)? of split '.*': "
+        r"record 3 is a int; expected text; map it with str",
+        str(caught.value.__cause__),
+    )
 
 
 def test_a_long_record_is_shortened() -> None:
