@@ -32,8 +32,8 @@ __all__ = ["AvroContent", "Block", "Layout", "encoded", "field_names", "layout",
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC: Final = 16
-_AT_ONCE: Final = 1 << 18
-"""How many unpacked bytes are made values of at a time."""
+_AT_ONCE: Final = 1 << 14
+"""From how many bytes on, as the file has them, blocks become values: few enough that no checkpoint has to wait for long."""
 _HEAD: Final = fastavro.parse_schema(
     {
         "type": "record",
