@@ -159,10 +159,10 @@ class SourceRunner(SubtaskRunner):
             return False
         if not self._woken and self._wake_at is not None and self._outside.now_ms() < self._wake_at:
             return False
-        self._woken, self._wake_at = False, None
         limit = self._size.limit if self.left is None else min(self._size.limit, self.left)
         if limit == 0:
             return False
+        self._woken, self._wake_at = False, None
         result = self._opened.poll(limit)
         match result:
             case Batch():

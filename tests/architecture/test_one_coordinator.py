@@ -7,6 +7,8 @@ import ast
 import pytest
 
 HOME = "tidegate.runtime.checkpoint.coordinator"
+WORDS = "tidegate.runtime.checkpoint.protocol"
+"""What the coordinator is told, and asks for."""
 EXECUTORS = ("tidegate.runtime.embedded", "tidegate.runtime.spark")
 
 
@@ -14,11 +16,11 @@ def classes(tree: ast.Module) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
-def imports_home(tree: ast.Module) -> bool:
-    """Whether a module imports the coordinator's module, or anything of it."""
-    package, _, name = HOME.rpartition(".")
+def imports_words(tree: ast.Module) -> bool:
+    """Whether a module imports the coordinator's words as a module."""
+    package, _, name = WORDS.rpartition(".")
     return any(
-        node.module == HOME or (node.module == package and any(alias.name == name for alias in node.names))
+        node.module == package and any(alias.name == name for alias in node.names)
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
     )
@@ -59,6 +61,6 @@ def test_only_the_startup_that_all_executors_share_makes_one(trees: dict[str, as
 def test_every_executor_performs_that_coordinators_actions(
     executor: str, trees: dict[str, ast.Module]
 ) -> None:
-    users = [name for name, tree in trees.items() if name.startswith(f"{executor}.") and imports_home(tree)]
+    users = [name for name, tree in trees.items() if name.startswith(f"{executor}.") and imports_words(tree)]
 
     assert f"{executor}.attempt" in users

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka import KafkaAdminClient
 
@@ -62,10 +62,21 @@ class KafkaJob(Job):
 
     def appended(self) -> int:
         """How many records the output has, whether committed or not."""
-        client = AdminClient({"bootstrap.servers": self.brokers, "log_level": 0})
         asked = {TopicPartition(self.target, number): OffsetSpec.latest() for number in range(PARTITIONS)}
-        found = client.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-        return sum(int(future.result(30).offset) for future in found.values())
+        for _ in range(20):
+            client = AdminClient({"bootstrap.servers": self.brokers, "log_level": 0})
+            found = client.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+            try:
+                return sum(int(future.result(30).offset) for future in found.values())
+            except KafkaException as error:
+                # A broker that has just begun again tells of its leaders before its partitions know of it.
+                if error.args[0].code() not in (
+                    KafkaError.UNKNOWN_LEADER_EPOCH,
+                    KafkaError.FENCED_LEADER_EPOCH,
+                ):
+                    raise
+                client.poll(0.2)
+        raise AssertionError("the broker does not agree with itself about its leaders")
 
     def unsettled(self) -> list[Committable]:
         """What the newest decided checkpoint has yet to make visible."""

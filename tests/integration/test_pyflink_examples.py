@@ -7,6 +7,7 @@ another system, or the Table API, must say what is missing.
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from tidegate.testing.services import KafkaService
 
@@ -80,6 +82,8 @@ FROM_KAFKA = {
     "connectors/kafka_json_format.py": [f"Row({number}, {name!r})" for number, name in GREETINGS],
 }
 """What examples print of what they have written to Kafka before."""
+
+TO_KAFKA = "connectors/kafka_row_field_extractor_example.py"
 
 REFUSED = {
     "asyncio/remote_model_inference.py": TABLES,
@@ -175,7 +179,7 @@ def test_an_example_writes_files_where_it_is_told_to(examples: Path, tmp_path: P
     )
 
     assert done.returncode == 0, done.stderr
-    files = list((tmp_path / "out").glob("prefix*.ext"))
+    files = list((tmp_path / "out").rglob("prefix*.ext"))
     assert records("".join(file.read_text(encoding="utf-8") for file in files)) == sorted(
         PRINTED["windowing/tumbling_time_window.py"]
     )
@@ -240,6 +244,29 @@ def test_examples_that_write_to_kafka_read_it_again_without_a_jar(
             assert "no jars are needed" in process.communicate()[1]
 
 
+@pytest.mark.service
+def test_an_example_that_writes_fields_of_rows_to_kafka_writes_them_as_keys_and_values(
+    examples: Path, tmp_path: Path, kafka: KafkaService
+) -> None:
+    topic = kafka.new_topic()
+    text = (examples / TO_KAFKA).read_text(encoding="utf-8").replace("localhost:9092", kafka.address)
+    (tmp_path / "example.py").write_text(text.replace("row-extractor-example", topic))
+
+    done = run(tmp_path / "example.py", tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    consumer = Consumer({"bootstrap.servers": kafka.address, "group.id": "fields"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    messages = consumer.consume(4, timeout=30)
+    consumer.close()
+    assert [(message.key(), json.loads(message.value())["type"]) for message in messages] == [
+        (b"user-001", "purchase"),
+        (b"user-002", "view"),
+        (b"user-001", "add_to_cart"),
+        (b"user-003", "purchase"),
+    ]
+
+
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_an_example_that_needs_more_says_what_is_missing(examples: Path, tmp_path: Path, name: str) -> None:
     done = run(examples / name, tmp_path)
@@ -253,4 +280,4 @@ def test_no_example_is_left_out(examples: Path) -> None:
 
     assert {
         name for name in shipped if not name.endswith("__init__.py")
-    } == PRINTED.keys() | REFUSED.keys() | EXPIRING | {"word_count.py"}
+    } == PRINTED.keys() | FROM_KAFKA.keys() | REFUSED.keys() | EXPIRING | {"word_count.py", TO_KAFKA}

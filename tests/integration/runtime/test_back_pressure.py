@@ -11,8 +11,11 @@ from tests.integration.runtime.conftest import Executor, Place
 from tidegate.runtime.task.flow import back_pressure
 
 
-def under_way(place: Place, name: str, delay_s: float, level: str) -> dict[str, Any]:
-    """A run of its own once its source is under so much pressure and two checkpoints are decided, or after 20 s."""
+def under_way(place: Place, name: str, delay_s: float, level: str) -> tuple[dict[str, Any], float]:
+    """A run of its own once its source is under so much pressure and two checkpoints are decided, or after 20 s.
+
+    Besides, how many records a second it reads from there on, when everything that can hold records holds them.
+    """
 
     def reached(progress: dict[str, Any]) -> bool:
         source = progress.get("flow", {}).get("numbers[0]", {"back_pressure": None})
@@ -25,8 +28,9 @@ def under_way(place: Place, name: str, delay_s: float, level: str) -> dict[str, 
     directory.mkdir()
     running = Place(directory, place.settings, place.started).start("pressed.py", {"delay_s": delay_s})
     seen = running.until(reached)
+    later = running.until(lambda progress: progress["elapsed_s"] > seen["elapsed_s"] + 1)
     running.process.send_signal(signal.SIGKILL)
-    return seen
+    return seen, (later["records"] - seen["records"]) / (later["elapsed_s"] - seen["elapsed_s"])
 
 
 @pytest.mark.spec("004/AX-031")
@@ -35,9 +39,9 @@ def test_a_slow_sink_slows_the_source_and_the_checkpoints_and_is_seen_per_subtas
 ) -> None:
     assert [back_pressure(share) for share in (0.05, 0.3, 0.6)] == ["ok", "low", "high"]
     place.settings = executor.settings
-    quick = under_way(place, "quick", 0, "ok")
+    quick, quickly = under_way(place, "quick", 0, "ok")
 
-    slow = under_way(place, "slow", 0.0005, "high")
+    slow, slowly = under_way(place, "slow", 0.0005, "high")
 
     source, *behind = (
         slow["flow"][name] for name in sorted(slow["flow"], key=lambda name: name != "numbers[0]")
@@ -46,5 +50,5 @@ def test_a_slow_sink_slows_the_source_and_the_checkpoints_and_is_seen_per_subtas
     assert source["sending"] > 0.5
     assert [(flow["back_pressure"], flow["sending"]) for flow in behind] == [("ok", 0)] * len(behind)
     assert max(flow["receiving"] for flow in behind) > 0.5
-    assert slow["records"] / slow["elapsed_s"] < quick["records"] / quick["elapsed_s"] / 4
+    assert slowly < quickly / 4
     assert slow["checkpoint_ms"] > quick["checkpoint_ms"]

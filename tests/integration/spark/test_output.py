@@ -18,7 +18,7 @@ from tidegate import faults
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.kafka._wire import Wire
 from tidegate.errors import CommitFailedError, ConfigError, UnavailableError
-from tidegate.runtime.spark.datasource.batches import Batches
+from tidegate.runtime.spark.datasource.batches import Batches, Record
 from tidegate.runtime.spark.datasource.sink import Output, Written
 from tidegate.testing.services import KafkaService
 
@@ -144,8 +144,10 @@ def test_without_the_record_the_audit_finds_what_went_wrong(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sink without its record: what every attempt prepared is committed as it comes."""
-    monkeypatch.setattr(Batches, "decided", lambda self, batch: None)
-    monkeypatch.setattr(Batches, "decide", lambda self, batch, work: _undecided(self, batch, work))
+    forgotten: list[Record] = []
+    """What is known until it was looked at once, which is when the batch is committed."""
+    monkeypatch.setattr(Batches, "decided", lambda self, batch: forgotten.pop() if forgotten else None)
+    monkeypatch.setattr(Batches, "decide", lambda self, batch, work: _noted(forgotten, batch, work))
     with pytest.raises(faults.InjectedFaultError, match=r"commit\.between"):
         query.run(
             0,
@@ -155,15 +157,17 @@ def test_without_the_record_the_audit_finds_what_went_wrong(
             },
         )
     faults.disarm()
+    forgotten.clear()
     query.run(0)
 
-    assert [each for each in query.audit(1) if each.endswith("is there 2 times")]
+    wrong = query.audit(1)
+    assert wrong
+    assert all(each.endswith("is there 2 times") for each in wrong)
 
 
-def _undecided(batches: Batches, batch: int, work: Any) -> Any:
-    from tidegate.runtime.spark.datasource.batches import Record
-
-    return Record("query", batch, work, "decided")
+def _noted(notes: list[Record], batch: int, work: Any) -> Record:
+    notes.append(Record("query", batch, work, "decided"))
+    return notes[-1]
 
 
 def test_a_task_that_is_run_twice_takes_another_id_and_the_loser_is_aborted(query: Query) -> None:

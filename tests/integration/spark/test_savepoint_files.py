@@ -27,12 +27,10 @@ PAIR = ValueStateDescriptor("pair", Types.TUPLE([Types.STRING(), Types.DOUBLE()]
 SEEN = ListStateDescriptor("seen", Types.STRING())
 
 
-@pytest.mark.usefixtures("spark")
-def test_spark_reads_each_state_as_a_table(tmp_path: Path) -> None:
+def test_spark_reads_each_state_as_a_table(session: SparkSession, tmp_path: Path) -> None:
     writer = StateWriter().put("accounts", TOTAL, [("ann", 520), ("bob", 700)])
     writer.put("accounts", PAIR, [("ann", ("eur", 0.5))]).put("accounts", SEEN, [("ann", ["p1", "p2"])])
     writer.write(tmp_path / "savepoint")
-    session = SparkSession.builder.getOrCreate()
     states = session.read.option("basePath", str(tmp_path / "savepoint" / "keyed"))
 
     def table(state: str) -> list[tuple[object, ...]]:

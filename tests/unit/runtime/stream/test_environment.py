@@ -136,7 +136,8 @@ def test_an_unknown_target_names_the_ones_there_are(place: Path) -> None:
     env = environment(**{"execution.target": "flink"})
 
     with pytest.raises(
-        ConfigError, match=r"execution\.target is 'flink'; expected embedded, inline or a Spark"
+        ConfigError,
+        match=r"execution\.target is 'flink'; expected embedded, inline or the URL of a Spark master: ",
     ):
         list(env.from_collection([1]).execute_and_collect())
 
