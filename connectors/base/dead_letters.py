@@ -15,8 +15,9 @@ import msgspec
 from tidegate.classes import register_class
 from tidegate.connectors.spi import Sink
 from tidegate.errors import ConfigError
+from tidegate.twophase.spi import WriterContext
 
-__all__ = ["DeadLetter", "DeadLetterLines", "OnError", "check_on_error"]
+__all__ = ["DeadLetter", "DeadLetterLines", "OnError", "Refusals", "check_on_error"]
 
 OnError = Literal["fail", "skip", "dead_letter"]
 
@@ -45,6 +46,41 @@ class DeadLetterLines:
     def encode(self, values: list[Any]) -> bytes:
         """The lines."""
         return msgspec.json.Encoder().encode_lines(values)
+
+
+class Refusals:
+    """Counts the records that a writer does not take, and makes dead letters of them if somebody wants those.
+
+    Args:
+        wanted: Whether somebody does.
+        context: Whose records they are.
+        largest: How many bytes a letter may have; of a record that is larger it has the beginning.
+    """
+
+    def __init__(self, wanted: bool, context: WriterContext, largest: int | None = None) -> None:
+        self._wanted = wanted
+        self._who = (context.pipeline, context.uid)
+        self._largest = largest
+        self.skipped = 0
+        self.letters = 0
+        if context.program is not None:
+            metrics = context.program.get_metrics_group()
+            metrics.gauge("skippedRecords", lambda: self.skipped)
+            metrics.gauge("deadLetters", lambda: self.letters)
+
+    def letter(self, record: Any, error: Exception) -> DeadLetter | None:
+        """What becomes of a record: its JSON, or what Python shows where there is none; None if it is left out."""
+        if not self._wanted:
+            self.skipped += 1
+            return None
+        self.letters += 1
+        try:
+            value, form = msgspec.json.encode(record), "json"
+        except Exception:
+            value, form = repr(record).encode(errors="backslashreplace"), "repr"
+        if self._largest is not None and len(value) > self._largest:
+            value, form = value[: self._largest], "cut"
+        return DeadLetter(value, f"{type(error).__name__}: {error}", *self._who, (("form", form),))
 
 
 def check_on_error(what: str, on_error: str, dead_letters: Sink | str | None) -> None:

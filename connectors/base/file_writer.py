@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from tidegate.connectors.base.dead_letters import DeadLetterLines, OnError, Refusals
 from tidegate.connectors.base.part_file import (
     BulkFormat,
     Compression,
@@ -39,6 +40,7 @@ from tidegate.twophase.spi import SinkWriter, WriterContext
 __all__ = ["Buckets", "FileWriter", "Shape"]
 
 _LAST = CheckpointId(2**63 - 1)
+_LETTERS = DeadLetterLines()
 
 
 class Buckets(Protocol):
@@ -63,6 +65,9 @@ class Shape:
     compaction: Compaction | None = None
     announces: bool = False
     """Whether each checkpoint's work says which folders get files, and how far event time is."""
+    on_error: OnError = "fail"
+    dead_letters: str | None = None
+    """The folder of letters; no bucket, so it begins as none may: with `_`."""
 
 
 class FileWriter(SinkWriter):
@@ -96,6 +101,8 @@ class FileWriter(SinkWriter):
         self._encoder = encoder
         self._prefix = prefix
         self._suffix = suffix_of(encoder, shape.compression) if suffix is None else suffix
+        letters = shape.on_error == "dead_letter"
+        self._refusals = None if shape.on_error == "fail" else Refusals(letters, context)
         self._shape = shape
         self._each_checkpoint = shape.rolling.on_checkpoint or not self._place.spans
         self._ending = False
@@ -115,14 +122,10 @@ class FileWriter(SinkWriter):
         """Append a batch to the open files; a batch with a record that cannot be written leaves no trace."""
         if not batch.values:
             return
-        _refuse_lost_kinds(batch)
         now_ms = self._context.clock.now_ms()
-        buckets, encode = self._shape.buckets, self._encoder.encode
-        dealt = {"": batch.values} if buckets is None else buckets.deal(batch, now_ms, self._watermark)
-        chunks = [(bucket, encode(values), len(values)) for bucket, values in dealt.items()]
+        chunks = self._chunks(batch, now_ms)
         self._guard()
-        for bucket in dealt.keys() - self._open.keys():
-            _check_bucket(bucket)
+        for bucket in {bucket for bucket, _, _ in chunks} - self._open.keys():
             self._place.check(bucket)
         try:
             self._roll(now_ms)
@@ -133,6 +136,29 @@ class FileWriter(SinkWriter):
             self._roll(now_ms)
         except (OSError, UnavailableError) as error:
             raise self._break(error) from error
+
+    def _chunks(self, batch: Batch, now_ms: int) -> list[tuple[str, Any, int]]:
+        """What to append to the file of which folder; halves of a batch tell which of its records is refused."""
+        try:
+            return self._encoded(batch, now_ms)
+        except RecordError as error:
+            if self._refusals is None:
+                raise
+            if len(batch) == 1:
+                letter, folder = self._refusals.letter(batch.values[0], error), self._shape.dead_letters
+                return [] if letter is None or folder is None else [(folder, _LETTERS.encode([letter]), 1)]
+        half = len(batch) // 2
+        parts = batch.part(slice(half)), batch.part(slice(half, None))
+        return [chunk for part in parts for chunk in self._chunks(part, now_ms)]
+
+    def _encoded(self, batch: Batch, now_ms: int) -> list[tuple[str, Any, int]]:
+        _refuse_lost_kinds(batch)
+        buckets, encode = self._shape.buckets, self._encoder.encode
+        dealt = {"": batch.values} if buckets is None else buckets.deal(batch, now_ms, self._watermark)
+        chunks = [(bucket, encode(values), len(values)) for bucket, values in dealt.items()]
+        for bucket in dealt.keys() - self._open.keys():
+            _check_bucket(bucket)
+        return chunks
 
     def watermark(self, timestamp: int) -> None:
         """Note the time; at the end of all input every file ends with the next checkpoint."""
@@ -197,7 +223,7 @@ class FileWriter(SinkWriter):
                 part.end()
                 self._retire(part)
                 return
-            part.begin(self._encoder, self._shape.compression)
+            part.begin(self._encoder_of(held.bucket), self._shape.compression)
             self._open[held.bucket] = part
             undo.pop_all()
 
@@ -207,7 +233,7 @@ class FileWriter(SinkWriter):
 
     def _begin(self, bucket: str, now_ms: int) -> PartFile:
         part = self._new(bucket, now_ms)
-        part.begin(self._encoder, self._shape.compression)
+        part.begin(self._encoder_of(bucket), self._shape.compression)
         return part
 
     def _roll(self, now_ms: int, *, everything: bool = False) -> None:
@@ -247,7 +273,7 @@ class FileWriter(SinkWriter):
             return group[0]
         merged = self._new(group[0].bucket, group[0].begun_ms)
         merged.final = group[0].final
-        merged.merge(group, self._encoder, delimiter)
+        merged.merge(group, self._encoder_of(merged.bucket), delimiter)
         merged.end()
         return merged
 
@@ -266,14 +292,16 @@ class FileWriter(SinkWriter):
         """The name a file is going to have: settled at the first checkpoint that knows of it, never changed."""
         if part.final is None:
             group = next((group for group in self._groups if part in group), [part])
-            name = group[0].final or self._in_bucket(part.bucket, self._final_name(checkpoint, next(named)))
+            name = group[0].final or self._in_bucket(
+                part.bucket, self._final_name(checkpoint, next(named), part.bucket)
+            )
             part.final = name
         return part.final
 
     def _announced(self, checkpoint: CheckpointId, files: list[PendingFile]) -> Announced:
         who = self._context
-        folders = {file.final.rpartition("/")[0] for file in files}
-        busy = {part.bucket for part in self._unfinished()}
+        folders = {file.final.rpartition("/")[0] for file in files} - {self._shape.dead_letters}
+        busy = {part.bucket for part in self._unfinished()} - {self._shape.dead_letters}
         return Announced(
             who.subtask.index,
             who.parallelism,
@@ -291,11 +319,15 @@ class FileWriter(SinkWriter):
         who = self._context
         return WorkName(who.lineage, who.branch, who.subtask.index, checkpoint, who.attempt, number).build()
 
-    def _final_name(self, checkpoint: CheckpointId, number: int) -> str:
+    def _encoder_of(self, bucket: str) -> FileEncoder | BulkFormat:
+        return _LETTERS if _holds_letters(bucket) else self._encoder
+
+    def _final_name(self, checkpoint: CheckpointId, number: int, bucket: str = "") -> str:
         who = self._context
+        suffix = suffix_of(_LETTERS, self._shape.compression) if _holds_letters(bucket) else self._suffix
         tag = tag_of(who.pipeline, who.uid)
         name = OutputName(
-            self._prefix, who.lineage, who.branch, tag, who.subtask.index, checkpoint, self._suffix, number
+            self._prefix, who.lineage, who.branch, tag, who.subtask.index, checkpoint, suffix, number
         )
         return name.build()
 
@@ -325,6 +357,10 @@ def _check_bucket(bucket: str) -> None:
             f"a record belongs to bucket {bucket[:80]!r}, which is no folder that readers would look into; expected names "
             f"of at most {MAX_BYTES} bytes, not empty and not beginning with '.' or '_', with '/' between them"
         )
+
+
+def _holds_letters(bucket: str) -> bool:
+    return bucket.startswith("_")
 
 
 def _is_folder(name: str) -> bool:

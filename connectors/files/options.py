@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from tidegate.connectors.base import Compaction, Compression, RollingPolicy
+from tidegate.connectors.base.dead_letters import OnError, check_on_error
 from tidegate.connectors.files.buckets import BucketAssigner, HivePartitions
 from tidegate.connectors.files.partitions import PartitionCommit
 from tidegate.connectors.spi import OnBranch
@@ -27,6 +28,8 @@ class FileSinkOptions:
         compression: `gzip`, `bzip2` or `xz` for files of lines; the others compress by themselves.
         compaction: When small files are merged, None never.
         partition_commit: When partitions by `HivePartitions` are complete, and how that is told; None never.
+        on_error: `fail` at a record that cannot be written, `skip` and count it, or write it as a dead letter.
+        dead_letters: The folder for those, such as `_dead`; it begins with `_`, so that readers of the directory pass it by.
 
     Raises:
         ConfigError: a value is not one of these.
@@ -40,8 +43,16 @@ class FileSinkOptions:
     compression: Compression | None = None
     compaction: Compaction | None = None
     partition_commit: PartitionCommit | None = None
+    on_error: OnError = "fail"
+    dead_letters: str | None = None
 
     def __post_init__(self) -> None:
+        check_on_error("file sink", self.on_error, self.dead_letters)
+        folder = self.dead_letters
+        if folder is not None and (not folder.startswith("_") or "/" in folder or "\0" in folder):
+            raise ConfigError(
+                f"file sink dead_letters is {folder!r}; expected the name of a folder that begins with '_', such as '_dead'"
+            )
         if self.on_branch not in get_args(OnBranch):
             raise ConfigError(f"file sink on_branch is {self.on_branch!r}; expected 'refuse' or 'append'")
         if self.compression is not None and self.compression not in get_args(Compression):

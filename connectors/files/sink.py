@@ -88,6 +88,8 @@ class FileSink(Sink):
             options.compression,
             options.compaction,
             announces=options.partition_commit is not None,
+            on_error=options.on_error,
+            dead_letters=options.dead_letters,
         )
         return FileWriter(self.directory, context, self.encoder, options.prefix, options.suffix, shape)
 

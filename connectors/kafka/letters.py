@@ -13,14 +13,12 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from tidegate.connectors.base.dead_letters import DeadLetter
 from tidegate.connectors.kafka.serde import Message
 
-__all__ = ["PREFIX", "letter_headers", "letter_of_message", "letter_of_record"]
+__all__ = ["PREFIX", "letter_headers", "letter_of_message"]
 
 PREFIX: Final = "dead-letter."
 
@@ -34,21 +32,9 @@ def letter_of_message(message: Message, error: Exception, pipeline: str, operato
         ("timestamp", str(message.timestamp()[1])),
     )
     headers = tuple(message.headers() or ())
-    return DeadLetter(message.value(), _said(error), pipeline, operator, place, message.key(), headers)
-
-
-def letter_of_record(record: Any, error: Exception, pipeline: str, operator: str, largest: int) -> DeadLetter:
-    """What becomes of a record that cannot be made a message: its JSON, or what Python shows where there is none.
-
-    Of a record that is too large for any message it is the beginning.
-    """
-    try:
-        value, form = msgspec.json.encode(record), "json"
-    except Exception:
-        value, form = repr(record).encode(errors="backslashreplace"), "repr"
-    if len(value) > largest:
-        value, form = value[:largest], "cut"
-    return DeadLetter(value, _said(error), pipeline, operator, (("form", form),))
+    return DeadLetter(
+        message.value(), f"{type(error).__name__}: {error}", pipeline, operator, place, message.key(), headers
+    )
 
 
 def letter_headers(letter: DeadLetter) -> Sequence[tuple[str, bytes | None]]:
@@ -60,7 +46,3 @@ def letter_headers(letter: DeadLetter) -> Sequence[tuple[str, bytes | None]]:
         *letter.place,
     )
     return (*letter.headers, *((PREFIX + name, text.encode()) for name, text in said))
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
