@@ -89,6 +89,7 @@ def lines(directory: Path) -> list[str]:
 def test_a_sink_is_asked_about_the_work_of_all_writers_before_any_of_it_is_visible(
     anywhere: Env, tmp_path: Path
 ) -> None:
+    anywhere.configure({"execution.checkpointing.interval": "3 s"})
     asked, notes = tmp_path / "asked", tmp_path / "notes"
     asked.mkdir()
     words = [f"word {number}" for number in range(20)]
