@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,11 +22,12 @@ class Served:
 
     def __init__(self, module: str, *arguments: str) -> None:
         self.name = " ".join((module.rpartition(".")[2], *arguments))
+        self._said = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._said,
             text=True,
             bufsize=1,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -36,6 +38,7 @@ class Served:
 
     def __exit__(self, *_: object) -> None:
         self._process.communicate()  # the end of its input ends it
+        self._said.close()
 
     def ask(self, **what: Any) -> Any:
         """Its answer.
@@ -51,7 +54,9 @@ class Served:
         except BrokenPipeError:
             answer = ""
         if not answer:
-            raise RuntimeError(f"{self.name} ended with {self._process.wait()} at {what}")
+            code = self._process.wait()
+            self._said.seek(0)
+            raise RuntimeError(f"{self.name} ended with {code} at {what}: {self._said.read()[-3_000:]}")
         return json.loads(answer)
 
     def cpu_s(self) -> float:

@@ -16,8 +16,8 @@ Example:
     ...     left.mkdir()
     ...     versions.keep(handle, (), left)
     ...     found = versions.find(handle)
-    ...     found is not None and found.left.is_dir(), left.exists()
-    (True, False)
+    ...     found is not None and found.left.is_dir(), list(left.iterdir())
+    (True, [])
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ class Versions:
             return None
 
     def keep(self, handle: KeyedHandle, table: tuple[StateEntry, ...], left: Path) -> None:
-        """Take over the directory `left`, which equals `handle`, if it is on this disk and that is not here yet."""
+        """Take over the directory `left`, which equals `handle`, if it is on this disk and that is not here yet.
+
+        What is not kept any more goes to its place, for the owner of that to remove.
+        """
         new = self._directory / f".{new_id(16)}"
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,16 +79,18 @@ class Versions:
         except OSError:
             shutil.rmtree(new, ignore_errors=True)
         else:
-            self._forget()
+            self._forget(left)
 
-    def _forget(self) -> None:
-        """Remove all but the newest; who is in the midst of linking one of the others reads it from the storage."""
+    def _forget(self, rubbish: Path) -> None:
+        """Move away all but the newest; who is in the midst of linking one of the others reads it from the storage."""
+        rubbish.mkdir(exist_ok=True)
         found: list[tuple[int, Path]] = []
         for path in self._directory.glob("[!.]*"):
             with contextlib.suppress(OSError):  # somebody else removes it
                 found.append((path.stat().st_mtime_ns, path))
         for _, path in sorted(found)[:-_KEPT]:
-            shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(OSError):  # likewise
+                path.rename(rubbish / path.name)
 
 
 def _name(handle: KeyedHandle) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from tidegate.ids import OperatorUid
@@ -132,6 +134,12 @@ def compile_stages(
     return _compile(filename, loop, outputs, tuple(cuts.values()))
 
 
+@lru_cache(maxsize=256)
+def _code(source: str, filename: str) -> CodeType:
+    """The code of a loop; where a process opens the same program again and again, it is compiled once."""
+    return compile(source, filename, "exec")
+
+
 def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[Any, ...] = ()) -> Compiled:
     head = ["def run(values, timestamps, keys):", *loop.before]
     source = "\n".join([*head, *loop.lines]) + "\n"
@@ -142,7 +150,7 @@ def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[A
         "OutputTag": OutputTag,
         "UNSET": object(),
     }
-    exec(compile(source, filename, "exec"), scope)
+    exec(_code(source, filename), scope)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     owners = {len(head) + line: owner for line, owner in loop.owners.items()}
     return Compiled(scope["run"], outputs, source, filename, owners, cuts, loop.checks)

@@ -7,7 +7,9 @@ Spark removes it with the executor.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,12 +25,15 @@ from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.messages import Order
 
-__all__ = ["LARGE_BYTES", "Start", "state_of", "working_roots"]
+__all__ = ["LARGE_BYTES", "Start", "remove_later", "removed", "state_of", "working_roots"]
 
 LARGE_BYTES: Final = 4 * 1024 * 1024
 """State that is larger is not read into memory in every epoch."""
 
 Start = Mapping[OperatorUid, RestoredOperator]
+
+_removals = ThreadPoolExecutor(1, thread_name_prefix="tidegate-removals")
+"""Has no thread before the first task: the process that workers are forked from must have none."""
 
 _IN_MEMORY: Final = ("heap", "filesystem")
 _ON_DISK: Final = "rocksdb"
@@ -37,6 +42,16 @@ _ON_DISK: Final = "rocksdb"
 def working_roots(options: JobOptions) -> tuple[str, ...]:
     """Where a task works: where the settings say, or beside what Spark itself keeps on disk."""
     return options.local_dirs or _given()
+
+
+def remove_later(directory: Path) -> None:
+    """Remove a directory while the next task runs: it waits for the disk, once for each file."""
+    _removals.submit(shutil.rmtree, directory, ignore_errors=True)
+
+
+def removed() -> None:
+    """Wait until everything is removed."""
+    _removals.submit(int).result()
 
 
 def state_of(

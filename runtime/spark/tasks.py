@@ -8,7 +8,6 @@ like any other, so Spark repeats only executions that died.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +29,7 @@ from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.spark.clock import EpochClock
 from tidegate.runtime.spark.dealing import start_of
 from tidegate.runtime.spark.limit import time_limit
-from tidegate.runtime.spark.local import Start, state_of, working_roots
+from tidegate.runtime.spark.local import Start, remove_later, state_of, working_roots
 from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult, digest
 from tidegate.runtime.spark.outbox import Outbox
 from tidegate.runtime.spark.working import Bell, read_epoch, reports_of, work_epoch
@@ -225,7 +224,7 @@ def _execute(
         failure = InternalError(f"subtask {subtask}: {type(error).__name__}: {error}")
         return TaskResult(subtask, _task_id(), error=failure)
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_later(directory)
 
 
 def _settle_in(order: Order, partition: int) -> None:

@@ -26,7 +26,7 @@ from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark import tasks
 from tidegate.runtime.spark.dealing import with_starts
-from tidegate.runtime.spark.local import LARGE_BYTES
+from tidegate.runtime.spark.local import LARGE_BYTES, removed
 from tidegate.runtime.spark.messages import Outcome
 from tidegate.runtime.spark.readers import Readers
 from tidegate.types import Types
@@ -76,6 +76,7 @@ class Epochs:
         )
         reads = with_starts(order.shape, restored, reads)
         outcome, _ = tasks.conclude(order, 1, 0, tasks.relay(order, 0, 0, reads))
+        removed()
         if outcome.result.error is not None:
             raise outcome.result.error
         return outcome
