@@ -15,7 +15,7 @@ from benchmarks.served import Served
 
 ROUNDS = 3
 ROWS = int(os.environ.get("BENCH_ROWS", "20_000"))
-WARM, COUNT = 5, 10
+WARM, COUNT = 4, 8
 OURS, ROW, PANDAS = "tidegate", "transformWithState, rows", "transformWithState, pandas"
 AT_LEAST = 4.0
 

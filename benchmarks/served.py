@@ -22,7 +22,7 @@ class Served:
 
     def __init__(self, module: str, *arguments: str) -> None:
         self.name = " ".join((module.rpartition(".")[2], *arguments))
-        self._said = tempfile.TemporaryFile("w+")
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the block
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,
