@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
@@ -23,16 +25,16 @@ from tidegate.row import Row
 __all__ = [
     "CsvBlocks",
     "OrcContent",
+    "OrcPart",
     "ParquetContent",
     "ParquetPart",
     "encoded",
     "from_snappy",
     "from_zstandard",
     "merge",
-    "orc_pieces",
-    "orc_rows",
     "row_groups",
     "snappy",
+    "stripes",
     "zstandard",
 ]
 
@@ -70,7 +72,7 @@ class ParquetPart:
         """Read them, one row group after the other."""
         split = self.split
         with _parquet(split.path) as file:
-            _check_columns(split.path, [*(self.columns or ()), *self._tested], file.schema_arrow.names)
+            _check_columns(split.path, [*(self.columns or ()), *_tested(self.where)], file.schema_arrow.names)
             wanted = self._groups(file.num_row_groups)
             first = 0
             for group in range(file.num_row_groups):
@@ -78,11 +80,6 @@ class ParquetPart:
                 if group in wanted and first < split.stop and end > split.at:
                     yield from self._rows(file, group, first)
                 first = end
-
-    @property
-    def _tested(self) -> list[str]:
-        """The columns that `where` names."""
-        return sorted(_named(self.where)) if self.where is not None else []
 
     def _groups(self, count: int) -> set[int]:
         """The row groups that may hold a row that is wanted."""
@@ -93,42 +90,77 @@ class ParquetPart:
         return {group.id for group in kept.row_groups}
 
     def _rows(self, file: Any, group: int, first: int) -> Iterator[Piece]:
-        read = None if self.columns is None else list(dict.fromkeys([*self.columns, *self._tested]))
+        read = None if self.columns is None else list(dict.fromkeys([*self.columns, *_tested(self.where)]))
         for batch in file.iter_batches(_BLOCK_ROWS, row_groups=[group], columns=read):
             skip = max(0, self.split.at - first)
             if skip < len(batch):
                 rows = range(first + skip, first + len(batch))
-                yield from self._wanted(pa.Table.from_batches([batch.slice(skip)]), rows)
+                table = pa.Table.from_batches([batch.slice(skip)])
+                yield from _wanted(table, rows, self.columns, self.where)
             first += len(batch)
 
-    def _wanted(self, table: pa.Table, rows: range) -> Iterator[Piece]:
-        bounds: list[int] | range = range(rows.start, rows.stop + 1)
-        if self.where is not None:
-            numbered = table.append_column(_ROW, pa.array(rows, pa.int64()))
-            kept = numbered.filter(pq.filters_to_expression(self.where))
-            bounds = [*kept.column(_ROW).to_pylist(), rows.stop]
-            table = kept.drop_columns([_ROW])
-        return _pieces(table if self.columns is None else table.select(self.columns), bounds)
+
+@dataclass(frozen=True)
+class OrcPart:
+    """Rows of an ORC file that are wanted."""
+
+    split: FileSplit
+    columns: tuple[str, ...] | None
+    where: list[Any] | None
+
+    def pieces(self) -> Iterator[Piece]:
+        """Read them, one stripe after the other."""
+        split, tested = self.split, _tested(self.where)
+        file = _orc(split.path)
+        _check_columns(split.path, [*(self.columns or ()), *tested], file.schema.names)
+        read = None if self.columns is None else list(dict.fromkeys([*self.columns, *tested]))
+        first = 0
+        for stripe, (count, _) in enumerate(stripes(split.path)):
+            if first < split.stop and first + count > split.at:
+                skip = max(0, split.at - first)
+                rows = pa.Table.from_batches([file.read_stripe(stripe, columns=read).slice(skip)])
+                yield from _wanted(rows, range(first + skip, first + count), self.columns, self.where)
+            first += count
 
 
-def orc_rows(path: str) -> int:
-    """How many rows an ORC file has."""
-    count: int = _orc(path).nrows
-    return count
+def stripes(path: str) -> tuple[tuple[int, int], ...]:
+    """How many rows and about how many bytes each stripe of an ORC file has; remembered while the file stays as it is.
+
+    pyarrow tells the rows of all stripes together only, so of several each is read, of its thinnest column.
+    """
+    found = Path(path).stat()
+    return _stripes(path, found.st_size, found.st_mtime_ns)
 
 
-def orc_pieces(split: FileSplit, columns: tuple[str, ...] | None) -> Iterator[Piece]:
-    """The rows of an ORC file from a part's beginning, one stripe after the other."""
-    file = _orc(split.path)
-    _check_columns(split.path, columns or (), file.schema.names)
-    first = 0
-    for stripe in range(file.nstripes):
-        rows = file.read_stripe(stripe, columns=None if columns is None else list(columns))
-        end = first + len(rows)
-        skip = max(0, split.at - first)
-        if skip < len(rows):
-            yield from _pieces(pa.Table.from_batches([rows.slice(skip)]), range(first + skip, end + 1))
-        first = end
+@lru_cache(maxsize=16)
+def _stripes(path: str, size: int, changed_ns: int) -> tuple[tuple[int, int], ...]:
+    file = _orc(path)
+    total: int = file.nrows
+    if file.nstripes <= 1:
+        return ((total, size),) if total else ()
+    thin = min(file.schema, key=_width).name
+    counts: list[int] = [len(file.read_stripe(number, columns=[thin])) for number in range(file.nstripes)]
+    return tuple((count, size * count // max(1, total)) for count in counts)
+
+
+def _width(field: pa.Field) -> int:
+    try:
+        return int(field.type.bit_width)
+    except ValueError:
+        return 1 << 30  # a text, a list: nobody knows
+
+
+def _wanted(
+    table: pa.Table, rows: range, columns: tuple[str, ...] | None, where: list[Any] | None
+) -> Iterator[Piece]:
+    """The rows that meet what is wanted, and the columns."""
+    bounds: list[int] | range = range(rows.start, rows.stop + 1)
+    if where is not None:
+        numbered = table.append_column(_ROW, pa.array(rows, pa.int64()))
+        kept = numbered.filter(pq.filters_to_expression(where))
+        bounds = [*kept.column(_ROW).to_pylist(), rows.stop]
+        table = kept.drop_columns([_ROW])
+    return _pieces(table if columns is None else table.select(columns), bounds)
 
 
 def _pieces(table: pa.Table, bounds: Sequence[int]) -> Iterator[Piece]:
@@ -362,6 +394,11 @@ def _check_columns(path: str, wanted: list[str] | tuple[str, ...], names: list[s
     for name in wanted:
         if name not in names:
             raise ConfigError(f"file {path} has no column {name!r}; it has {', '.join(names)}")
+
+
+def _tested(where: list[Any] | None) -> list[str]:
+    """The columns that `where` names."""
+    return sorted(_named(where)) if where is not None else []
 
 
 def _named(where: list[Any]) -> set[str]:

@@ -50,28 +50,30 @@ class ParquetFormat:
 
 @dataclass(frozen=True)
 class OrcFormat:
-    """Rows of ORC files; a file is one part.
+    """Rows of ORC files, cut into parts between stripes.
 
     Args:
-        columns: The columns that are wanted, the only ones that are read; all if None.
+        columns: The columns that are wanted, the only ones that are read besides those of `where`; all if None.
+        where: What rows must meet, as for Parquet; the others are left out before any becomes a dictionary.
     """
 
     columns: tuple[str, ...] | None = None
+    where: list[Any] | None = None
 
     def __post_init__(self) -> None:
         check_columns("ORC", self.columns)
 
     def parts(self, path: str, most: int) -> list[FileSplit]:
-        """The file."""
+        """Stripes that together have about so many bytes."""
         from tidegate.connectors.files import _arrow
 
-        return row_parts(path, [(_arrow.orc_rows(path), 0)], most)
+        return row_parts(path, list(_arrow.stripes(path)), most)
 
     def read(self, split: FileSplit) -> Iterator[Piece]:
-        """The rows."""
+        """The rows of a part that are wanted."""
         from tidegate.connectors.files import _arrow
 
-        return _arrow.orc_pieces(split, self.columns)
+        return _arrow.OrcPart(split, self.columns, self.where).pieces()
 
 
 def row_parts(path: str, groups: list[tuple[int, int]], most: int) -> list[FileSplit]:
