@@ -15,7 +15,11 @@ from tidegate.connectors.files.bulk import OrcRows as OrcRows, ParquetRows as Pa
 from tidegate.connectors.files.columnar import OrcFormat as OrcFormat, ParquetFormat as ParquetFormat
 from tidegate.connectors.files.csv_format import CsvFormat as CsvFormat
 from tidegate.connectors.files.keys import table_sink as table_sink
-from tidegate.connectors.files.lines import JsonFormat as JsonFormat, TextFormat as TextFormat
+from tidegate.connectors.files.lines import (
+    JsonFormat as JsonFormat,
+    LineFormat as LineFormat,
+    TextFormat as TextFormat,
+)
 from tidegate.connectors.files.options import FileSinkOptions as FileSinkOptions
 from tidegate.connectors.files.partitions import (
     Partition as Partition,
@@ -50,6 +54,7 @@ __all__ = [
     "HivePartitions",
     "JsonFormat",
     "JsonLines",
+    "LineFormat",
     "OrcFormat",
     "OrcRows",
     "ParquetFormat",

@@ -7,6 +7,7 @@ from tidegate.connectors.files.output import (
     FileCompactStrategy as FileCompactStrategy,
     OutputFileConfig as OutputFileConfig,
 )
+from tidegate.connectors.files.reading import FileFormat as BulkFormat
 from tidegate.connectors.files.sink import FileSink as FileSink
 from tidegate.connectors.files.source_builder import (
     FileSource as FileSource,
@@ -16,6 +17,7 @@ from tidegate.connectors.files.source_builder import (
 
 __all__ = [
     "BucketAssigner",
+    "BulkFormat",
     "FileCompactStrategy",
     "FileCompactor",
     "FileSink",
