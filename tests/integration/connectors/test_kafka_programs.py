@@ -17,6 +17,8 @@ from tidegate.connectors.kafka import (
     FlinkKafkaConsumer,
     JsonValues,
     KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
     KafkaSource,
     StringValues,
 )
@@ -213,3 +215,28 @@ def test_a_model_from_one_topic_is_used_by_every_subtask_on_data_from_another(
     client.cancel().result(TIMEOUT_S)
 
     assert {line.split()[0] for line in lines(tmp_path / "out")} == {str(n) for n in range(everywhere)}
+
+
+@pytest.mark.spec("003/TC-04")
+def test_a_topic_is_written_by_batch_jobs_and_streams_and_read_without_an_end(
+    kafka: KafkaService, tmp_path: Path
+) -> None:
+    topic, output = kafka.new_topic(2, "modes"), tmp_path / "output"
+    output.mkdir()
+    schema = KafkaRecordSerializationSchema(topic, SimpleStringSchema())
+    here = {"execution.target": "inline", "pipeline.progress": "off", "parallelism.default": 2}
+    reading = Env.get_execution_environment({**here, "execution.checkpointing.interval": "100 ms"})
+    source = KafkaSource(kafka.address, (topic,), deserializer=StringValues())
+    reading.from_source(source).sink_to(FileSink(output, TextLines()))
+    reader = reading.execute_async()
+
+    written: list[str] = []
+    for mode in ("BATCH", "STREAMING"):
+        writing = Env.get_execution_environment({**here, "execution.runtime-mode": mode})
+        new = [f"{mode} {number}" for number in range(100)]
+        writing.from_collection(new).sink_to(KafkaSink(kafka.address, schema))
+        writing.execute(f"{topic} {mode}")
+        written += new
+        until(lambda: lines(output), sorted(written))
+    assert not reader.get_job_execution_result().done()
+    reader.cancel().result(timeout=TIMEOUT_S)
