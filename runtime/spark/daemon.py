@@ -5,18 +5,16 @@ Spark starts it with `python -m`. It opens nothing and starts no thread, because
 
 from __future__ import annotations
 
-import gc
-
 import pyspark.worker
 from pyspark import daemon
 
 import tidegate.runtime.spark.tasks
+from tidegate.runtime.spark import freezing
 
 __all__ = ["PRELOADED"]
 
 PRELOADED = (pyspark.worker, tidegate.runtime.spark.tasks)
 
 if __name__ == "__main__":
-    gc.collect()
-    gc.freeze()
+    freezing.begin()
     daemon.manager()

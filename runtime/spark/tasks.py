@@ -26,6 +26,7 @@ from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.failure import OverdueError
 from tidegate.runtime.shipping import adopt_main_classes, unpack
+from tidegate.runtime.spark import freezing
 from tidegate.runtime.spark.clock import EpochClock
 from tidegate.runtime.spark.dealing import start_of
 from tidegate.runtime.spark.limit import time_limit
@@ -229,6 +230,7 @@ def _execute(
 
 def _settle_in(order: Order, partition: int) -> None:
     """Make this process one of the program's: worker processes serve many jobs, one task at a time."""
+    freezing.again()
     sys.path.extend(entry for entry in order.path if entry not in sys.path)
     adopt_main_classes(order.main_classes)
     order.options.arm_faults(f"taskmanager-{partition}")
