@@ -13,8 +13,7 @@ their bytes, so a reference kept from an earlier epoch changes nothing, on every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Any, Final, TypeVar, cast
 
@@ -26,7 +25,7 @@ from tidegate.backends.spi import Address, Entry
 from tidegate.errors import ConfigError
 from tidegate.isolation import is_immutable, isolate
 
-__all__ = ["Binding", "Cursor", "Row", "RowCodec", "ValueState"]
+__all__ = ["Cursor", "Row", "RowCodec", "ValueState"]
 
 T = TypeVar("T")
 
@@ -83,14 +82,6 @@ class Cursor:
         """Remember that a row's bytes may differ from what is stored."""
         row.changed = True
         self.changed[row] = None
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """How a loop binds the key of a record without a call, if its row is there: `cursor.row = rows[key]`."""
-
-    cursor: Cursor
-    rows: Mapping[Any, Row]
 
 
 class RowCodec:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from itertools import filterfalse, islice
+from itertools import compress, islice
+from operator import not_
 from typing import Any, Final
 
 from tidegate.backends.keyed.address import (
@@ -32,7 +33,7 @@ from tidegate.backends.keyed.limit import RowLimit
 from tidegate.backends.keyed.log import ChangeLog
 from tidegate.backends.keyed.migration import conversion, rewritten
 from tidegate.backends.keyed.restore import STORE, restore
-from tidegate.backends.keyed.row import UNBOUND, Binding, Cursor, Row, RowCodec, ValueState, unpack_slots
+from tidegate.backends.keyed.row import UNBOUND, Cursor, Row, RowCodec, ValueState, unpack_slots
 from tidegate.backends.keyed.snapshot import History, PendingSnapshot
 from tidegate.backends.keyed.sweep import NAMESPACED, AllRows, Sweeps
 from tidegate.backends.keyed.table import StateEntry, entry_of
@@ -181,13 +182,13 @@ class KeyedStore:
         try:
             self._cursor.row = self._rows[key]
         except KeyError:
-            self._fetch((key,))
+            self._fetch([key])
             self._cursor.row = self._rows[key]
 
     @property
-    def binding(self) -> Binding:
-        """Binds as `bind` does, within a batch whose keys were prefetched."""
-        return Binding(self._cursor, self._rows)
+    def cursor(self) -> Cursor:
+        """What a loop binds without a call, as `bind` does: `cursor.row = row`, for the rows that `prefetch` gave."""
+        return self._cursor
 
     def unbind(self) -> None:
         """Point the handles at no key: what uses them now is refused."""
@@ -235,10 +236,17 @@ class KeyedStore:
         """The key that is bound."""
         return self._cursor.row.key
 
-    def prefetch(self, keys: Sequence[Any]) -> None:
-        """Read the rows of a batch's canonical keys that are not cached, all at once; raises as `bind` does."""
+    def prefetch(self, keys: Sequence[Any]) -> list[Row]:
+        """The rows of a batch's canonical keys, which stay theirs until `end_batch`; raises as `bind` does.
+
+        Those that are not cached are read all at once.
+        """
         self._sweeps.records(len(keys))
-        self._fetch(keys)
+        rows = list(map(self._rows.get, keys))
+        if not all(rows):
+            self._fetch(list(dict.fromkeys(compress(keys, map(not_, rows)))))
+            rows = list(map(self._rows.get, keys))
+        return rows  # type: ignore[return-value] # none is missing now
 
     def end_batch(self) -> None:
         """Shrink the cache to its limit; what changed is logged and written before it leaves."""
@@ -342,19 +350,18 @@ class KeyedStore:
             f"expected at most {excess.limit}; {excess.remedy}"
         )
 
-    def _fetch(self, keys: Sequence[Any]) -> None:
-        missing = list(dict.fromkeys(filterfalse(self._rows.__contains__, keys)))
-        if missing:
-            data = bytes_of_keys(missing)
-            groups = groups_of_bytes(data, self._max_parallelism)
-            if not self._key_groups.first <= min(groups) <= max(groups) < self._key_groups.last:
-                for key in data:
-                    self._group_of(key)  # refuses the one that is not here
-            addresses = row_addresses(groups, data)
-            found = self._materialisation.get_many(addresses)
-            self._limit.saw(found)
-            values = map(self._codec.unpack, found)
-            self._rows.update(zip(missing, map(Row, missing, addresses, found, values), strict=True))
+    def _fetch(self, missing: Sequence[Any]) -> None:
+        """Read the rows of some keys, each once, that are not cached."""
+        data = bytes_of_keys(missing)
+        groups = groups_of_bytes(data, self._max_parallelism)
+        if not self._key_groups.first <= min(groups) <= max(groups) < self._key_groups.last:
+            for key in data:
+                self._group_of(key)  # refuses the one that is not here
+        addresses = row_addresses(groups, data)
+        found = self._materialisation.get_many(addresses)
+        self._limit.saw(found)
+        values = map(self._codec.unpack, found)
+        self._rows.update(zip(missing, map(Row, missing, addresses, found, values), strict=True))
 
     def _entry(self, descriptor: StateDescriptor) -> StateEntry:
         stored = self._table.find(descriptor.name)

@@ -22,6 +22,7 @@ from tidegate.elements import RowKind
 from tidegate.errors import ConfigError, RecordError, TidegateError
 
 __all__ = [
+    "ANY_PARTITION",
     "KafkaRecordSerializationSchema",
     "KafkaRecordSerializationSchemaBuilder",
     "KafkaTopicSelector",
@@ -39,6 +40,7 @@ ANY_PARTITION: Final = -1
 
 to_json = msgspec.json.encode
 """JSON of records as msgspec writes it."""
+_JSON: Final = msgspec.json.Encoder()
 
 
 class KafkaTopicSelector(ABC):
@@ -198,6 +200,8 @@ class KafkaRecordSerializationSchemaBuilder:
 
 
 def _function(to_bytes: ToBytes) -> Callable[[Any], bytes | None]:
+    if to_bytes is to_json:
+        return _JSON.encode  # the same without making an encoder for each record
     return to_bytes.serialize if isinstance(to_bytes, SerializationSchema) else to_bytes
 
 

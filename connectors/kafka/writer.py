@@ -20,7 +20,7 @@ from tidegate.connectors.kafka.producers import (
     Transaction,
     prepared_here,
 )
-from tidegate.connectors.kafka.record_schema import KafkaRecordSerializationSchema, Message
+from tidegate.connectors.kafka.record_schema import ANY_PARTITION, KafkaRecordSerializationSchema, Message
 from tidegate.connectors.kafka.refused import Policy, RefusedRecords
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import RecordError, TidegateError, UnavailableError
@@ -108,9 +108,12 @@ class Outlet:
         produce, messages = producer.produce, zip(batch.values, times, strict=False)
         with said("sink", self._brokers):
             for (topic, value, key, partition, headers), time in messages:
-                # By position: keywords would take as long as all the rest.
+                # By position, and no more than there is to say: keywords would take as long as all the rest.
                 try:
-                    produce(topic, value, key, partition, None, None, time, headers)
+                    if headers is None and partition == ANY_PARTITION and not time:
+                        produce(topic, value, key)
+                    else:
+                        produce(topic, value, key, partition, None, None, time, headers)
                 except BufferError:
                     self._put_later(producer, topic, value, key, partition, None, None, time, headers)
             served(producer.poll, 0, "sink", self._brokers)

@@ -65,7 +65,7 @@ class AsyncProcess(Deferring):
     def __init__(
         self, handlers: tuple[Handler, ...], on_timer: Any, store: KeyedStore, context: OperatorContext
     ) -> None:
-        calls = (Call("process", partial(self._take, each), self, store.binding) for each in handlers)
+        calls = (Call("process", partial(self._take, each), self, store.cursor) for each in handlers)
         super().__init__(tuple(calls), store, gives_away=True)
         if context.env.batch or context.env.traced:
             raise ConfigError(

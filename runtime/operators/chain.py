@@ -15,6 +15,7 @@ import msgspec
 
 from tidegate import faults
 from tidegate.backends.keyed.journal import TimersDue
+from tidegate.backends.keyed.row import Row
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch, Idle, Watermark
 from tidegate.errors import UnavailableError
@@ -174,13 +175,12 @@ class OperatorChain:
         """Pass every record through the whole chain, or on from a step `at`; `side` is the input it came in on."""
         head = self._vertex.head.uid if at is None else at
         store = self._operators[head].store if head in self._operators else None
-        if store is not None and batch.keys is not None:
-            store.prefetch(batch.keys)
+        rows = store.prefetch(batch.keys) if store is not None and batch.keys is not None else None
         if self._tracer is None:
-            self._run(head, side, batch)
+            self._run(head, side, batch, rows)
         else:
-            for alone in self._tracer.one_by_one(batch):
-                self._run(head, side, alone)
+            for place, alone in enumerate(self._tracer.one_by_one(batch)):
+                self._run(head, side, alone, rows[place : place + 1] if rows is not None else None)
                 if store is not None:
                     store.note(self._tracer.origin)
             self._tracer.let_go()
@@ -409,14 +409,14 @@ class OperatorChain:
             elif self._vertex.nodes[child].kind != "stamp":
                 self._pass_idleness(child, idle)
 
-    def _run(self, uid: OperatorUid, side: int | None, batch: Batch) -> None:
+    def _run(self, uid: OperatorUid, side: int | None, batch: Batch, rows: list[Row] | None = None) -> None:
         if uid not in self._stages:
             sink = next(sink for sink in self._sinks.values() if sink.uid == uid)
             with refused(self._vertex.nodes[uid], self._env.subtask, batch):
                 sink.write(batch)
             return
         loop = self._loop(uid, side, batch.timestamps is not None)
-        columns: list[Any] = [batch.values, batch.timestamps, batch.keys]
+        columns: list[Any] = [batch.values, batch.timestamps, rows]
         if loop.cuts:
             columns = [iter(column) if column is not None else None for column in columns]
         more = True

@@ -59,7 +59,7 @@ class Encoder:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The loop: `run(values, timestamps, keys)` answers a (values, timestamps) pair for each of `outputs`.
+    """The loop: `run(values, timestamps, rows)` answers a (values, timestamps) pair for each of `outputs`.
 
     It stops behind a record that makes `moved` of one of `cuts` true; given iterators it goes on from there. The
     results of the stages numbered in `checks` are looked at on their way.
@@ -120,8 +120,8 @@ def compile_stages(
         loop.lines = [f"    return ((values, {'timestamps' if timed else None}),)"]
         return _compile(filename, loop, outputs)
     keyed = head.call is not None and head.call.bind is not None
-    columns = ["values"] + ["timestamps"] * timed + ["keys"] * keyed
-    variables = ["v"] + ["t"] * timed + ["k"] * keyed
+    columns = ["values"] + ["timestamps"] * timed + ["rows"] * keyed
+    variables = ["v"] + ["t"] * timed + ["row"] * keyed
     source = columns[0] if len(columns) == 1 else f"zip({', '.join(columns)})"
     loop.before = [f"    out{output} = []; times{output} = []" for output in outputs]
     loop.add(1, f"for {', '.join(variables)} in {source}:")
@@ -141,7 +141,7 @@ def _code(source: str, filename: str) -> CodeType:
 
 
 def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[Any, ...] = ()) -> Compiled:
-    head = ["def run(values, timestamps, keys):", *loop.before]
+    head = ["def run(values, timestamps, rows):", *loop.before]
     source = "\n".join([*head, *loop.lines]) + "\n"
     scope: dict[str, Any] = {
         **loop.names,
@@ -177,8 +177,7 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
             loop.add(depth, "if given is UNSET:")
             result, depth = "given", depth + 1
     if call.bind is not None:
-        cursor = loop.name(f"cursor{stage.number}", call.bind.cursor)
-        loop.add(depth, f"{cursor}.row = {loop.name(f'rows{stage.number}', call.bind.rows)}[k]")
+        loop.add(depth, f"{loop.name(f'cursor{stage.number}', call.bind)}.row = row")
     match call.shape:
         case "map":
             loop.add(depth, f"{result} = {function}({value})", stage.uid)

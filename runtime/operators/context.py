@@ -167,7 +167,7 @@ class KeyedContext(RecordContext):
         super().__init__(now_ms)
         self.domain = TimeDomain.EVENT_TIME
         self._store = store
-        self._cursor = store.binding.cursor
+        self._cursor = store.cursor
 
     def get_current_key(self) -> Any:
         """The canonical key."""

@@ -66,7 +66,7 @@ class KeyedProcess(Operator):
         self._on_timer = on_timer
         self._store = store
         super().__init__(
-            tuple(Call("process", handler, self._context, store.binding) for handler in handlers), store
+            tuple(Call("process", handler, self._context, store.cursor) for handler in handlers), store
         )
 
     def begin(self, watermark: int) -> None:

@@ -40,7 +40,7 @@ def _function(shape: Shape, *methods: str) -> Opener:
 
     def opener(payload: Any, context: OperatorContext, keyed: bool) -> Operator:
         functions = [getattr(payload, method) for method in methods] or [as_callable(payload)]
-        bind = context.store.binding if context.store is not None else None
+        bind = context.store.cursor if context.store is not None else None
         return Operator(tuple(Call(shape, function, bind=bind) for function in functions), context.store)
 
     return opener

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from tidegate.backends.keyed.row import Binding
+from tidegate.backends.keyed.row import Cursor
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import Element
 from tidegate.runtime.operators.operator_list import OperatorList
@@ -33,7 +33,7 @@ NOTHING: Emitted = ([], None)
 class Shortcut:
     """Lines of the loop that deal with most records, so that they need no call.
 
-    They see the record as `v`, its key as `k`, its time as `t`, and `names`. Those of an `emit` stand only where records
+    They see the record as `v`, the row of its key as `row`, its time as `t`, and `names`. Those of an `emit` stand only where records
     have times, and end a record that is done by `continue`; those of a `map` set `given` to what it gives if they
     can tell.
     """
@@ -44,7 +44,7 @@ class Shortcut:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the loop; `context.stamp` is set before each `process`, and `bind` makes the key the one at hand.
+    """One call of the loop; `context.stamp` is set before each `process`, and the row of its key is bound to `bind`.
 
     The loop pauses behind a record that makes `cut.moved` true. `shortcut` comes first.
     """
@@ -52,7 +52,7 @@ class Call:
     shape: Shape
     function: Callable[..., Any]
     context: Any = None
-    bind: Binding | None = None
+    bind: Cursor | None = None
     cut: Any = None
     shortcut: Shortcut | None = None
 

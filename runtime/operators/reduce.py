@@ -34,7 +34,7 @@ def open_reduce(payload: Any, record_type: TypeInformation | None, context: Oper
         return _Final(combine, store)
     state = store.value_state(ValueStateDescriptor(_STATE, record_type))
     short = _shortcut(payload, combine, record_type, store)
-    call = Call("map", state.reducer(combine), bind=store.binding, shortcut=short)
+    call = Call("map", state.reducer(combine), bind=store.cursor, shortcut=short)
     return Operator((call,), store, gives_away=True)
 
 
@@ -59,8 +59,8 @@ def _shortcut(
         "    else: given = replace(row, total)",
     )
     return Shortcut(
-        ("row = rows[k]", "slots = row.values", f"held = slots[{slot}]", *lines),
-        {"rows": store.binding.rows, "combine": combine, "replace": replace},
+        ("slots = row.values", f"held = slots[{slot}]", *lines),
+        {"combine": combine, "replace": replace},
     )
 
 

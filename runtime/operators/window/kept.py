@@ -103,7 +103,7 @@ class _Folded(Kept):
         lines = (
             f"held = combine(pane.values[{self.slot}], v)",
             f"if {f'{plain} or {steady}' if plain else steady}: pane.values[{self.slot}] = held",
-            "else: replace(k, held)",
+            "else: replace(row.key, held)",
         )
         names = {"are_atoms": ATOMS.issuperset, "is_immutable": is_immutable}
         return lines, {**names, "combine": self._folding.combine}
@@ -137,7 +137,7 @@ class _Buffered(Kept):
         return held is not None
 
     def adding(self) -> tuple[tuple[str, ...], dict[str, Any]]:
-        return (f"pane.values[{self.slot}].add(v, k)",), {}
+        return (f"pane.values[{self.slot}].add(v, row.key)",), {}
 
 
 class _Evicted(_Buffered):

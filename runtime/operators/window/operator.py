@@ -62,7 +62,7 @@ class WindowOperator(Operator):
         steady = windowing.evictor is None and has_panes(assigner, windowing.trigger)
         self._shortcut = shortcut(self._panes, self._kept, self._gap, self._replace) if steady else None
         store.before_settling = self._leave_all
-        call = Call("emit", self._on_record, bind=store.binding, shortcut=self._shortcut)
+        call = Call("emit", self._on_record, bind=store.cursor, shortcut=self._shortcut)
         super().__init__((call,), store)
 
     def begin(self, watermark: int) -> None:

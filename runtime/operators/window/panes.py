@@ -74,7 +74,7 @@ def shortcut(panes: dict[Any, Pane], kept: Kept, gap: int, replace: Callable[[An
     grow = (f"    if t + {gap} > pane.last: pane.last = t + {gap}",) if gap else ()
     return Shortcut(
         (
-            "pane = panes(k)",
+            "pane = panes(row.key)",
             "if pane is not None and pane.first <= t <= pane.last:",
             *grow,
             *(f"    {line}" for line in add),

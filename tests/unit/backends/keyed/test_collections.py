@@ -216,7 +216,7 @@ def test_a_map_of_one_hot_key_is_bounded_by_batches_not_only_by_barriers(
         if number % 500 == 499:
             store.end_batch()
             store.bind("a")
-            assert len(table.content(store.binding.cursor.row).cached) <= 1_000
+            assert len(table.content(store.cursor.row).cached) <= 1_000
     assert (table.get("k7"), table.get("k4999"), table.get("none")) == (7, 4_999, None)
     assert len(last_segment(saved(store), storage)) == 5_001
 
@@ -229,7 +229,7 @@ def test_reading_a_large_map_keeps_no_more_than_a_batch_of_it(open_store: Open) 
     assert sum(table.get(f"k{number}") for number in range(3_000)) == sum(range(3_000))
     store.end_batch()
     store.bind("a")
-    assert len(table.content(store.binding.cursor.row).cached) == 0
+    assert len(table.content(store.cursor.row).cached) == 0
     assert table.get("k2999") == 2_999
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from tidegate.backends.keyed.row import Binding, Cursor
+from tidegate.backends.keyed.row import Cursor
 from tidegate.errors import RecordError
 from tidegate.ids import OperatorUid
 from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile_stages
@@ -109,17 +109,16 @@ def test_a_pass_calls_nothing() -> None:
 
 
 @pytest.mark.parametrize("timed", [False, True], ids=["untimed", "timed"])
-def test_a_keyed_function_is_bound_to_the_key_and_sees_the_time(timed: bool) -> None:
+def test_a_keyed_function_is_bound_to_the_row_of_the_key_and_sees_the_time(timed: bool) -> None:
     keyed = Keyed()
 
     def process(value: int, ctx: Any) -> list[Any] | None:
         return [(value, ctx.row, ctx.stamp)] if value != 2 else None
 
-    rows: dict[Any, Any] = {"a": "row of a", "b": "row of b"}
-    call = Call("process", process, keyed, Binding(keyed, rows))
+    call = Call("process", process, keyed, keyed)
     loop = compile_stages("keyed", stage("process", 0, does=call, outputs=(0,)), timed=timed)
 
-    ((results, _),) = loop.run([1, 2, 3], [10, 20, 30], ["a", "b", "a"])
+    ((results, _),) = loop.run([1, 2, 3], [10, 20, 30], ["row of a", "row of b", "row of a"])
 
     assert results == [(1, "row of a", 10 if timed else None), (3, "row of a", 30 if timed else None)]
 

@@ -83,8 +83,7 @@ class Subject:
                     (chunk.size, chunk.checksum) for chunk in handle.chunks if isinstance(chunk, StoredChunk)
                 ]
             keys, values = ([pair[at] for pair in step] for at in (0, 1))
-            self.store.prefetch(keys)
-            ((results, _),) = self.loop.run(values, None, keys)
+            ((results, _),) = self.loop.run(values, None, self.store.prefetch(keys))
             self.store.end_batch()
         except Exception as error:
             return type(error).__name__

@@ -50,9 +50,9 @@ class Bench:
     def put_all(self, records: list[tuple[Any, int | None, Any]]) -> Results:
         """What the generated loop makes of a batch of values, times and keys; what is late comes last, with its tag."""
         values, times, keys = (list(column) for column in zip(*records, strict=True))
-        self.store.prefetch(keys)
+        rows = self.store.prefetch(keys)
         run = self._timed.run if times[0] is not None else self._untimed.run
-        (emitted, at), (late, late_at) = run(values, times, keys)
+        (emitted, at), (late, late_at) = run(values, times, rows)
         self.store.end_batch()
         results = [*zip(emitted, at or (), strict=True)]
         return results + [((LATE, value), time) for value, time in zip(late, late_at or (), strict=True)]
