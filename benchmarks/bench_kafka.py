@@ -6,14 +6,13 @@ input on the same machine as the broker. `BENCH_RECORDS` is how much, five milli
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
 
 from benchmarks.environments import HAND, interpreter
-from benchmarks.harness import Bar, Report, Round, compare, main
-from benchmarks.kafka_runs import Arena, Command
+from benchmarks.harness import Bar, Report, compare, main
+from benchmarks.kafka_runs import Arena, Command, ours, told
 from tidegate.testing.services import KafkaService
 
 FOLDER = Path(__file__).resolve().parent
@@ -45,7 +44,7 @@ def build(rounds: int) -> Report:
             arena.case(by_hand("totals", HAND_MANY), many, few),
             arena.case(ours("totals", MANY, {"state.backend.type": "rocksdb"}), many, few),
         ]
-        return compare("kafka", cases, bars(), rounds=rounds, seconds=0, clock="cpu_s", meter=told)
+        return compare("kafka", cases, bars(), rounds=rounds, seconds=None, clock="cpu_s", meter=told)
 
 
 def bars() -> list[Bar]:
@@ -65,23 +64,9 @@ def bars() -> list[Bar]:
     ]
 
 
-def ours(job: str, name: str, settings: dict[str, object]) -> Command:
-    module = "benchmarks.peers.kafka_ours"
-    arguments = [sys.executable, "-P", "-m", module, job, json.dumps(settings)]
-    return Command(name, arguments, passes_on=job == "pass")
-
-
 def by_hand(job: str, name: str) -> Command:
     arguments = [sys.executable, "-P", "-m", "benchmarks.peers.kafka_hand", job]
     return Command(name, arguments, passes_on=job == "pass")
-
-
-def told(run: object, calls: int) -> Round:
-    """What a case has measured by itself."""
-    assert callable(run)
-    found = run()
-    assert isinstance(found, Round)
-    return found
 
 
 if __name__ == "__main__":

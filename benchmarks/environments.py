@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tidegate.errors import MissingExtraError, UnavailableError
 
-__all__ = ["BYTEWAX", "HAND", "PYFLINK", "QUIX", "Peer", "interpreter"]
+__all__ = ["BYTEWAX", "BYTEWAX_KAFKA", "HAND", "PYFLINK", "QUIX", "Peer", "interpreter"]
 
 JAVA = 11
 JAVA_PACKAGE = "openjdk-17-jre-headless"
@@ -35,6 +35,7 @@ class Peer:
 
 HAND = Peer("hand", "confluent-kafka==2.16.1", besides=("orjson",))
 BYTEWAX = Peer("bytewax", "bytewax==0.21.1")
+BYTEWAX_KAFKA = Peer("bytewax", "bytewax[kafka]==0.21.1", besides=("orjson",))
 QUIX = Peer("quixstreams", "quixstreams==3.28.1")
 PYFLINK = Peer("pyflink", "apache-flink==2.2.1", needs_java=True)
 

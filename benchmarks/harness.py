@@ -90,10 +90,12 @@ class Report:
     free_cores: float
     cases: list[Measured]
     verdicts: list[Verdict]
+    missing: dict[str, str] = field(default_factory=dict)
+    """What could not be measured, and why."""
 
     @property
     def passed(self) -> bool:
-        return all(verdict.passed for verdict in self.verdicts)
+        return not self.missing and all(verdict.passed for verdict in self.verdicts)
 
     def table(self) -> str:
         width = max(len(case.name) for case in self.cases)
@@ -113,6 +115,7 @@ class Report:
                 f"  {word}: {bar.case}{against}: {verdict.value:.2f} {bar.unit} "
                 f"({verdict.lowest:.2f} to {verdict.highest:.2f}), bar {bar.limit:g}"
             )
+        lines += [f"  MISS: {name} is not measured: {reason}" for name, reason in self.missing.items()]
         return "\n".join(lines)
 
     def save(self, folder: Path = RESULTS) -> Path:
@@ -130,7 +133,7 @@ def compare(
     bars: Sequence[Bar] = (),
     *,
     rounds: int = 31,
-    seconds: float = 0.01,
+    seconds: float | None = 0.01,
     clock: Literal["wall_s", "cpu_s"] = "wall_s",
     meter: Callable[[Callable[[], object], int], Round] | None = None,
 ) -> Report:
@@ -141,12 +144,14 @@ def compare(
         cases: what to measure; they take turns, every other round in the opposite order.
         bars: what must hold.
         rounds: how often each case has its turn.
-        seconds: how long a turn lasts at least, by repeating quick calls.
+        seconds: how long a turn lasts at least, by repeating quick calls; None calls once, without a trial before.
         clock: what the bars go by; `cpu_s` for work of this process alone on a machine that others use too.
         meter: what a number of calls costs each, if `measure` does not see all of it.
     """
     meter = meter or measure
-    calls = {case.name: max(1, round(seconds / max(meter(case.run, 1).wall_s, 1e-9))) for case in cases}
+    calls = {case.name: 1 for case in cases}
+    if seconds is not None:
+        calls = {case.name: max(1, round(seconds / max(meter(case.run, 1).wall_s, 1e-9))) for case in cases}
     measured = {
         case.name: Measured(case.name, case.arguments, case.work, calls[case.name], []) for case in cases
     }

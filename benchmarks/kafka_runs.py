@@ -1,19 +1,22 @@
 """Programs between two topics of one broker, watched from outside: what they cost, and whether their output is right.
 
 Whatever is measured reads the same input and writes to a topic of its own. It has ended when all that was due is committed
-and the topic has stopped growing. What counts is the time from the first record there to the last, and the CPU seconds of
-its processes up to the last commit, less those of a run with next to no input.
+and the topic has stopped growing. What counts is the time from the first record there to the last, or from the moment the
+program says that it saw its first one, and the CPU seconds of its processes up to the last commit, less those of a run with
+next to no input.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,13 +29,14 @@ from benchmarks.machine import tree_cpu_seconds
 from tidegate.clock import new_id
 from tidegate.testing.services import KafkaService
 
-__all__ = ["PARTITIONS", "Arena", "Command", "Payments"]
+__all__ = ["PARTITIONS", "Arena", "Command", "Payments", "ours", "told"]
 
 PARTITIONS = 4
 QUIET_S = 7.0
 """Longer than the commit interval of every program."""
 LOOK_S = 0.1
-PATIENCE_S = 900.0
+PATIENCE_S = 300.0
+MILLION = 1_000_000
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -57,6 +61,10 @@ class Command:
     arguments: Sequence[str]
     variables: Mapping[str, str] = field(default_factory=dict)
     passes_on: bool = False
+    folder: Path = ROOT
+    """Where it is run."""
+    marks: bool = False
+    """Whether it writes into the file `MARK` when it has its first record; it may be long before it writes anything."""
 
 
 class Arena:
@@ -90,18 +98,19 @@ class Arena:
         return Payments(topic, records, due)
 
     def case(self, command: Command, payments: Payments, few: Payments) -> Case:
-        """A program as a case, measured without its start, which a run over `few` payments shows once."""
-        start: list[Round] = []
+        """A program as a case: what a million records cost, without its start, which a run over `few` payments shows now.
+
+        Raises:
+            RuntimeError: it does not run, or what it writes is wrong.
+        """
+        start, millions = self.run(command, few), payments.records / MILLION
 
         def run() -> Round:
-            if not start:
-                start.append(self.run(command, few))
             whole = self.run(command, payments)
-            return Round(whole.wall_s, whole.cpu_s - start[0].cpu_s)
+            return Round(whole.wall_s / millions, (whole.cpu_s - start.cpu_s) / millions)
 
-        return Case(
-            command.name, run, {"records": payments.records, "users": len(payments.due)}, payments.records
-        )
+        arguments = {"records": payments.records, "users": len(payments.due), "start_cpu_s": start.cpu_s}
+        return Case(command.name, run, arguments, MILLION)
 
     def run(self, command: Command, payments: Payments) -> Round:
         """Run it to its end, check what it wrote, and say what it took."""
@@ -121,13 +130,15 @@ class Arena:
         with (folder / "log").open("w") as log:
             process = subprocess.Popen(
                 command.arguments,
+                cwd=command.folder,
                 env={**os.environ, **variables},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
             try:
-                took = self._watch(process, topic, payments.records if command.passes_on else payments.kept)
+                due = payments.records if command.passes_on else payments.kept
+                took = self._watch(process, topic, due, Path(variables["MARK"]) if command.marks else None)
             except RuntimeError as error:
                 raise RuntimeError(
                     f"{command.name}: {error}: {(folder / 'log').read_text()[-2000:]}"
@@ -139,13 +150,13 @@ class Arena:
         shutil.rmtree(folder)
         return took
 
-    def _watch(self, process: subprocess.Popen[bytes], topic: str, due: int) -> Round:
-        began = time.monotonic()
+    def _watch(self, process: subprocess.Popen[bytes], topic: str, due: int, mark: Path | None) -> Round:
+        began = time.time()
         first = complete = 0.0
         size, grew, cpu = 0, began, 0.0
         while True:
             time.sleep(LOOK_S)
-            ended, now = process.poll() is not None, time.monotonic()
+            ended, now = process.poll() is not None, time.time()
             written = self._size(topic, IsolationLevel.READ_UNCOMMITTED)
             if written > size:
                 size, grew, cpu = written, now, tree_cpu_seconds(process.pid) or cpu
@@ -153,7 +164,8 @@ class Arena:
                 complete = complete or (now if size >= due else 0.0)
             done = size >= due and self._size(topic, IsolationLevel.READ_COMMITTED) == size
             if done and (ended or now - grew > QUIET_S):
-                return Round(complete - first, cpu)
+                seen = min(map(float, mark.read_text().split())) if mark is not None else first
+                return Round(complete - seen, cpu)
             if ended or now - began > PATIENCE_S:
                 raise RuntimeError(f"wrote {size} of {due} in {now - began:.0f} s")
 
@@ -195,6 +207,20 @@ class Arena:
         self._admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
         while self._admin.list_topics(topic, timeout=10).topics[topic].error is not None:
             time.sleep(LOOK_S)
+
+
+def ours(job: str, name: str, settings: dict[str, object]) -> Command:
+    """Our program for a job."""
+    module = "benchmarks.peers.kafka_ours"
+    arguments = [sys.executable, "-P", "-m", module, job, json.dumps(settings)]
+    return Command(name, arguments, passes_on=job == "pass")
+
+
+def told(run: Callable[[], object], calls: int) -> Round:
+    """What a case has measured by itself."""
+    found = run()
+    assert isinstance(found, Round)
+    return found
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

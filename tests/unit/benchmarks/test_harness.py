@@ -85,3 +85,24 @@ def test_a_meter_of_its_own_says_what_a_case_costs(harness: Any) -> None:
 
     assert [round(verdict.value, 6) for verdict in found.verdicts] == [3.0, 3.0]
     assert [verdict.passed for verdict in found.verdicts] == [True, False]
+
+
+def test_without_a_trial_every_round_is_one_call(harness: Any) -> None:
+    calls = []
+
+    report = harness.compare(
+        "once", [harness.Case("case", lambda: calls.append("called"))], rounds=3, seconds=None
+    )
+
+    assert len(calls) == len(report.cases[0].rounds) == 3
+
+
+def test_what_could_not_be_measured_is_told_with_its_reason_and_fails(harness: Any, tmp_path: Path) -> None:
+    report = harness.compare("few", [harness.Case("case", lambda: None)], rounds=1, seconds=None)
+    assert report.passed
+
+    report.missing["peer"] = "needs Java 11 or newer"
+
+    assert not report.passed
+    assert "MISS: peer is not measured: needs Java 11 or newer" in report.table()
+    assert json.loads(report.save(tmp_path).read_text())["missing"] == report.missing
