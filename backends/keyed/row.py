@@ -104,6 +104,11 @@ class RowCodec:
         """The slot holds a collection; `content` opens that of a row."""
         self._collections[slot] = content
 
+    def unpack_each(self, stored: Sequence[bytes | None]) -> list[list[Any]]:
+        """`unpack` of each; most rows that are not cached are new where there are more keys than fit."""
+        nothing, unpack = [None] * self.width, self.unpack
+        return [nothing.copy() if data is None else unpack(data) for data in stored]
+
     def unpack(self, data: bytes | None) -> list[Any]:
         """The slots of a stored row, not decoded, at least as many as are declared."""
         if data is None:
@@ -197,11 +202,12 @@ class RowCodec:
 class ValueState(AsyncValue[T]):
     """One value for the key at hand; made by `KeyedStore.state`, used by user functions."""
 
-    __slots__ = ("_cursor", "_default", "_shown", "_slot", "_usual", "_values")
+    __slots__ = ("_cursor", "_default", "_fixed", "_shown", "_slot", "_usual", "_values")
 
     def __init__(self, values: Values, default: Any, slot: int, cursor: Cursor) -> None:
         self._values = values
         self._default = default
+        self._fixed = default is None or is_immutable(default)
         self._slot = slot
         self._cursor = cursor
         # The last type without parts that the codec is known to give back, and the last one found in a slot that
@@ -262,7 +268,7 @@ class ValueState(AsyncValue[T]):
     def _read(self, stored: Any) -> Any:
         row = self._cursor.row
         if stored is None:
-            if self._default is None or is_immutable(self._default):
+            if self._fixed:
                 return self._default
             held: Any = Live(isolate(self._default))
         elif type(stored) is Raw:

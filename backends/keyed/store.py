@@ -7,10 +7,11 @@ thread alone; only `PendingSnapshot.finish` runs elsewhere.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from itertools import compress, islice
+from itertools import compress, islice, repeat
 from operator import not_
 from typing import Any, Final
 
@@ -244,8 +245,8 @@ class KeyedStore:
         self._sweeps.records(len(keys))
         rows = list(map(self._rows.get, keys))
         if not all(rows):
-            self._fetch(list(dict.fromkeys(compress(keys, map(not_, rows)))))
-            rows = list(map(self._rows.get, keys))
+            fetched = self._fetch(list(dict.fromkeys(compress(keys, map(not_, rows)))))
+            rows = fetched if len(fetched) == len(keys) else list(map(self._rows.get, keys))
         return rows  # type: ignore[return-value] # none is missing now
 
     def end_batch(self) -> None:
@@ -259,7 +260,7 @@ class KeyedStore:
         if surplus > 0:
             self.before_settling()
             oldest = list(islice(self._rows, surplus + min(self._limit.rows // 4, _SPARE)))
-            leaving = [self._rows.pop(key) for key in oldest]
+            leaving = list(map(self._rows.pop, oldest))
             self._write_back([row for row in leaving if row.changed])
             self._cursor.row = self._inner.row = UNBOUND
 
@@ -350,7 +351,7 @@ class KeyedStore:
             f"expected at most {excess.limit}; {excess.remedy}"
         )
 
-    def _fetch(self, missing: Sequence[Any]) -> None:
+    def _fetch(self, missing: Sequence[Any]) -> list[Row]:
         """Read the rows of some keys, each once, that are not cached."""
         data = bytes_of_keys(missing)
         groups = groups_of_bytes(data, self._max_parallelism)
@@ -360,8 +361,10 @@ class KeyedStore:
         addresses = row_addresses(groups, data)
         found = self._materialisation.get_many(addresses)
         self._limit.saw(found)
-        values = map(self._codec.unpack, found)
-        self._rows.update(zip(missing, map(Row, missing, addresses, found, values), strict=True))
+        values = self._codec.unpack_each(found)
+        rows = list(map(Row, missing, addresses, found, values))
+        self._rows.update(zip(missing, rows, strict=True))
+        return rows
 
     def _entry(self, descriptor: StateDescriptor) -> StateEntry:
         stored = self._table.find(descriptor.name)
@@ -403,8 +406,7 @@ class KeyedStore:
         if some is None:
             changed.clear()
         else:
-            for row in some:
-                changed.pop(row, None)
+            deque(map(changed.pop, some, repeat(None)), maxlen=0)
         written = dict(entries)
         for row, data in zip(rows, settled, strict=True):
             row.changed = False
