@@ -78,7 +78,7 @@ def address(key_group: int, state: int, key: bytes, namespace: bytes = b"", subk
 def row_addresses(groups: Sequence[int], keys: Sequence[bytes]) -> list[Address]:
     """The addresses of the rows of keys, given their groups."""
     prefixes = {group: state_prefix(group, ROWS) for group in set(groups)}
-    if any(b"\0" in key for key in keys):
+    if b"\0" in b"".join(keys):
         keys = [key.replace(b"\0", _ESCAPED_ZERO) for key in keys]
     return [prefixes[group] + key + _NO_NAMESPACE for group, key in zip(groups, keys, strict=True)]
 

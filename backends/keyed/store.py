@@ -244,10 +244,10 @@ class KeyedStore:
         """
         self._sweeps.records(len(keys))
         rows = list(map(self._rows.get, keys))
-        if not all(rows):
-            fetched = self._fetch(list(dict.fromkeys(compress(keys, map(not_, rows)))))
-            rows = fetched if len(fetched) == len(keys) else list(map(self._rows.get, keys))
-        return rows  # type: ignore[return-value] # none is missing now
+        if all(rows):
+            return rows  # type: ignore[return-value] # none is missing
+        fetched = self._fetch(list(dict.fromkeys(compress(keys, map(not_, rows)))))
+        return fetched if len(fetched) == len(keys) else [self._rows[key] for key in keys]
 
     def end_batch(self) -> None:
         """Shrink the cache to its limit; what changed is logged and written before it leaves."""

@@ -38,6 +38,9 @@ MAX_ENTRY_BYTES: Final = 2**31 - 1
 _MERGING: Final = "rocksdb.num-running-compactions"
 _MERGE_S: Final = 0.002
 
+_FILTER_SHARE: Final = 0.02
+"""Of a write buffer, for its filter: about 16 bits for each small row."""
+
 _LOCK: Final = struct.Struct("@hhqqi4x")
 """How the system describes a lock: kind, origin, start, length, owner."""
 
@@ -197,6 +200,9 @@ def _options(options: RocksDBOptions, *, brief: bool) -> Options:
     blocks.set_cache_index_and_filter_blocks(True)
     blocks.set_bloom_filter(10, False)
     found.create_if_missing(True)
+    # A filter over what is not in a file yet: searching that for a key it does not hold costs as much as writing one.
+    found.set_memtable_whole_key_filtering(True)
+    found.set_memtable_prefix_bloom_ratio(_FILTER_SHARE)
     found.set_block_based_table_factory(blocks)
     found.set_max_write_buffer_number(options.write_buffers)
     found.set_target_file_size_base(options.file_bytes)
