@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pyspark
 
-from benchmarks.bench_kafka import ours, told
 from benchmarks.harness import Bar, Report, compare, main
-from benchmarks.kafka_runs import Arena, Command
+from benchmarks.kafka_runs import Arena, Command, ours, told
 from tidegate.testing.services import KafkaService
 from tidegate.testing.services.jars import fetch_jars
 from tidegate.testing.services.repository import Coordinate, Repository, repository_url

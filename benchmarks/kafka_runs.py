@@ -35,7 +35,7 @@ PARTITIONS = 4
 QUIET_S = 7.0
 """Longer than the commit interval of every program."""
 LOOK_S = 0.1
-PATIENCE_S = 300.0
+PATIENCE_S = 900.0
 MILLION = 1_000_000
 ROOT = Path(__file__).resolve().parent.parent
 

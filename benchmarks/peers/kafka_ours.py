@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypedDict
 
 from tidegate.common import Types
 from tidegate.connectors.kafka import (
@@ -26,6 +26,13 @@ from tidegate.datastream import (
 )
 
 
+class Payment(TypedDict):
+    """What the totals need of a message; the rest of it is not made into objects."""
+
+    user: str
+    amount: int
+
+
 class Totals(KeyedProcessFunction):
     """How often a user paid, and how much."""
 
@@ -33,12 +40,15 @@ class Totals(KeyedProcessFunction):
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG(), 0))
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG(), 0))
 
-    def process_element(self, value: dict[str, Any], ctx: Any) -> Iterator[dict[str, Any]]:
+    def process_element(self, value: Payment, ctx: Any) -> Iterator[dict[str, Any]]:
         count = self.count.value() + 1
         total = self.total.value() + value["amount"]
         self.count.update(count)
         self.total.update(total)
         yield {"user": value["user"], "count": count, "total": total}
+
+
+DESERIALIZERS = {"totals": JsonValues(Payment), "totals of all fields": JsonValues(), "pass": RawValues()}
 
 
 def main(job: str, chosen: dict[str, Any]) -> None:
@@ -56,12 +66,12 @@ def main(job: str, chosen: dict[str, Any]) -> None:
     source = KafkaSource(
         brokers,
         (source_topic,),
-        deserializer=JsonValues() if job == "totals" else RawValues(),
+        deserializer=DESERIALIZERS[job],
         stop=KafkaOffsetsInitializer.latest(),
         options=KafkaSourceOptions(timestamps=False),
     )
     messages = env.from_source(source)
-    if job == "totals":
+    if job != "pass":
         payments = messages.filter(lambda payment: payment["amount"] % 10 != 0)
         totals = payments.key_by(lambda payment: payment["user"]).process(Totals())
         schema = KafkaRecordSerializationSchema(target_topic, key=lambda total: total["user"].encode())
