@@ -249,6 +249,14 @@ class JobOptions(RestartOptions):
     epoch_records: int = option(
         "execution.spark.epoch-records", 100_000, "records read per source subtask and epoch on Spark"
     )
+    epoch_bytes: int = option(
+        "execution.spark.epoch-bytes",
+        256 * 1024 * 1024,
+        "bytes sent on per source subtask and epoch on Spark, after which it reads no more",
+    )
+    epoch_reading_ms: int = option(
+        "execution.spark.epoch-reading-time", 30_000, "how long a source subtask reads in an epoch on Spark"
+    )
     spark_trigger: SparkTrigger = option(
         "execution.spark.trigger",
         "as-fast-as-possible",

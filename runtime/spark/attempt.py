@@ -288,8 +288,8 @@ class SparkAttempt:
         self._pace.decided(
             self._began_ms,
             self._clock.now_ms(),
-            self._limit,
             {result.subtask: result.records for result in self._results if result.subtask in sources},
+            {result.subtask for result in self._results if result.limited},
             [result.wake_ms for result in self._results if result.wake_ms is not None],
         )
 

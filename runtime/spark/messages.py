@@ -47,7 +47,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class ReadOrder:
-    """What one source subtask reads in an epoch: at most `limit` records of these splits."""
+    """What one source subtask reads in an epoch: at most `limit` records of these splits, and what the options allow."""
 
     subtask: Subtask
     splits: tuple[bytes, ...]
@@ -81,6 +81,8 @@ class TaskResult:
     """How far event time is in an aligned source; None if it holds nobody back for now, or ever."""
     measured: Measured = field(default_factory=Measured)
     """What its functions have measured in the epoch."""
+    limited: bool = False
+    """Whether it might have read more, had it been allowed to."""
     error: TidegateError | None = None
 
 

@@ -21,6 +21,8 @@ class Outbox:
     """Encoded elements by the subtask they are for."""
 
     def __init__(self) -> None:
+        self.bytes = 0
+        """Of what is of its own."""
         self._frames: defaultdict[Subtask, list[bytes]] = defaultdict(list)
 
     def pass_on(self, subtask: Subtask, frames: Iterable[bytes]) -> None:
@@ -45,7 +47,7 @@ class Outbox:
             target: Buffer(
                 _Channel(
                     partial(wire.encode, ChannelId(edge.name, index, target)),
-                    self._frames[Subtask(edge.target, target)],
+                    partial(self._keep, self._frames[Subtask(edge.target, target)]),
                 ),
                 NEVER_MS,
                 SYSTEM_CLOCK,
@@ -53,17 +55,21 @@ class Outbox:
             for target in edge.reached_from(index)
         }
 
+    def _keep(self, frames: list[bytes], frame: bytes) -> None:
+        frames.append(frame)
+        self.bytes += len(frame)
+
 
 class _Channel:
     """The sending end of a channel: what is sent is kept until the task ends."""
 
     credit = CREDIT
 
-    def __init__(self, encode: Callable[[Element], bytes], frames: list[bytes]) -> None:
+    def __init__(self, encode: Callable[[Element], bytes], keep: Callable[[bytes], None]) -> None:
         self._encode = encode
-        self._frames = frames
+        self._keep = keep
 
     def send(self, element: Element) -> None:
         """Keep an element. Where the epoch ends every receiver knows by itself."""
         if not isinstance(element, Barrier):
-            self._frames.append(self._encode(element))
+            self._keep(self._encode(element))

@@ -2,14 +2,14 @@
 
 Example:
     >>> pace = Pace("interval", interval_ms=1_000)
-    >>> pace.decided(began_ms=5_000, now_ms=5_200, limit=10, read={Subtask("source", 0): 3}, wakes=())
+    >>> pace.decided(began_ms=5_000, now_ms=5_200, read={Subtask("source", 0): 3}, limited=(), wakes=())
     >>> pace.next_ms, pace.over
     (6000, False)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from tidegate.ids import Subtask
 from tidegate.runtime.options import SparkTrigger
@@ -39,15 +39,20 @@ class Pace:
         return self._trigger in ("once", "available-now")
 
     def decided(
-        self, began_ms: int, now_ms: int, limit: int, read: Mapping[Subtask, int], wakes: Iterable[int]
+        self,
+        began_ms: int,
+        now_ms: int,
+        read: Mapping[Subtask, int],
+        limited: Container[Subtask],
+        wakes: Iterable[int],
     ) -> None:
-        """An epoch from `began_ms` on counts, in which each source subtask read so many records, of `limit` at most.
+        """An epoch from `began_ms` on counts, in which each source subtask read so many records.
 
-        `wakes` are moments at which there is something to do even if nothing arrives.
+        Those in `limited` were not allowed more. `wakes` are moments at which there is something to do even if nothing arrives.
         """
         if self._trigger == "interval":
             self.next_ms = began_ms + self._interval_ms
             return
-        self._caught_up |= {source for source, records in read.items() if records < limit}
+        self._caught_up |= {source for source in read if source not in limited}
         self._everybody = self._caught_up >= read.keys()
         self.next_ms = 0 if any(read.values()) or self.over else min([now_ms + self._interval_ms, *wakes])

@@ -168,13 +168,21 @@ def _read(order: Order, read: ReadOrder, task: _Task, outbox: Outbox) -> TaskRes
     runner = SourceRunner(task.vertex, task.env, gates, task.said.append, task.background)
     with contextlib.closing(runner):
         runner.open()
-        read_epoch(runner, order, read, task.bell)
+        limited = read_epoch(runner, order, read, task.bell, lambda: outbox.bytes)
         reports = reports_of(task.said)
         due = [time for time in (runner.promised_ms, runner.chain.next_timer()) if time is not None]
         wake_ms = min(due, default=None)
         chain, measured = runner.chain, task.env.measures.measured()
         return TaskResult(
-            task.subtask, task.id, reports, runner.records, wake_ms, chain.time, runner.time, measured
+            task.subtask,
+            task.id,
+            reports,
+            runner.records,
+            wake_ms,
+            chain.time,
+            runner.time,
+            measured,
+            limited,
         )
 
 

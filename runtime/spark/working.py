@@ -61,18 +61,30 @@ class Bell:
         """There is something to do; safe to call from any thread."""
         self._rung.set()
 
-    def work(self, runner: SubtaskRunner, awaits: Callable[[], float]) -> None:
-        """Let a runner work until it has nothing to do and awaits nothing; `awaits` says for how many seconds, if it does."""
+    def work(
+        self, runner: SubtaskRunner, awaits: Callable[[], float], behind: Callable[[], None] = lambda: None
+    ) -> None:
+        """Let a runner work until it has nothing to do and awaits nothing; `awaits` says for how many seconds, if it does.
+
+        `behind` is called behind each step.
+        """
         while True:
             self._rung.clear()
-            if not runner.step():
+            worked = runner.step()
+            behind()
+            if not worked:
                 if (seconds := awaits()) <= 0:
                     return
                 self._rung.wait(seconds)
 
 
-def read_epoch(runner: SourceRunner, order: Order, read: ReadOrder, bell: Bell) -> None:
-    """Read from the positions that a task is given to the admission limit, and take its part of the checkpoint."""
+def read_epoch(
+    runner: SourceRunner, order: Order, read: ReadOrder, bell: Bell, sent: Callable[[], int]
+) -> bool:
+    """Read from the positions that a task is given, and take its part of the checkpoint.
+
+    `sent` says how many bytes have been sent on. Returns whether a limit was in the way: of records, bytes, or time.
+    """
     if read.splits:
         runner.post(AssignSplits(read.splits))
     if read.complete:
@@ -85,13 +97,20 @@ def read_epoch(runner: SourceRunner, order: Order, read: ReadOrder, bell: Bell) 
         runner.begin_settled(order.confirmed)
     runner.left = read.limit
     patience = _Patience(runner, thorough=read.thorough)
-    bell.work(runner, patience.left_s)
-    runner.left = 0
+    until = SYSTEM_CLOCK.monotonic() + order.options.epoch_reading_ms / 1_000
+
+    def admit() -> None:
+        if sent() >= order.options.epoch_bytes or SYSTEM_CLOCK.monotonic() >= until:
+            runner.left = 0
+
+    bell.work(runner, patience.left_s, admit)
+    limited, runner.left = runner.left == 0, 0
     if read.ending or (read.complete and not runner.unread(order.checkpoint)):
         runner.post(EndInput())
     _end(runner, bell)
     runner.post(Trigger(order.checkpoint, order.confirmed))
     bell.work(runner, partial(_until, runner.chain.empty))
+    return limited
 
 
 def work_epoch(

@@ -23,8 +23,9 @@ from pyspark.sql import SparkSession
 from tidegate.backends.storage import open_storage
 from tidegate.connectors.base import RangeSplit
 from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.ids import PipelineId
 from tidegate.runtime.checkpoint.manifest import Manifest, decode
-from tidegate.runtime.checkpoint.record import Record
+from tidegate.runtime.checkpoint.record import Record, read_record
 from tidegate.runtime.client import JobClient
 from tidegate.runtime.result import JobResult
 from tidegate.spark import register
@@ -113,11 +114,7 @@ class Job:
 
     def newest(self) -> Manifest:
         """The newest decided checkpoint."""
-        storage = open_storage(str(self.directory / "state"))
-        assert storage.decisions is not None
-        decision = storage.decisions.read("totals/latest")
-        assert decision is not None
-        newest = msgspec.msgpack.decode(decision.data, type=Record).retained[-1]
+        storage, newest = open_storage(str(self.directory / "state")), record_of(self).retained[-1]
         with storage.blobs.open(f"{newest.run}/chk-{newest.checkpoint}/_metadata") as file:
             return decode(file.read(), "newest")
 
@@ -152,6 +149,15 @@ class Job:
             "pipeline.progress": "off",
             **self.settings,
         }
+
+
+def record_of(job: Job) -> Record:
+    """Who owns the pipeline, and which checkpoints it has."""
+    decisions = open_storage(str(job.directory / "state")).decisions
+    assert decisions is not None
+    record, _ = read_record(decisions, PipelineId("totals"))
+    assert record is not None
+    return record
 
 
 def start(job: Job, **functions: Callable[[Any], Any]) -> JobClient:

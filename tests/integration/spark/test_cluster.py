@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyspark
 import pytest
 
-from tests.integration.spark.conftest import PROGRAM
+from tests.integration.spark.conftest import PROGRAM, record_of
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.testing.services import SparkService
 
@@ -42,6 +42,9 @@ TASK = [
     "sink.before-flush",
     "sink.after-flush",
 ]
+SPARK_HOME = Path(str(pyspark.__file__)).parent
+PATIENCE_S = 180
+
 QUICK = 1
 """How many of each are tried here unless there is time; on a local master others are."""
 
@@ -146,27 +149,103 @@ def test_a_storage_that_executors_do_not_see_is_named_before_anything_is_read(
     assert job.rows() == []
 
 
-def test_spark_submit_ships_the_modules_of_a_program_in_a_zip(cluster: SparkService, tmp_path: Path) -> None:
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    """A module of the program's own, to be shipped."""
     module = "def doubled(number):\n    return [number * 2, __file__]\n"
     with zipfile.ZipFile(tmp_path / "rules.zip", "w") as shipped:
         shipped.writestr("shipped_rules.py", module)
+    return tmp_path / "rules.zip"
 
-    done = submitted(cluster, tmp_path / "rules.zip")
+
+@pytest.mark.spec("004/AX-040")
+def test_in_client_mode_main_and_coordinator_run_where_the_job_is_submitted(
+    cluster: SparkService, rules: Path
+) -> None:
+    program = [str(PROGRAM.with_name("submitted.py")), cluster.address, str(rules.parent)]
+    done = submitted(cluster, "--py-files", str(rules), *program)
 
     assert done.returncode == 0, done.stderr
-    doubled = json.loads(done.stdout.splitlines()[-1])
-    assert [number for number, _ in doubled] == [2, 4, 6]
-    assert all("rules.zip/shipped_rules.py" in place for _, place in doubled)
+    found = json.loads((rules.parent / "found.json").read_text())
+    assert [row[0] for row in found["rows"]] == [2, 4, 6]
+    assert all("rules.zip/shipped_rules.py" in row[1] for row in found["rows"])
+    main, *above = found["main"]
+    assert os.getpid() in above
+    assert workers_among(above) == []
+    assert {row[2] for row in found["rows"]} == {main}, "who owns the job"
+    assert main not in {row[3] for row in found["rows"]}, "who works"
 
 
-def submitted(cluster: SparkService, shipped: Path) -> subprocess.CompletedProcess[str]:
-    """What spark-submit does with the program, in client mode."""
-    home = Path(str(pyspark.__file__)).parent
-    command = [str(home / "bin" / "spark-submit"), "--master", cluster.address, "--py-files", str(shipped)]
+@pytest.mark.spec("004/AX-040")
+def test_as_an_application_main_and_coordinator_run_on_the_cluster(
+    cluster: SparkService, rules: Path
+) -> None:
+    shipping = ["--conf", f"spark.files={rules}", "--conf", f"spark.submit.pyFiles={rules}"]
+    program = [str(PROGRAM.with_name("submitted.py")), str(rules), cluster.address, str(rules.parent)]
+    done = submitted(cluster, *shipping, *on_the_cluster(), *program)
+    assert done.returncode == 0, done.stderr
+
+    await_file(rules.parent / "found.json")
+    found = json.loads((rules.parent / "found.json").read_text())
+    assert [row[0] for row in found["rows"]] == [2, 4, 6]
+    assert all("rules.zip/shipped_rules.py" in row[1] for row in found["rows"])
+    main, *above = found["main"]
+    assert len(workers_among(above)) == 1
+    assert {row[2] for row in found["rows"]} == {main}, "who owns the job"
+    assert main not in {row[3] for row in found["rows"]}, "who works"
+
+
+@pytest.mark.long
+def test_an_application_whose_driver_is_killed_is_started_again_and_goes_on(
+    job: Any, cluster: SparkService
+) -> None:
+    job.count, job.rate = 2_000, 100
+    settings = json.dumps(job._settings(cluster.address))
+    program = [str(PROGRAM), "", str(job.output), str(job.count), settings, str(job.rate)]
+    done = submitted(cluster, "--supervise", *on_the_cluster(), *program)
+    assert done.returncode == 0, done.stderr
+    await_until(lambda: len(job.rows()) > 100)
+    first = record_of(job).lease
+    os.kill(first.pid, signal.SIGKILL)
+    await_until(lambda: record_of(job).status == "finished")
+
+    assert record_of(job).lease.run != first.run
+    assert job.audit() == []
+
+
+def await_file(path: Path) -> None:
+    await_until(path.exists)
+
+
+def await_until(come: Callable[[], object]) -> None:
+    until = SYSTEM_CLOCK.monotonic() + PATIENCE_S
+    while not come():
+        assert SYSTEM_CLOCK.monotonic() < until
+        SYSTEM_CLOCK.sleep(0.1)
+
+
+def workers_among(pids: Iterable[int]) -> list[int]:
+    """Those of these processes that are workers of a cluster."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            if b"spark.deploy.worker.Worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
+
+
+def on_the_cluster() -> list[str]:
+    """Have a worker run the program's own process: for a master that takes Java programs alone, Spark's runner of Python."""
+    (jar,) = (SPARK_HOME / "jars").glob("spark-core_*.jar")
+    runner = ["--deploy-mode", "cluster", "--class", "org.apache.spark.deploy.PythonRunner"]
+    return [*runner, "--conf", f"spark.pyspark.python={sys.executable}", "--driver-memory", "512m", str(jar)]
+
+
+def submitted(cluster: SparkService, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What spark-submit does."""
     return subprocess.run(
-        [*command, str(PROGRAM.with_name("submitted.py")), cluster.address],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)},
-        cwd=shipped.parent,
+        [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.address, *arguments],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(SPARK_HOME)},
         capture_output=True,
         text=True,
         timeout=300,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from tests.integration.spark.conftest import start
+from tests.integration.spark.conftest import record_of, start
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.common import Types
 from tidegate.connectors.base import ListEnumerator, RangeSplit
@@ -42,9 +43,9 @@ def hanging(flag: Path) -> Callable[[Any], Any]:
     return hang
 
 
-def await_file(path: Path) -> None:
+def await_until(come: Callable[[], bool]) -> None:
     until = SYSTEM_CLOCK.monotonic() + PATIENCE_S
-    while not path.exists():
+    while not come():
         assert SYSTEM_CLOCK.monotonic() < until
         SYSTEM_CLOCK.sleep(0.01)
 
@@ -131,7 +132,7 @@ class LogJob:
 def test_a_job_is_cancelled_in_the_middle_of_an_epoch_and_leaves_nothing_half_written(job: Any) -> None:
     flag = job.directory / "hangs"
     client = start(job, before=hanging(flag))
-    await_file(flag)
+    await_until(flag.exists)
 
     client.cancel().result(PATIENCE_S)
 
@@ -197,6 +198,25 @@ def test_available_now_reads_what_is_there_and_stops(tmp_path: Path) -> None:
 
     assert (result.state, result.records) == ("stopped", 25)
     assert job.written() == list(range(25))
+
+
+@pytest.mark.parametrize("limit", [{"spark_epoch-bytes": 2_000}, {"spark_epoch-reading-time": "100 ms"}])
+def test_bytes_and_time_limit_an_epoch_and_what_is_left_is_still_there(
+    tmp_path: Path, limit: dict[str, Any]
+) -> None:
+    def slowly(number: int) -> int:
+        if "spark_epoch-reading-time" in limit:
+            SYSTEM_CLOCK.sleep(0.001)
+        return number
+
+    job = LogJob(tmp_path, 1_500, **limit, **{"spark_epoch-records": 10_000}, spark_trigger="available-now")
+    job.log.map(slowly).rebalance().map(abs).sink_to(CollectSink(str(job.output)))
+
+    result = job.env.execute("limited")
+
+    assert result.checkpoint is not None
+    assert result.checkpoint >= 3
+    assert job.written() == list(range(1_500))
 
 
 def test_once_is_one_epoch(tmp_path: Path) -> None:
@@ -297,6 +317,45 @@ def test_jobs_of_spark_are_named_after_the_program_and_the_checkpoint(job: Any) 
         re.fullmatch(r"checkpoint 1 of totals: source-1, map-\d+ \| process-\d+, files", name)
         for name in names
     ), names
+
+
+@pytest.mark.spec("004/AX-040")
+def test_jobs_of_one_session_have_one_owner_and_wait_while_others_have_its_slots(
+    job: Any, tmp_path: Path
+) -> None:
+    released, ran = tmp_path / "released", tmp_path / "ran"
+
+    def hold(value: Any) -> Any:
+        while not released.exists():
+            SYSTEM_CLOCK.sleep(0.05)
+        return value
+
+    def tell(value: Any) -> Any:
+        ran.touch()
+        return value
+
+    other = type(job)(tmp_path / "other", job.count)
+    clients = [start(job, before=hold)]
+    await_until(lambda: running() == [2])
+    clients.append(start(other, before=tell))
+    await_until(lambda: len(running()) == 2)
+    SYSTEM_CLOCK.sleep(0.5)
+
+    assert sorted(running()) == [0, 2]
+    assert not ran.exists()
+    assert {record_of(each).lease.pid for each in (job, other)} == {os.getpid()}
+    released.touch()
+    results = [client.get_job_execution_result().result(PATIENCE_S) for client in clients]
+    assert [result.state for result in results] == ["finished"] * 2
+    assert job.audit() == other.audit() == []
+
+
+def running() -> list[int]:
+    """How many tasks of each job Spark runs at this moment."""
+    tracker = SparkContext.getOrCreate().statusTracker()
+    infos = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
+    stages = [[tracker.getStageInfo(stage) for stage in info.stageIds] for info in infos if info is not None]
+    return [sum(stage.numActiveTasks for stage in job if stage is not None) for job in stages]
 
 
 def states(job: Any) -> list[str]:

@@ -17,7 +17,9 @@ def after(trigger: SparkTrigger, *epochs: tuple[int, int], wakes: tuple[int, ...
     pace = Pace(trigger, interval_ms=1_000)
     for number, (one, two) in enumerate(epochs):
         began_ms = 5_000 + number * 200
-        pace.decided(began_ms, began_ms + 200, LIMIT, {ONE: one, TWO: two}, wakes)
+        read = {ONE: one, TWO: two}
+        limited = {source for source, records in read.items() if records == LIMIT}
+        pace.decided(began_ms, began_ms + 200, read, limited, wakes)
     return pace
 
 
