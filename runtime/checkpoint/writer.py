@@ -43,9 +43,12 @@ class CheckpointWriter:
         return sum(map(chunk_size, chunks_of(self.written))), pieces
 
     def write(
-        self, action: cp.WriteMetadata, enumerators: Mapping[OperatorUid, bytes]
+        self, action: cp.WriteMetadata, enumerators: Mapping[OperatorUid, bytes], not_before_ms: int = 0
     ) -> cp.MetadataDurable | cp.MetadataFailed:
-        """Make the metadata durable, if no sink refuses what it would promise."""
+        """Make the metadata durable, if no sink refuses what it would promise.
+
+        It says when it was written, or `not_before_ms` where the clock has gone back behind that.
+        """
         manifest = assemble(
             self._pipeline,
             self._graph,
@@ -53,7 +56,7 @@ class CheckpointWriter:
             action.reports,
             action.unsettled,
             enumerators=enumerators,
-            created_ms=self._clock.now_ms(),
+            created_ms=max(self._clock.now_ms(), not_before_ms),
         )
         try:
             self._ask_sinks(action)

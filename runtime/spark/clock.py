@@ -30,12 +30,18 @@ class Moments:
     """
 
     def __init__(self, machine: Clock, given: Clock | None = None, manifest: Manifest | None = None) -> None:
+        self._given = given
         self._clock = given or machine
         last_ms = manifest.created_ms if manifest is not None and given is None else 0
         self.since_ms = self._clock.now_ms()
         """When the attempt began."""
         self.now_ms = max(last_ms, self.since_ms)
         """The time of the epoch at hand."""
+
+    @property
+    def recorded_ms(self) -> int:
+        """Before which no later attempt may begin; a clock that the program gives is not recorded."""
+        return self.now_ms if self._given is None else 0
 
     def next(self) -> None:
         """An epoch begins."""

@@ -8,6 +8,7 @@ like any other, so Spark repeats only executions that died.
 from __future__ import annotations
 
 import contextlib
+import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import xxhash
 from pyspark import TaskContext
 
 from tidegate.backends.storage.files import StorageFiles
@@ -219,7 +221,7 @@ def _execute(
     directory = working_directory(working_roots(order.options), partition)
     try:
         make_private(directory)
-        _settle_in(order, partition)
+        _settle_in(order, partition, subtask)
         with (
             contextlib.closing(_Task(order, subtask, start, directory)) as task,
             time_limit(order.options.timeout_ms),
@@ -236,12 +238,25 @@ def _execute(
         remove_later(directory)
 
 
-def _settle_in(order: Order, partition: int) -> None:
+def _settle_in(order: Order, partition: int, subtask: Subtask) -> None:
     """Make this process one of the program's: worker processes serve many jobs, one task at a time."""
     freezing.again()
+    seed(order, subtask)
     sys.path.extend(entry for entry in order.path if entry not in sys.path)
     adopt_main_classes(order.main_classes)
     order.options.arm_faults(f"taskmanager-{partition}")
+
+
+def seed(order: Order, subtask: Subtask) -> None:
+    """Let chance be the same for each execution of a subtask in an epoch.
+
+    What it begins with is made of what the metadata of the checkpoint says, and of nothing else.
+    """
+    of_epoch = f"{order.lineage}/{order.branch}/{order.checkpoint}/{subtask}"
+    random.seed(of_epoch)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(xxhash.xxh32_intdigest(of_epoch.encode()))
 
 
 def _task_id() -> int:

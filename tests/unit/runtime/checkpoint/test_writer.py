@@ -66,3 +66,14 @@ def test_a_number_that_cannot_be_written_down_is_not_used(storage: Full, writer:
 
     storage.full = set()
     assert writer.number(trigger) == trigger
+
+
+def test_metadata_is_dated_no_earlier_than_what_it_is_about(writer: CheckpointWriter) -> None:
+    ahead_ms = SYSTEM_CLOCK.now_ms() + 3_600_000
+    dates = []
+    for not_before_ms in (ahead_ms, 0):
+        writer.write(cp.WriteMetadata(ONE, (), ()), {}, not_before_ms)
+        assert writer.written is not None
+        dates.append(writer.written.created_ms)
+
+    assert dates[0] == ahead_ms > dates[1]

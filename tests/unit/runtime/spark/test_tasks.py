@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import numpy
 import pytest
 
 from tests.unit.runtime.spark.orders import epoch_order
@@ -13,11 +16,11 @@ from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.collection import CollectionSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
 from tidegate.errors import StateFormatError
-from tidegate.ids import PipelineId
+from tidegate.ids import Branch, CheckpointId, PipelineId, Subtask
 from tidegate.runtime.job import Program
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark import tasks
-from tidegate.runtime.spark.messages import Outcome
+from tidegate.runtime.spark.messages import Order, Outcome
 from tidegate.runtime.spark.readers import Readers
 from tidegate.types import Types
 
@@ -54,3 +57,28 @@ def test_a_task_bounds_its_state_as_the_settings_say(monkeypatch: pytest.MonkeyP
     assert [report.keyed is not None for report in within.result.reports] == [True]
     with pytest.raises(StateFormatError, match=r"state 'kept' is too large .* expected at most 1024"):
         raise beyond.result.error or AssertionError("nothing was refused")
+
+
+def drawn(order: Order, subtask: Subtask) -> tuple[float, float]:
+    """What a task draws first, with Python and with numpy."""
+    tasks.seed(order, subtask)
+    return random.uniform(0, 1), float(numpy.random.random())
+
+
+def test_chance_is_the_same_for_each_execution_of_a_subtask_in_an_epoch_and_for_nobody_else() -> None:
+    one, two = Subtask("source", 0), Subtask("source", 1)
+    env = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 1})
+    env.from_source(CollectionSource([1])).print()
+    graph = Program("draws", PipelineId("draws"), tuple(env._steps), JobOptions(), parallelism=1).graph(None)
+    order = epoch_order(graph)
+    others = [replace(order, checkpoint=CheckpointId(2)), replace(order, branch=Branch(1))]
+    before, numpys = random.getstate(), numpy.random.get_state()
+    try:
+        found = [drawn(order, one), drawn(order, two), *(drawn(other, one) for other in others)]
+        assert drawn(order, one) == found[0]
+    finally:
+        random.setstate(before)
+        numpy.random.set_state(numpys)
+
+    for values in zip(*found, strict=True):
+        assert len(set(values)) == len(found)
