@@ -19,8 +19,13 @@ __all__ = ["Restored", "adopt_max_parallelism", "holds_state", "redistribute"]
 Restored = dict[Subtask, dict[OperatorUid, RestoredOperator]]
 
 
-def redistribute(graph: JobGraph, manifest: Manifest, *, unclaimed: bool = False) -> Restored:
+def redistribute(
+    graph: JobGraph, manifest: Manifest, *, unclaimed: bool = False, onward: bool = False
+) -> Restored:
     """What every operator of every subtask starts from; `unclaimed` state may be left behind.
+
+    `onward` where subtasks are opened anew but nothing was restored: each has what it had, of a union too, which would grow
+    with every time it is given to all.
 
     Raises:
         ConfigError: the checkpoint holds state that the program has no operator for.
@@ -37,7 +42,7 @@ def redistribute(graph: JobGraph, manifest: Manifest, *, unclaimed: bool = False
     return {
         subtask: share
         for vertex in graph.vertices.values()
-        for subtask, share in _shares(vertex, {uid: manifest.operator(uid) for uid in vertex.nodes}).items()
+        for subtask, share in _shares(vertex, manifest, onward).items()
     }
 
 
@@ -56,13 +61,14 @@ def holds_state(operator: OperatorState) -> bool:
     return lists or bool(operator.keyed or operator.splits or operator.writers or operator.in_flight)
 
 
-def _shares(vertex: JobVertex, states: Mapping[OperatorUid, OperatorState | None]) -> Restored:
+def _shares(vertex: JobVertex, manifest: Manifest, onward: bool) -> Restored:
     """What each subtask of a vertex starts from."""
     found: Restored = {subtask: {} for subtask in vertex.subtasks}
-    for uid, state in states.items():
+    for uid in vertex.nodes:
+        state = manifest.operator(uid)
         holders = _holders(state.keyed if state is not None else ())
         for subtask in vertex.subtasks:
-            found[subtask][uid] = _share(vertex, subtask, state, holders)
+            found[subtask][uid] = _share(vertex, subtask, state, holders, onward)
     return found
 
 
@@ -77,7 +83,11 @@ def _holders(handles: Sequence[KeyedHandle]) -> Mapping[int, list[int]]:
 
 
 def _share(
-    vertex: JobVertex, subtask: Subtask, state: OperatorState | None, holders: Mapping[int, list[int]]
+    vertex: JobVertex,
+    subtask: Subtask,
+    state: OperatorState | None,
+    holders: Mapping[int, list[int]],
+    onward: bool,
 ) -> RestoredOperator:
     if state is None:
         return RestoredOperator()
@@ -88,7 +98,7 @@ def _share(
     return RestoredOperator(
         keyed,
         state.writers[subtask.index :: vertex.parallelism],
-        tuple(_deal(sample, state, vertex.parallelism, subtask.index, mine) for sample in names.values()),
+        tuple(_deal(each, state, vertex.parallelism, subtask.index, mine, onward) for each in names.values()),
         state.in_flight,
         state.times,
         state.parallelism,
@@ -96,7 +106,12 @@ def _share(
 
 
 def _deal(
-    sample: OperatorList, state: OperatorState, parallelism: int, index: int, mine: KeyGroupRange
+    sample: OperatorList,
+    state: OperatorState,
+    parallelism: int,
+    index: int,
+    mine: KeyGroupRange,
+    onward: bool,
 ) -> OperatorList:
     """One subtask's part of what all subtasks held under a name."""
     held = [each for lists in state.lists for each in lists if each.name == sample.name]
@@ -106,6 +121,8 @@ def _deal(
             f"expected {sample.stored}; declare it in every subtask, or restore an older checkpoint"
         )
     match sample.dealt:
+        case "union" if onward and len(held) == parallelism:
+            return held[index]
         case "union":
             return joined(held)
         case "broadcast":

@@ -187,7 +187,7 @@ class SparkAttempt:
                 return self._epoch(action)
             case cp.WriteMetadata():
                 self._readers.reported(action.reports)
-                return [self._writer.write(action, self._enumerated)]
+                return [self._writer.write(action, self._enumerated, self._moments.recorded_ms)]
             case cp.SwapLatest():
                 return [self._decide(action.checkpoint)]
             case cp.CommitWork():
@@ -269,7 +269,7 @@ class SparkAttempt:
             self._restart.progressed()
             self._status.decided(checkpoint, *self._writer.weight)
             self._decided = self._writer.written
-            self._restored = redistribute(self._graph, self._decided)
+            self._restored = redistribute(self._graph, self._decided, onward=True)
             self._readers.advance(self._results)
             self._count()
         return event

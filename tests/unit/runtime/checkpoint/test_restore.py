@@ -107,6 +107,23 @@ def test_operator_state_is_dealt_as_it_asks_for(
     assert mine[0].items("another") == ()
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [((b"a", b"bc"), (b"a", b"bc")), ((b"a", b"bc"), (b"abc", b"abc", b"abc"))],
+    ids=["goes on", "is given to more"],
+)
+def test_who_is_only_opened_anew_has_of_a_union_what_it_had(
+    before: tuple[bytes, ...], after: tuple[bytes, ...]
+) -> None:
+    lists = tuple((OperatorList("queue", _items(held), "union"),) for held in before)
+    state = OperatorState(COUNT, "count", len(before), 128, lists=lists)
+
+    dealt = redistribute(program(len(after), 128), manifest(state), onward=True)
+
+    mine = [dealt[Subtask("count", index)][COUNT].items("queue") for index in range(len(after))]
+    assert mine == [_items(held) for held in after]
+
+
 def test_subtasks_that_disagree_about_a_type_are_refused() -> None:
     lists = tuple(
         (OperatorList("state:rules", (), "split", f"list {of} (msgspec 1)"),) for of in ("long", "double")
