@@ -201,6 +201,11 @@ def _open(source: Path | pa.BufferReader, name: str, kind: type[H]) -> tuple[H, 
     return msgspec.json.decode(described, type=kind), file
 
 
+_NO_FILE: Final = pa.schema(
+    [("key_group", pa.int32()), ("key", pa.null()), ("namespace", pa.binary()), ("value", pa.null())]
+)
+
+
 def read_table(
     files: Sequence[Path],
     max_parallelism: int,
@@ -211,8 +216,11 @@ def read_table(
 ) -> pa.Table:
     """The records in files of one state: of one key, of one namespace, where `chosen` holds.
 
-    Parts of the files that cannot hold any of them are not read.
+    Parts of the files that cannot hold any of them are not read. Without a file, whose schema would say more, there are the
+    columns of every state.
     """
+    if not files:
+        return _NO_FILE.empty_table()
     header, _ = _open(files[0], files[0].name, Header)
     wanted = [] if chosen is None else [chosen]
     if namespace is not None:

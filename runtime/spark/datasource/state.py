@@ -121,6 +121,8 @@ class StateTableReader(DataSourceReader):
         expected = arrow_schema(self._schema)
         with self._wanted.opened() as reader:
             found = self._wanted.read(reader, partition.value)
+            if not found.num_rows:
+                return
             try:
                 table = found.select(expected.names).cast(expected)
             except (pyarrow.ArrowException, KeyError, ValueError) as error:
