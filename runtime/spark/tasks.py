@@ -155,6 +155,7 @@ class _Task:
             incremental=order.options.incremental,
             traced=vertex.traced,
             snapshots_wait=True,
+            exposed_ms=order.options.exposed_ms,
             outside=SYSTEM_CLOCK,
             wake=self.bell.ring,
         )

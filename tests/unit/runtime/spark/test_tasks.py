@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy
 import pytest
 
 from tests.unit.runtime.spark.orders import epoch_order
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.connectors.collection import CollectionSource
+from tidegate.connectors.collection import CollectionSource, CollectSink
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
 from tidegate.errors import StateFormatError
 from tidegate.ids import Branch, CheckpointId, PipelineId, Subtask
@@ -22,6 +23,7 @@ from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark import tasks
 from tidegate.runtime.spark.messages import Order, Outcome
 from tidegate.runtime.spark.readers import Readers
+from tidegate.twophase.spi import WriterContext
 from tidegate.types import Types
 
 
@@ -82,3 +84,30 @@ def test_chance_is_the_same_for_each_execution_of_a_subtask_in_an_epoch_and_for_
 
     for values in zip(*found, strict=True):
         assert len(set(values)) == len(found)
+
+
+@dataclass(frozen=True)
+class Asked(CollectSink):
+    """Notes what its writers are told."""
+
+    told: ClassVar[list[int | None]] = []
+
+    def open_writer(self, context: WriterContext) -> Any:
+        self.told.append(context.exposed_ms)
+        return super().open_writer(context)
+
+
+def test_a_sink_is_told_how_long_what_it_prepares_may_have_to_wait(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Asked, "told", [])
+    monkeypatch.setattr(tasks, "_task_id", lambda: 7)
+    env = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 1})
+    env.from_source(CollectionSource([1])).sink_to(Asked(str(tmp_path)))
+    options = JobOptions(interval_ms=7_000)
+    graph = Program("asks", PipelineId("asks"), tuple(env._steps), options, parallelism=1).graph(None)
+    with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK)) as readers:
+        (outcome,) = tasks.conclude(epoch_order(graph, options), 0, 0, readers.orders(100))
+
+    assert outcome.result.error is None
+    assert Asked.told == [options.exposed_ms]
