@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -23,7 +24,7 @@ from tidegate.backends.storage import below, open_storage
 from tidegate.connectors.spi import RowSink, RowSource
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, load, option
-from tidegate.registry import load as load_entry
+from tidegate.registry import load as load_entry, names
 
 __all__ = ["Settings", "row_sink", "row_source", "split", "storage_of"]
 
@@ -141,4 +142,15 @@ def _parts(location: str) -> tuple[str, str]:
 
 
 def _connector(settings: Settings) -> Any:
+    known = names("tidegate.connectors")
+    if f"{settings.connector}.rows" not in known:
+        usable = ", ".join(name.removesuffix(".rows") for name in known if name.endswith(".rows"))
+        if any(name.startswith(f"{settings.connector}.") for name in known):
+            raise ConfigError(
+                f"connector {settings.connector!r} works in programs of tidegate alone: it offers no rows "
+                f"({settings.connector}.rows); tables and streams of Spark have {usable}"
+            )
+        near = get_close_matches(settings.connector, usable.split(", "), n=1)
+        hint = f"did you mean {near[0]!r}" if near else f"known are {usable}"
+        raise ConfigError(f"no connector of tables and streams is called {settings.connector!r}; {hint}")
     return load_entry("tidegate.connectors", f"{settings.connector}.rows")()

@@ -50,9 +50,18 @@ def test_a_connector_that_cannot_do_it_is_named() -> None:
     ):
         row_sink(Settings("generator"))
     with pytest.raises(
-        ConfigError, match=r"^no connector is called 'kafca\.rows'; did you mean 'kafka\.rows'$"
+        ConfigError, match=r"^no connector of tables and streams is called 'kafca'; did you mean 'kafka'$"
     ):
         row_source(Settings("kafca"))
+
+
+@pytest.mark.parametrize("name", ["print", "socket", "hybrid"])
+def test_a_connector_without_rows_says_where_it_works(name: str) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=rf"^connector '{name}' works in programs of tidegate alone: .* of Spark have .*files, generator, kafka",
+    ):
+        row_source(Settings(name))
 
 
 def test_a_connector_that_is_only_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
