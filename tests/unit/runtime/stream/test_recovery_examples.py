@@ -171,6 +171,33 @@ def test_checkpoint_100_holds_offset_and_views_and_is_where_a_killed_job_goes_on
     assert sorted(written(tmp_path / "out")) == sorted(without_failure())
 
 
+@pytest.mark.spec("004/AX-019")
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_on_spark_the_epoch_of_a_thousand_messages_is_checkpoint_100_and_the_next_one_begins_behind_it_again(
+    tmp_path: Path,
+) -> None:
+    number_from(tmp_path / "state", 100)
+    settings = {
+        "execution.target": "local[2]",
+        "execution.spark.epoch-records": 1_000,
+        "parallelism.default": 2,
+        "pipeline.progress": "off",
+        "restart-strategy.fixed-delay.delay": "1 ms",
+        "state.checkpoints.dir": str(tmp_path / "state"),
+    }
+    result = start(settings, tmp_path).get_job_execution_result().result(timeout=120)
+
+    (kept,) = (tmp_path / "state" / result.run).glob("chk-100")
+    assert offsets(kept) == [1_000]
+    assert views(kept) == {"app1": 50_000, "app2": 10_000}
+    assert (tmp_path / "failed").exists()
+    assert begun(tmp_path)[:3] == [0, 1_000, 1_000]
+    assert (result.restarts, result.state) == (1, "finished")
+    assert views(kept.with_name(f"chk-{result.checkpoint}")) == {"app1": 75_000, "app2": 15_000}
+    assert sorted(written(tmp_path / "out")) == sorted(without_failure())
+
+
 @pytest.mark.spec("000/STATE-07")
 def test_more_checkpoints_cost_more_and_leave_less_to_read_again(
     settings: dict[str, Any], tmp_path: Path
