@@ -13,7 +13,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from tidegate.backends.spi import Entry
@@ -42,12 +42,15 @@ class RowLimit:
         self.rows = most if memory_bytes is None else min(most, _AT_FIRST)
         """As many as may stay when a batch ends."""
 
-    def saw(self, rows: Sequence[bytes | None], beside: Iterable[Entry] = ()) -> None:
+    def saw(self, rows: Sequence[bytes | None], beside: Sequence[Entry] = ()) -> None:
         """Some rows as they are stored, and what stands beside them."""
-        if self._memory_bytes is None or rows.count(None) == len(rows):
+        if self._memory_bytes is None:
             return
-        self._seen += len(rows) - rows.count(None)
-        self._size += sum(map(len, filter(None, rows))) + sum(len(data or b"") for _, data in beside)
+        stored = [row for row in (rows if beside else rows[-_LATELY:]) if row is not None]
+        if not stored:
+            return
+        self._seen += len(stored)
+        self._size += sum(map(len, stored)) + sum(len(data or b"") for _, data in beside)
         weight = _OBJECTS + _COPIES * self._size // self._seen
         self.rows = min(self._most, max(_AT_LEAST, self._memory_bytes // weight))
         if self._seen > _LATELY:

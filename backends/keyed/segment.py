@@ -31,6 +31,7 @@ __all__ = [
     "Segment",
     "chunk_size",
     "decode_segment",
+    "encode_changes",
     "encode_parts",
     "encode_segment",
     "read_segment",
@@ -42,7 +43,7 @@ FORMAT_VERSION: Final = 2
 _MAGIC: Final = b"TGSG"
 _HEAD: Final = struct.Struct(">4sHQ")
 _CHECKSUM: Final = struct.Struct(">Q")
-_PART: Final = 1_000
+_PART: Final = 500
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
@@ -78,13 +79,22 @@ def encode_parts(parts: Iterable[Sequence[Entry]], limit: int) -> Iterator[bytes
         yield _sealed(count, (_without_table(count), *encoded))
 
 
+def encode_changes(table: tuple[StateEntry, ...], changes: Mapping[Address, bytes | None]) -> bytes:
+    """The bytes of a segment file, encoded a part at a time: so many tuples at once would be as many for the garbage
+    collector, which then looks at everything there is.
+
+    Example:
+        >>> encode_changes((), {b"a": b"1", b"b": None}) == encode_segment(Segment((), [(b"a", b"1"), (b"b", None)]))
+        True
+    """
+    return _sealed(len(changes), tuple(_body(table, changes)))
+
+
 def write_segment(path: Path, entries: Mapping[Address, bytes | None]) -> None:
     """Write a segment file without a state table, a part at a time: never are all entries there once more, encoded."""
-    items = iter(entries.items())
-    parts = iter(lambda: list(islice(items, _PART)), [])
     digest = xxhash.xxh3_64()
     with path.open("wb") as file:
-        for piece in chain((_head(len(entries)), _without_table(len(entries))), map(_bare, parts)):
+        for piece in chain((_head(len(entries)),), _body((), entries)):
             digest.update(piece)
             file.write(piece)
         file.write(digest.digest())
@@ -138,6 +148,14 @@ def _sealed(count: int, body: Sequence[bytes]) -> bytes:
 
 def _head(count: int) -> bytes:
     return _HEAD.pack(_MAGIC, FORMAT_VERSION, count)
+
+
+def _body(table: tuple[StateEntry, ...], entries: Mapping[Address, bytes | None]) -> Iterator[bytes]:
+    """The body of a segment, in parts."""
+    yield _array(2) + _ENCODER.encode(table) + _array(len(entries))
+    items = iter(entries.items())
+    while part := list(islice(items, _PART)):
+        yield _bare(part)
 
 
 def _without_table(count: int) -> bytes:

@@ -19,7 +19,7 @@ from typing import Final
 
 from tidegate.backends.keyed.base import NewBase
 from tidegate.backends.keyed.log import NOTHING, ChangeLog, Changes
-from tidegate.backends.keyed.segment import Segment, chunk_size, encode_segment, read_segment
+from tidegate.backends.keyed.segment import Segment, chunk_size, encode_changes, encode_segment, read_segment
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.spi import (
     Address,
@@ -43,7 +43,7 @@ MAX_SEGMENTS: Final = 32
 EARLY: Final = 0.75
 """At which part of its limits the log gets a new base, so that this is complete before the limits are reached."""
 
-MIN_LOG_BYTES: Final = 4 * 1024 * 1024
+MIN_LOG_BYTES: Final = 16 * 1024 * 1024
 """Segments up to this size need no new base, however small the old one is."""
 
 
@@ -108,12 +108,11 @@ class PendingSnapshot:
         """
         segments = (*segments, *(self._files.store(part.path) for part in self._changes.spilled))
         # As they were written: reading them in another order costs more than everything else here.
-        entries = list(self._changes.held.items())
-        chunk = self._files.store(encode_segment(Segment(self.table, entries)))
+        chunk = self._files.store(encode_changes(self.table, self._changes.held))
         if len(segments) > fixed and isinstance(chunk, InlineChunk) and isinstance(segments[-1], InlineChunk):
             last = dict(read_segment(self._files, segments[-1]).entries)
-            entries = list({**last, **self._changes.held}.items())
-            return (*segments[:-1], self._files.store(encode_segment(Segment(self.table, entries))))
+            together = {**last, **self._changes.held}
+            return (*segments[:-1], self._files.store(encode_changes(self.table, together)))
         return (*segments, chunk)
 
     def discard(self) -> None:

@@ -30,7 +30,7 @@ from tidegate.backends.rocksdb.options import RocksDBOptions
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import StateCorruptError, StateFormatError, TidegateError, UnavailableError
 
-__all__ = ["MAX_ENTRY_BYTES", "RocksStore"]
+__all__ = ["MAX_ENTRY_BYTES", "RocksStore", "refuse_large"]
 
 MAX_ENTRY_BYTES: Final = 2**31 - 1
 """RocksDB counts in 32 bits; programs that read it with a signed number do not see more than this."""
@@ -58,7 +58,7 @@ class RocksStore:
 
     def __init__(self, directory: Path, options: RocksDBOptions, *, brief: bool = False) -> None:
         self._directory = directory
-        self._brief = brief
+        self.brief = brief
         return_large_blocks()
         try:
             self._db = Rdict(str(directory), options=_options(options, brief=brief))
@@ -87,9 +87,8 @@ class RocksStore:
                 batch.delete(key)
             else:
                 batch.put(key, value)
-        # No entry is larger than all of them together, and a batch leaves out what it cannot hold at all.
-        if batch.size_in_bytes() > MAX_ENTRY_BYTES or batch.len() < len(entries):
-            _refuse_large(entries)
+        # A batch leaves out what it cannot hold at all.
+        refuse_large(entries, batch.size_in_bytes() if batch.len() == len(entries) else MAX_ENTRY_BYTES + 1)
         with self._translated("write"):
             self._db.write(batch, self._write_options)
 
@@ -114,7 +113,7 @@ class RocksStore:
     def close(self) -> None:
         """Write what is in memory and release the files."""
         with self._translated("write"):
-            if self._brief:
+            if self.brief:
                 self._db.flush()
                 # What is cut off in the midst of a merge would be merged again each time, and never to the end.
                 while self._db.property_int_value(_MERGING):
@@ -131,7 +130,14 @@ class RocksStore:
             ) from error
 
 
-def _refuse_large(entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+def refuse_large(entries: Iterable[tuple[bytes, bytes | None]], together: int) -> None:
+    """Refuse an entry that is too large; none is larger than all of them `together`.
+
+    Raises:
+        StateFormatError: one is.
+    """
+    if together <= MAX_ENTRY_BYTES:
+        return
     size = max(len(key) + len(value or b"") for key, value in entries)
     if size > MAX_ENTRY_BYTES:
         raise StateFormatError(

@@ -7,7 +7,7 @@ the confirmed base does not hold already.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import ClassVar, Final
 
 from tidegate.backends.keyed.address import range_bounds
 from tidegate.backends.rocksdb._client import RocksStore
-from tidegate.backends.rocksdb.memory import default_memory, shares
+from tidegate.backends.rocksdb.late import LateWrites
+from tidegate.backends.rocksdb.memory import Shares, default_memory, shares
 from tidegate.backends.rocksdb.options import RocksDBOptions
 from tidegate.backends.spi import (
     Address,
@@ -86,11 +87,10 @@ class RocksDBBackend(Backend):
 class RocksDBMaterialisation(Materialisation):
     """One database; cuts stand beside it in the same directory, so that hard links work."""
 
-    def __init__(
-        self, store: RocksStore, directory: Path, base: BaseHandle | None, allowance: Allowance
-    ) -> None:
-        self.allowance = allowance
+    def __init__(self, store: RocksStore, directory: Path, base: BaseHandle | None, memory: Shares) -> None:
+        self.allowance = Allowance(memory.rows, memory.log)
         self._store = store
+        self._late = LateWrites(store, memory.late)
         self._directory = directory
         self._uploaded = set(base.files) if base is not None else set()
         self._numbers = count()
@@ -105,25 +105,31 @@ class RocksDBMaterialisation(Materialisation):
 
     def get_many(self, addresses: Sequence[Address]) -> list[bytes | None]:
         """The bytes of each address, from memory or the local disk."""
-        return self._store.get_many(addresses)
+        return self._late.get_many(addresses)
 
     def apply(self, entries: Iterable[Entry]) -> None:
-        """Write in one batch."""
-        self._store.write(entries if isinstance(entries, Collection) else list(entries))
+        """Keep entries for the database, which gets them when they are too many, scanned or cut."""
+        self._late.write(entries)
 
     def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
         """Entries of a range, of the moment of the call."""
+        self._late.flush()
         return self._store.items(first, last)
 
     def cut(self, checkpoint: CheckpointId) -> Cut:
         """Flush what changed and hard-link all files."""
+        self._late.flush()
         directory = self._directory / f"cut-{checkpoint}-{next(self._numbers)}"
         self._store.checkpoint(directory)
         return _FileCut(directory, self._uploaded)
 
     def close(self) -> None:
-        """Close the database."""
-        self._store.close()
+        """Close the database, with everything in it if somebody goes on from its files."""
+        try:
+            if self._store.brief:
+                self._late.flush()
+        finally:
+            self._store.close()
 
 
 class _FileCut(Cut):
@@ -153,8 +159,7 @@ class _FileCut(Cut):
 
 def _opened(base: BaseHandle | None, context: BackendContext) -> RocksDBMaterialisation:
     memory = shares(context.memory_bytes or default_memory())
-    allowance = Allowance(memory.rows, memory.log)
-    return RocksDBMaterialisation(_store(context), context.directory, base, allowance)
+    return RocksDBMaterialisation(_store(context), context.directory, base, memory)
 
 
 def _link(left: Path, directory: Path) -> None:

@@ -35,6 +35,8 @@ class Shares:
     """Rows as objects, not encoded yet."""
     log: int
     """What was written since the last checkpoint."""
+    late: int
+    """What the database gets later."""
 
 
 def shares(memory_bytes: int) -> Shares:
@@ -45,7 +47,11 @@ def shares(memory_bytes: int) -> Shares:
         4
     """
     return Shares(
-        blocks=memory_bytes // 4, writes=memory_bytes // 4, rows=memory_bytes // 8, log=memory_bytes // 16
+        blocks=memory_bytes // 4,
+        writes=memory_bytes // 4,
+        rows=memory_bytes // 8,
+        log=memory_bytes // 16,
+        late=memory_bytes // 16,
     )
 
 

@@ -41,7 +41,7 @@ def open_reduce(payload: Any, record_type: TypeInformation | None, context: Oper
 def _shortcut(
     payload: Any, combine: Callable[[Any, Any], Any], record_type: TypeInformation | None, store: KeyedStore
 ) -> Shortcut | None:
-    """Lines for records that meet a plain value in a row that changed before; whatever else comes goes the long way."""
+    """Lines for records that meet a plain value; whatever else comes goes the long way."""
     held, test = plain_class(record_type), plain_test(record_type, "total")
     if record_type is None or held is None or test is None:
         return None
@@ -53,14 +53,16 @@ def _shortcut(
         return isolate(total)
 
     lines = _of_fields(payload, record_type, slot) or (
-        f"if row.changed and type(held) is {held}:",
+        f"if type(held) is {held}:",
         "    total = combine(held, v)",
-        f"    if {test}: slots[{slot}] = given = total",
+        f"    if {test}:",
+        f"        slots[{slot}] = given = total",
+        "        if not row.changed: mark(row)",
         "    else: given = replace(row, total)",
     )
     return Shortcut(
         ("slots = row.values", f"held = slots[{slot}]", *lines),
-        {"combine": combine, "replace": replace},
+        {"combine": combine, "replace": replace, "mark": store.cursor.mark},
     )
 
 
@@ -77,14 +79,16 @@ def _of_fields(payload: Any, record_type: TypeInformation, slot: int) -> tuple[s
         for name in ("new", "old", "total")
     )
     return (
-        "if row.changed and type(v) is type(held) is tuple:",
+        "if type(v) is type(held) is tuple:",
         "    try:",
         f"        {record}= v",
         f"        {held}= held",
         "    except ValueError: pass",
         "    else:",
         f"        total = {combined}",
-        f"        if {plain_test(record_type.items[place], 'total')}: slots[{slot}] = given = ({result})",
+        f"        if {plain_test(record_type.items[place], 'total')}:",
+        f"            slots[{slot}] = given = ({result})",
+        "            if not row.changed: mark(row)",
     )
 
 
