@@ -99,6 +99,7 @@ def written(place: Path, side: str) -> list[int]:
     return sorted(int(line) for file in files for line in file.read_text(encoding="utf-8").splitlines())
 
 
+@pytest.mark.spec("003/JM-22", "003/JM-23", "002/FO-02")
 @pytest.mark.processes
 @pytest.mark.parametrize("harm", [killed, stopped, raises], ids=["killed", "stopped", "raises"])
 def test_only_the_part_that_failed_restarts(tmp_path: Path, harm: Any) -> None:
@@ -114,6 +115,7 @@ def test_only_the_part_that_failed_restarts(tmp_path: Path, harm: Any) -> None:
     assert written(tmp_path, "left") == written(tmp_path, "right") == list(range(COUNT))
 
 
+@pytest.mark.spec("003/JM-22", "003/JM-25", "002/FO-01")
 @pytest.mark.processes
 def test_everything_restarts_if_that_is_wanted(tmp_path: Path) -> None:
     env = two_pipelines(tmp_path, killed, {"jobmanager.execution.failover-strategy": "full"})
@@ -124,6 +126,7 @@ def test_everything_restarts_if_that_is_wanted(tmp_path: Path) -> None:
     assert written(tmp_path, "left") == written(tmp_path, "right") == list(range(COUNT))
 
 
+@pytest.mark.spec("003/JM-07")
 @pytest.mark.processes
 def test_a_part_that_fails_too_often_fails_the_job(tmp_path: Path) -> None:
     env = two_pipelines(tmp_path, raises, {"restart-strategy.type": "none"})

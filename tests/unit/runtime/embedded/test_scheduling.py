@@ -53,7 +53,7 @@ class Noted:
         return value
 
 
-@pytest.mark.spec("004/AX-041")
+@pytest.mark.spec("004/AX-041", "003/JM-13", "004/SCH-008", "004/SCH-012")
 @pytest.mark.processes
 def test_a_stream_wants_all_of_its_slots_at_once_and_fails_where_there_are_too_few(tmp_path: Path) -> None:
     env = environment(tmp_path, 2, parallelism__default=3)
@@ -66,7 +66,7 @@ def test_a_stream_wants_all_of_its_slots_at_once_and_fails_where_there_are_too_f
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.spec("004/AX-041")
+@pytest.mark.spec("004/AX-041", "003/JM-14", "003/JM-15", "004/SCH-009", "004/SCH-010", "004/SCH-013")
 @pytest.mark.processes
 def test_a_batch_job_runs_stage_by_stage_from_its_sources_with_fewer_slots_than_tasks(tmp_path: Path) -> None:
     env = environment(tmp_path, 1, parallelism__default=2, **{"execution.runtime-mode": "BATCH"})
@@ -107,7 +107,7 @@ class Late(ProcessCluster):
         super().start(self._workers)
 
 
-@pytest.mark.spec("004/AX-041")
+@pytest.mark.spec("004/AX-041", "003/JM-16", "004/SCH-014", "004/SCH-016")
 @pytest.mark.processes
 def test_a_region_that_has_its_slots_starts_while_another_waits_for_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, strategies as st
 
 from tidegate.ids import Subtask
@@ -29,6 +30,7 @@ def places(job: JobGraph, task_managers: int) -> dict[Subtask, int]:
     return {subtask: slot.task_manager for subtask, slot in allocate(job, task_managers, 1).items()}
 
 
+@pytest.mark.spec("003/JM-17", "004/SCH-015")
 def test_an_exchange_of_all_with_all_makes_one_region(step: Step) -> None:
     total = step("reduce", step("source", name="words"), name="sum", partition=Hash(abs))
 
@@ -54,6 +56,7 @@ def test_rescaling_connects_only_neighbours(step: Step) -> None:
     ]
 
 
+@pytest.mark.spec("003/JM-17", "003/JM-24", "004/SCH-015")
 def test_exchanges_that_block_cut_regions(step: Step) -> None:
     total = step("reduce", step("source", name="words"), name="sum", partition=Hash(abs))
     job = graph(step("sink", total), mode="BATCH")

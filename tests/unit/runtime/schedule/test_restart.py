@@ -33,6 +33,7 @@ def exponential(**changes: Any) -> ExponentialDelay:
     return ExponentialDelay(**(given | changes))
 
 
+@pytest.mark.spec("004/CHK-010")
 def test_after_the_last_attempt_there_is_no_restart() -> None:
     strategy = FixedDelay(attempts=2, delay_ms=500)
 
@@ -51,6 +52,7 @@ def test_without_attempts_the_first_failure_is_the_end() -> None:
     assert FixedDelay(attempts=0, delay_ms=5).failed(0) is None
 
 
+@pytest.mark.spec("004/CHK-012")
 def test_without_a_strategy_the_first_failure_is_the_end() -> None:
     strategy = NoRestart()
     strategy.progressed()
@@ -58,7 +60,7 @@ def test_without_a_strategy_the_first_failure_is_the_end() -> None:
     assert strategy.failed(0) is None
 
 
-@pytest.mark.spec("002/AX-49")
+@pytest.mark.spec("002/AX-49", "004/CHK-011")
 @pytest.mark.parametrize(("minute", "delay_ms"), [(3, None), (6, 10_000)])
 def test_the_fourth_failure_counts_only_within_five_minutes(minute: int, delay_ms: int | None) -> None:
     strategy = FailureRate(most=3, interval_ms=5 * MINUTE, delay_ms=10_000)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tidegate.runtime.schedule.slot_pool import Fulfilled, Missing, Registered, SlotPool, Start, Tick, Wanted
 from tidegate.runtime.schedule.slots import Slot
 
 LEFT, RIGHT = (Slot(0, 0), Slot(1, 0)), (Slot(2, 0),)
 
 
+@pytest.mark.spec("003/RM-01", "003/RM-06")
 def test_a_part_runs_when_all_of_its_task_managers_have_registered() -> None:
     pool = SlotPool(timeout_ms=1_000)
 
@@ -17,6 +20,7 @@ def test_a_part_runs_when_all_of_its_task_managers_have_registered() -> None:
     assert pool.on(Tick(10_000)) == []
 
 
+@pytest.mark.spec("004/SCH-016")
 def test_a_part_that_has_its_slots_does_not_wait_for_another() -> None:
     pool = SlotPool(timeout_ms=1_000)
     pool.on(Wanted(0, LEFT, now_ms=0))

@@ -40,6 +40,7 @@ def held(places: dict[Subtask, Slot]) -> dict[Slot, list[str]]:
     return slots
 
 
+@pytest.mark.spec("004/SLT-015")
 def test_two_task_managers_with_one_slot_each_share_word_count(step: Step) -> None:
     assert held(allocate(word_count(step, 2), 2, 1)) == {
         Slot(0, 0): ["source-1[0]", "flat-1[0]", "sum-1[0]"],
@@ -66,6 +67,7 @@ def test_five_tasks_that_do_not_share_spread_over_six_slots(step: Step) -> None:
     assert {slot.number for slot in places.values()} == {0, 1, 2}
 
 
+@pytest.mark.spec("004/SLT-016")
 def test_word_count_at_six_takes_six_slots_with_one_sum_in_each(step: Step) -> None:
     graph = word_count(step, 6)
     places = allocate(graph, 2, 3)
@@ -76,6 +78,7 @@ def test_word_count_at_six_takes_six_slots_with_one_sum_in_each(step: Step) -> N
     assert Counter(slot.task_manager for slot in sums) == {0: 3, 1: 3}
 
 
+@pytest.mark.spec("004/SLT-016", "004/SLT-017")
 def test_sharing_brings_the_slots_down_to_the_highest_parallelism(step: Step) -> None:
     def job(highest: int, *, shared: bool) -> JobGraph:
         groups = (None, None, None) if shared else ("a", "b", "c")
@@ -195,7 +198,7 @@ def test_a_batch_job_runs_in_the_slots_there_are(
 MEGABYTE = 1024 * 1024
 
 
-@pytest.mark.spec("002/AX-02", "004/AX-037")
+@pytest.mark.spec("002/AX-02", "004/AX-037", "004/SLT-003")
 def test_each_of_three_slots_owns_a_third_of_the_managed_memory(step: Step) -> None:
     places = allocate(word_count(step, 3), 1, 3, 300 * MEGABYTE)
 

@@ -20,7 +20,18 @@ TRACES: dict[str, list[JobState]] = {
 }
 
 
-@pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)
+@pytest.mark.parametrize(
+    "trace",
+    [
+        pytest.param(TRACES["finished"], id="finished", marks=pytest.mark.spec("003/JM-05")),
+        pytest.param(TRACES["restarted"], id="restarted", marks=pytest.mark.spec("003/JM-06", "003/JM-08")),
+        pytest.param(TRACES["a part restarted"], id="a part restarted", marks=pytest.mark.spec("003/JM-09")),
+        pytest.param(TRACES["failed"], id="failed", marks=pytest.mark.spec("003/JM-07", "003/JM-09")),
+        pytest.param(TRACES["cancelled"], id="cancelled", marks=pytest.mark.spec("003/JM-10")),
+        pytest.param(TRACES["stopped"], id="stopped"),
+        pytest.param(TRACES["suspended and recovered"], id="suspended", marks=pytest.mark.spec("003/JM-11")),
+    ],
+)
 def test_a_job_passes_through_its_states(trace: list[JobState]) -> None:
     life = JobLife()
 
@@ -52,6 +63,7 @@ def test_every_state_of_a_job_can_be_reached() -> None:
     assert reached == set(get_args(JobState))
 
 
+@pytest.mark.spec("003/JM-19", "003/JM-20")
 @pytest.mark.parametrize(
     "trace",
     [
