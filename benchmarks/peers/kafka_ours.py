@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any, TypedDict
 
 from tidegate.common import Types
@@ -73,7 +74,7 @@ def main(job: str, chosen: dict[str, Any]) -> None:
     messages = env.from_source(source)
     if job != "pass":
         payments = messages.filter(lambda payment: payment["amount"] % 10 != 0)
-        totals = payments.key_by(lambda payment: payment["user"]).process(Totals())
+        totals = payments.key_by(itemgetter("user")).process(Totals())
         schema = KafkaRecordSerializationSchema(target_topic, key=lambda total: total["user"].encode())
     else:
         totals, schema = messages, KafkaRecordSerializationSchema(target_topic, value=bytes)
