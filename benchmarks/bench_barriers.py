@@ -1,6 +1,6 @@
 """What checkpoints cost a running job, and how long they take behind a slow step.
 
-A sum of a million records by 100,000 keys with a checkpoint every second beside one with the last checkpoint only. And
+A sum of four million records by 100,000 keys with a checkpoint every second beside one with the last checkpoint only. And
 a job with a slow sink on one of two branches, whose checkpoints wait for the records in front of it or overtake them:
 from the trigger to the decision, as the job reports it.
 """
@@ -23,7 +23,7 @@ from tidegate.common import Types
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import DataStream, StreamExecutionEnvironment
 
-RECORDS, KEYS = 1_000_000, 100_000
+RECORDS, KEYS = 4_000_000, 100_000
 SPEED_LIMIT, TIME_LIMIT = 0.9, 0.1
 PAUSE_S = 0.001
 """For a record in the slow sink: fifty times what the rest of the job needs for one."""
