@@ -346,8 +346,9 @@ def translate(error: Any, what: str, brokers: str) -> TidegateError:
         )
     if code in _GONE:
         return ConfigError(
-            f"kafka {what}: the next record is gone from the broker ({words}); its retention is shorter than the "
-            "program was away; start anew with --fresh, or from a checkpoint whose positions are still there"
+            f"kafka {what}: the next record is gone from the broker ({words}); either its retention is shorter "
+            "than the program was away, or it was told to begin behind the end; start anew with --fresh, from a checkpoint "
+            "whose positions are still there, or at an offset that is"
         )
     if code in _OVERTAKEN:
         return UnavailableError(
@@ -423,6 +424,7 @@ def _of_admin(settings: Mapping[str, Any]) -> dict[str, Any]:
         "enable.ssl.",
         "enable.sasl.",
         "socket.",
+        "https.",
         "oauth_cb",
     )
     return {key: value for key, value in settings.items() if key.startswith(shared)}

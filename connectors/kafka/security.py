@@ -9,15 +9,20 @@ Example:
 
 from __future__ import annotations
 
+import base64
+import json
 import ssl
 import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from tidegate.clock import Clock
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, UnavailableError
 
 __all__ = ["admitted"]
 
@@ -29,7 +34,19 @@ _NAMES: Final[Mapping[str, str]] = {
     "sasl.password": "sasl_plain_password",
     "sasl.kerberos.service.name": "sasl_kerberos_service_name",
 }
-_TOKEN: Final = frozenset({"oauth_cb", "sasl.oauthbearer.config"})
+_OIDC: Final = frozenset(
+    {
+        "https.ca.location",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.token.endpoint.url",
+    }
+)
+"""What the other client asks a server for tokens by."""
+_TOKEN: Final = frozenset({"oauth_cb", "sasl.oauthbearer.config"}) | _OIDC
 _TLS: Final = frozenset(
     {
         "enable.ssl.certificate.verification",
@@ -45,7 +62,10 @@ _TLS: Final = frozenset(
         "ssl.key.pem",
     }
 )
-_SECURITY: Final = ("sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "oauth_cb")
+_SECURITY: Final = ("sasl.", "ssl.", "https.", "enable.ssl.", "enable.sasl.", "oauth_cb")
+_ANSWER_S: Final = 10.0
+_HOLDS_S: Final = 300.0
+"""How long a token holds of which the server does not say."""
 _EARLY_S: Final = 60.0
 """How long before its end a token is no longer used."""
 
@@ -54,7 +74,8 @@ def admitted(settings: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
     """What tells kafka-python where brokers are and how to be let in.
 
     Raises:
-        ConfigError: a security setting has no counterpart there, or names what cannot be read.
+        ConfigError: a security setting has no counterpart there, or names what cannot be read; or no token is given.
+        UnavailableError: the server that gives tokens does not.
     """
     known = _NAMES.keys() | _TLS | _TOKEN
     for key in settings:
@@ -69,12 +90,16 @@ def admitted(settings: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
     if told["security_protocol"].endswith("SSL"):
         told["ssl_context"] = _context(settings)
     if told.get("sasl_mechanism", "").upper() == "OAUTHBEARER":
-        if not callable(settings.get("oauth_cb")):
+        oidc = settings.get("sasl.oauthbearer.method") == "oidc"
+        if not oidc and not callable(settings.get("oauth_cb")):
             raise ConfigError(
                 "kafka property 'oauth_cb' is missing: with exactly-once delivery two clients need a token; expected a "
-                "function that answers one and until when it holds, in seconds since 1970"
+                "function that answers one and until when it holds, in seconds since 1970; or sasl.oauthbearer.method "
+                "'oidc' with the server that gives them"
             )
-        told["sasl_oauth_token_provider"] = _tokens(settings, clock)
+        told["sasl_oauth_token_provider"] = tokens = _tokens(settings, clock)
+        # What is wrong with it is said here; the client would hide it behind brokers that do not answer.
+        tokens.token()
     return told
 
 
@@ -138,7 +163,8 @@ def _tokens(settings: Mapping[str, Any], clock: Clock) -> Any:
     """Asks the function that the other client asks, `oauth_cb`, as seldom as its answers allow."""
     from kafka.net.sasl.oauth import AbstractTokenProvider
 
-    ask, config = settings["oauth_cb"], settings.get("sasl.oauthbearer.config", "")
+    config = settings.get("sasl.oauthbearer.config", "")
+    ask = settings.get("oauth_cb") or (lambda config: _from_server(settings, clock))
 
     class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # of a library without types
         def __init__(self) -> None:
@@ -156,3 +182,39 @@ def _tokens(settings: Mapping[str, Any], clock: Clock) -> Any:
             return dict(more[0]) if more else {}
 
     return Tokens()
+
+
+def _from_server(settings: Mapping[str, Any], clock: Clock) -> tuple[str, float, str, dict[str, str]]:
+    """A token, until when it holds, and what goes along, for the id and the secret of a client."""
+    url = str(settings.get("sasl.oauthbearer.token.endpoint.url", ""))
+    who, secret = (str(settings.get(f"sasl.oauthbearer.client.{what}", "")) for what in ("id", "secret"))
+    if not url.startswith(("https://", "http://")) or not who:
+        raise ConfigError(
+            "kafka property 'sasl.oauthbearer.method' is 'oidc', but sasl.oauthbearer.token.endpoint.url or "
+            "sasl.oauthbearer.client.id is missing; expected the server that gives tokens, and who asks"
+        )
+    form = {"grant_type": "client_credentials", "scope": settings.get("sasl.oauthbearer.scope")}
+    login = base64.b64encode(f"{who}:{secret}".encode()).decode()
+    request = urllib.request.Request(
+        url,
+        urlencode({name: value for name, value in form.items() if value is not None}).encode(),
+        {"Authorization": f"Basic {login}", "Accept": "application/json"},
+    )
+    trusted = ssl.create_default_context(cafile=settings.get("https.ca.location"))
+    try:
+        with urllib.request.urlopen(request, timeout=_ANSWER_S, context=trusted) as answer:
+            told = json.loads(answer.read())
+        token, holds_s = str(told["access_token"]), float(told.get("expires_in", _HOLDS_S))
+    except urllib.error.HTTPError as error:
+        error.close()
+        kind = ConfigError if error.code in (400, 401, 403) else UnavailableError
+        raise kind(
+            f"kafka: the server that gives tokens at {url} answered {error.code} {error.reason}"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UnavailableError(
+            f"kafka: the server that gives tokens at {url} gave none ({type(error).__name__}: {error})"
+        ) from error
+    said = str(settings.get("sasl.oauthbearer.extensions", ""))
+    pairs = (pair.partition("=") for pair in said.split(",") if pair)
+    return token, clock.now_ms() / 1_000 + holds_s, who, {name.strip(): value for name, _, value in pairs}

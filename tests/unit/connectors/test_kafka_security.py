@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.connectors.registry_double import answering
 from tidegate.clock import ManualClock
 from tidegate.connectors.kafka.security import admitted
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, UnavailableError
 
 CLOCK = ManualClock()
 
@@ -66,7 +68,7 @@ def test_what_openssl_does_not_take_is_named_without_its_value(settings: dict[st
 
 
 @pytest.mark.parametrize(
-    "key", ["ssl.keystore.location", "sasl.oauthbearer.method", "enable.sasl.oauthbearer.unsecure.jwt"]
+    "key", ["ssl.keystore.location", "sasl.oauthbearer.grant.type", "enable.sasl.oauthbearer.unsecure.jwt"]
 )
 def test_a_setting_without_a_counterpart_is_refused_by_name(key: str) -> None:
     with pytest.raises(
@@ -91,6 +93,65 @@ def test_a_token_is_asked_for_as_seldom_as_it_allows() -> None:
     clock.advance(41_000)
     assert tokens.token() == "token 2", "a minute before its end"
     assert asked == ["scope", "scope"]
+
+
+OIDC = {
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "ada",
+    "sasl.oauthbearer.client.secret": "swordfish",
+    "sasl.oauthbearer.scope": "kafka",
+    "sasl.oauthbearer.extensions": "tenant=7,pool=a",
+}
+
+
+def test_a_server_gives_tokens_for_the_id_and_the_secret_of_a_client() -> None:
+    clock = ManualClock()
+    with answering() as server:
+        server.given["/token"] = (200, {"access_token": "first", "expires_in": 100})
+        settings = {
+            **OIDC,
+            "sasl.oauthbearer.token.endpoint.url": f"{server.url}/token",
+            "bootstrap.servers": "a:1",
+        }
+        tokens = admitted(settings, clock)["sasl_oauth_token_provider"]
+        assert [tokens.token(), tokens.token()] == ["first", "first"]
+        server.given["/token"] = (200, {"access_token": "second"})
+        clock.advance(50_000)
+        assert tokens.token() == "second"
+
+    login = "Basic " + base64.b64encode(b"ada:swordfish").decode()
+    assert server.asked == [("/token", login), ("/token", login)]
+    assert tokens.extensions() == {"tenant": "7", "pool": "a"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        ((401, {}), ConfigError, "answered 401 Unauthorized"),
+        ((503, {}), UnavailableError, "answered 503 Service Unavailable"),
+        ((200, {"token": "x"}), UnavailableError, r"gave none \(KeyError: 'access_token'\)"),
+        ((200, b"<html>"), UnavailableError, r"gave none \(JSONDecodeError"),
+    ],
+    ids=["refused", "away", "no token", "no JSON"],
+)
+def test_a_server_that_gives_no_token_is_named_without_the_secret(
+    answer: tuple[int, Any], error: type[Exception], message: str
+) -> None:
+    with answering() as server:
+        server.given["/token"] = answer
+        expected = rf"^kafka: the server that gives tokens at {server.url}/token {message}"
+        with pytest.raises(error, match=expected) as said:
+            told(**OIDC, **{"sasl.oauthbearer.token.endpoint.url": f"{server.url}/token"})
+
+    assert "swordfish" not in str(said.value)
+
+
+def test_who_asks_a_server_for_tokens_says_which() -> None:
+    with pytest.raises(
+        ConfigError, match=r"but sasl\.oauthbearer\.token\.endpoint\.url or sasl\.oauthbearer\.client\.id"
+    ):
+        told(**OIDC)
 
 
 def test_a_mechanism_of_tokens_needs_somebody_to_ask() -> None:
