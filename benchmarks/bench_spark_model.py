@@ -1,7 +1,7 @@
 """What an epoch on Spark takes by partitions, records and changed keys: measured on 1 to 8 partitions, then a model of it.
 
 The program is that of `bench_spark.py`. The model is printed with what it says of 50, 500 and 5,000 partitions; what the
-driver adds there is measured by `bench_spark_wide.py`.
+driver adds there is measured by `bench_spark_wide.py`. Its CPU time has a model too, which says more where a machine is busy.
 """
 
 from __future__ import annotations
@@ -40,22 +40,23 @@ def build(rounds: int) -> Report:
             for records, dirty in SIZES
         ]
         report = compare("spark_model", cases, rounds=rounds, seconds=0, meter=told)
-    points = list(points_of(report.cases))
-    model = fit(points)
-    say(model, points)
-    report.cases.append(Measured("model", asdict(model), 1, 1, [Round(model.fixed_s, 0.0)]))
+    for clock, name in (("wall_s", "wall time"), ("cpu_s", "CPU time")):
+        points = list(points_of(report.cases[: len(cases)], clock))
+        model = fit(points)
+        say(name, model, points)
+        report.cases.append(Measured(f"model of {name}", asdict(model), 1, 1, [Round(model.fixed_s, 0.0)]))
     return report
 
 
-def points_of(cases: list[Measured]) -> Iterator[Point]:
+def points_of(cases: list[Measured], clock: str) -> Iterator[Point]:
     for case in cases:
         size = case.arguments
-        yield Point(size["partitions"], size["records"], size["dirty"], case.median("wall_s"))
+        yield Point(size["partitions"], size["records"], size["dirty"], case.median(clock))
 
 
-def say(model: Model, points: list[Point]) -> None:
+def say(name: str, model: Model, points: list[Point]) -> None:
     print(
-        f"  an epoch: {model.fixed_s * 1e3:.0f} ms, {model.partition_s * 1e3:.1f} ms for each partition, "
+        f"  {name} of an epoch: {model.fixed_s * 1e3:.0f} ms, {model.partition_s * 1e3:.1f} ms for each partition, "
         f"{model.record_s * 1e6:.2f} us for each record, {model.dirty_s * 1e6:.2f} us for each changed key"
     )
     errors = [

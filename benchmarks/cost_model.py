@@ -46,7 +46,7 @@ class Model:
     def seconds(self, partitions: int, records: int, dirty: int, slots: int = SLOTS) -> float:
         """An epoch on so many slots, without what the driver does for each partition."""
         tasks = self.partition_s * partitions + self.record_s * records + self.dirty_s * dirty
-        return self.fixed_s + tasks * SLOTS / min(slots, max(partitions, 1))
+        return self.fixed_s + tasks * SLOTS / max(SLOTS, min(slots, partitions))
 
 
 def fit(points: Sequence[Point]) -> Model:
