@@ -185,7 +185,7 @@ def _lose_shuffled(fifo: Path, spark: Path) -> Callable[[int], None]:
         for place, _, names in os.walk(spark):  # passes over what tasks remove meanwhile
             for name in names:
                 if name.startswith("shuffle_"):
-                    Path(place, name).unlink()
+                    Path(place, name).unlink(missing_ok=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
     return lose
