@@ -1,6 +1,7 @@
 """`kill -9` at every step of an epoch of a job from Kafka to Kafka that runs on Spark, on a real broker.
 
-The driver commits over the wire; tasks that prepared the transactions are gone by then.
+The driver commits over the wire; tasks that prepared the transactions are gone by then. Long runs have a standalone cluster
+with two workers, others a local master.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.crash.conftest import Job
 from tests.crash.kafka_job import KafkaJob, assert_exactly_once
 from tests.crash.test_kill_kafka import between_topics as between_topics, payments as payments
 from tests.crash.test_standby import owner_and_standby
+from tidegate.testing.services import SparkService
 
 pytestmark = [pytest.mark.crash, pytest.mark.service, pytest.mark.spark]
 
@@ -47,9 +50,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(name, points[name] if long else points[name][:QUICK])
 
 
+@pytest.fixture(scope="module")
+def master(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.config.getoption("--profile") != "long":
+        yield "local[2]"
+        return
+    with SparkService(workers=2) as cluster:
+        yield cluster.address
+
+
 @pytest.fixture
-def on_spark(between_topics: KafkaJob) -> KafkaJob:
-    between_topics.settings |= {"execution.target": "local[2]", "execution.spark.epoch-records": 500}
+def on_spark(between_topics: KafkaJob, master: str) -> KafkaJob:
+    between_topics.settings |= {"execution.target": master, "execution.spark.epoch-records": 500}
     between_topics.patience_s = 300
     return between_topics
 
