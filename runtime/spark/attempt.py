@@ -39,7 +39,7 @@ from tidegate.runtime.spark.messages import Order, TaskResult
 from tidegate.runtime.spark.pace import Pace
 from tidegate.runtime.spark.readers import Readers
 from tidegate.runtime.spark.shape import shape_of
-from tidegate.runtime.spark.winners import Disagreement, winners
+from tidegate.runtime.spark.winners import Disagreement, undisputed, winners
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task.flow import Flow
 from tidegate.twophase import ledger
@@ -95,6 +95,7 @@ class SparkAttempt:
         self._title = _title(startup.program.name, start.graph)
         self._enumerated: dict[OperatorUid, bytes] = {}
         self._results: list[TaskResult] = []
+        self._last_execution: int | None = None
         self._sources = [
             s for vertex in start.graph.vertices.values() if vertex.is_source for s in vertex.subtasks
         ]
@@ -196,6 +197,7 @@ class SparkAttempt:
                 return [self._writer.mark(action.checkpoint)]
             case cp.Settled():
                 self._status.settled(action.checkpoint)
+                self._remove_losers()
                 self._startup.pipeline.release(action.release)
             case cp.WriteSavepoint():
                 self._orders[action.place].write(self._startup, action.checkpoint)
@@ -302,6 +304,12 @@ class SparkAttempt:
         left = by_sink(each for each, answer in answers if answer is CommitAnswer.RETRY)
         self._status.note("committed", f"checkpoint {number}", checkpoint=number, sinks=left)
         return ledger.Answered(action.checkpoint, answers)
+
+    def _remove_losers(self) -> None:
+        """Take away what executions that do not count have prepared: all that is visible has been committed by now."""
+        if self._jobs.copied or not undisputed(self._results, self._last_execution):
+            self._committers.abort(self._decided)
+        self._last_execution = max((result.task for result in self._results), default=None)
 
     def _abort(self, action: cp.Abort) -> None:
         self._status.note(

@@ -61,6 +61,11 @@ class EpochJobs:
                     self._cancel(group)
         return job.result()
 
+    @property
+    def copied(self) -> bool:
+        """Whether Spark runs copies of tasks that take long."""
+        return self._context.getConf().get("spark.speculation", "false") == "true"
+
     def close(self) -> None:
         """Release the thread."""
         self._thread.shutdown()

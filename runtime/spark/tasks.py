@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import xxhash
 from pyspark import TaskContext
@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import InternalError, TidegateError, UnavailableError
-from tidegate.ids import Subtask
+from tidegate.ids import CheckpointId, Subtask
 from tidegate.keys import range_of
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
@@ -42,7 +42,11 @@ from tidegate.runtime.task.messages import FromSubtask
 from tidegate.runtime.task.source import SourceRunner
 from tidegate.runtime.working_directory import make_private, working_directory
 
-__all__ = ["conclude", "relay"]
+__all__ = ["conclude", "relay", "slot_of"]
+
+_ATTEMPTS: Final = 4
+"""As often as Spark runs a task by default."""
+_STAGES: Final = 8
 
 
 def relay(order: Order, level: int, partition: int, given: Iterable[Any]) -> Iterator[tuple[int, Parcel]]:
@@ -157,6 +161,7 @@ class _Task:
             snapshots_wait=True,
             exposed_ms=order.options.exposed_ms,
             outside=SYSTEM_CLOCK,
+            slot=slot_of(order.checkpoint, self.id, _attempt_number()),
             wake=self.bell.ring,
         )
 
@@ -260,7 +265,30 @@ def seed(order: Order, subtask: Subtask) -> None:
         numpy.random.seed(xxhash.xxh32_intdigest(of_epoch.encode()))
 
 
+def slot_of(checkpoint: CheckpointId, task: int, attempt: int) -> int:
+    """Which of the names that sinks of a subtask have outside belong to one execution.
+
+    Who begins under a name ends what somebody else has under it. A copy of a task, and one that is repeated alone, have another
+    `attempt`; those of the next epoch are never here. Where Spark repeats a whole stage it counts attempts from nothing again
+    and says so to nobody, so that what tells those apart is by chance: should they meet, the epoch counts for nothing.
+
+    Example:
+        >>> slot_of(CheckpointId(4), 70, 0) // 4 == slot_of(CheckpointId(4), 70, 1) // 4
+        True
+        >>> slot_of(CheckpointId(4), 70, 0) == slot_of(CheckpointId(5), 70, 0)
+        False
+    """
+    stage = xxhash.xxh32_intdigest(task.to_bytes(8, "big")) % _STAGES
+    return (checkpoint % 2 * _STAGES + stage) * _ATTEMPTS + attempt % _ATTEMPTS
+
+
 def _task_id() -> int:
     context = TaskContext.get()
     assert context is not None
     return int(context.taskAttemptId())
+
+
+def _attempt_number() -> int:
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.attemptNumber())

@@ -13,11 +13,25 @@ from itertools import pairwise
 from tidegate.runtime.spark.messages import Outcome, TaskResult, digest
 from tidegate.runtime.spark.shape import Shape
 
-__all__ = ["Disagreement", "winners"]
+__all__ = ["Disagreement", "undisputed", "winners"]
 
 
 class Disagreement(Exception):  # noqa: N818  # not an error of anybody: the epoch runs again
     """The tasks of an epoch have consumed different executions; nothing of it may count."""
+
+
+def undisputed(results: Sequence[TaskResult], since: int | None) -> bool:
+    """Whether Spark has begun nothing but these executions since it began another one, so that nobody lost against them.
+
+    Spark numbers executions one after the other.
+
+    Example:
+        >>> results = [TaskResult(Subtask("totals", number), 7 + number) for number in range(3)]
+        >>> undisputed(results, since=6), undisputed(results, since=5), undisputed(results[1:], since=6)
+        (True, False, False)
+    """
+    begun = sorted(result.task for result in results)
+    return since is not None and begun == list(range(since + 1, since + 1 + len(begun)))
 
 
 def winners(shape: Shape, outcomes: Sequence[Outcome]) -> list[TaskResult]:

@@ -14,6 +14,7 @@ from tests.unit.runtime.spark.orders import epoch_order
 from tidegate.backends.filesystem import FilesystemBackend
 from tidegate.backends.heap import HeapBackend
 from tidegate.backends.keyed import KeyedStore
+from tidegate.backends.keyed.snapshot import MIN_LOG_BYTES
 from tidegate.backends.rocksdb import RocksDBBackend
 from tidegate.backends.spi import Backend, BackendContext, Blobs, KeyedHandle
 from tidegate.backends.storage import MemoryStorage, StorageFiles
@@ -26,7 +27,7 @@ from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark import tasks
 from tidegate.runtime.spark.dealing import with_starts
-from tidegate.runtime.spark.local import LARGE_BYTES, removed
+from tidegate.runtime.spark.local import removed
 from tidegate.runtime.spark.messages import Outcome
 from tidegate.runtime.spark.readers import Readers
 from tidegate.types import Types
@@ -109,6 +110,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def executor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The directory that Spark gives an executor."""
     monkeypatch.setattr(tasks, "_task_id", lambda: 7)
+    monkeypatch.setattr(tasks, "_attempt_number", lambda: 0)
     place = tmp_path / "blockmgr"
     place.mkdir()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(place))
@@ -179,7 +181,7 @@ def test_without_a_directory_of_spark_nothing_is_left(
 def test_state_in_memory_that_has_become_large_is_kept_on_disk(
     executor: Path, read: list[str], backend: Backend
 ) -> None:
-    small, large = epochs(backend, 10), epochs(backend, LARGE_BYTES // WIDE + 100)
+    small, large = epochs(backend, 10), epochs(backend, MIN_LOG_BYTES // WIDE + 100)
     assert small.counted().base is None
     assert small.counted().base is None
     large.counted()
@@ -194,7 +196,7 @@ def test_state_in_memory_that_has_become_large_is_kept_on_disk(
 
 
 def test_state_that_was_put_on_disk_is_read_by_the_backend_of_the_program(executor: Path) -> None:
-    job = epochs(FilesystemBackend(), LARGE_BYTES // WIDE + 100)
+    job = epochs(FilesystemBackend(), MIN_LOG_BYTES // WIDE + 100)
     job.counted()
     handle = job.counted()
     directory = executor / "embedded"
