@@ -64,7 +64,8 @@ class EpochJobs:
     @property
     def copied(self) -> bool:
         """Whether Spark runs copies of tasks that take long."""
-        return self._context.getConf().get("spark.speculation", "false") == "true"
+        said: str | None = self._context.getConf().get("spark.speculation")
+        return said == "true"
 
     def close(self) -> None:
         """Release the thread."""

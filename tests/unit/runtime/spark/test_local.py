@@ -27,7 +27,7 @@ from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark import tasks
 from tidegate.runtime.spark.dealing import with_starts
-from tidegate.runtime.spark.local import removed
+from tidegate.runtime.spark.local import LARGE_BYTES, removed
 from tidegate.runtime.spark.messages import Outcome
 from tidegate.runtime.spark.readers import Readers
 from tidegate.types import Types
@@ -181,24 +181,23 @@ def test_without_a_directory_of_spark_nothing_is_left(
 def test_state_in_memory_that_has_become_large_is_kept_on_disk(
     executor: Path, read: list[str], backend: Backend
 ) -> None:
-    small, large = epochs(backend, 10), epochs(backend, MIN_LOG_BYTES // WIDE + 100)
-    assert small.counted().base is None
-    assert small.counted().base is None
-    large.counted()
-    moved = large.counted()
-    assert moved.base is not None
-    assert moved.base.backend == "rocksdb"
+    small, large = epochs(backend, 10), epochs(backend, LARGE_BYTES // WIDE + 100)
+    for job in (small, large):
+        job.counted()
+        job.counted()
     del read[:]
-    again = large.counted()
-    assert again.base is not None
-    assert again.base.backend == "rocksdb"
-    assert read == []
+    large.counted()
+    assert read == [], "only the backend on disk goes on from what was left"
+    small.counted()
+    assert read != []
 
 
 def test_state_that_was_put_on_disk_is_read_by_the_backend_of_the_program(executor: Path) -> None:
     job = epochs(FilesystemBackend(), MIN_LOG_BYTES // WIDE + 100)
     job.counted()
     handle = job.counted()
+    assert handle.base is not None
+    assert handle.base.backend == "rocksdb"
     directory = executor / "embedded"
     directory.mkdir()
     assert sum(1 for _ in read_all(handle, job.storage, directory)) == job.numbers
