@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.spark.losing import lose_shuffled
 from tidegate.clock import new_id
 from tidegate.common import Types
 from tidegate.connectors.collection import CollectionSource
@@ -137,7 +137,7 @@ def test_a_repeat_behind_the_second_exchange_takes_nothing_twice(
     """The last task loses what was shuffled and dies, so all levels before it are run again, for it alone."""
     fifo = tmp_path / "subtask-0-has-its-records"
     os.mkfifo(fifo)
-    lose = _lose_shuffled(fifo, spark)
+    lose = lose_shuffled(fifo, spark)
 
     class Last(KeyedProcessFunction):
         def open(self, runtime_context: Any) -> None:
@@ -170,22 +170,3 @@ def test_an_error_before_an_exchange_is_told_once_and_stops_those_behind_it(env:
 
     with pytest.raises(JobFailedError, match=r"operator 'map.*' .*ValueError: no such row"):
         list(failing.execute_and_collect())
-
-
-def _lose_shuffled(fifo: Path, spark: Path) -> Callable[[int], None]:
-    def lose(subtask: int) -> None:
-        flag = fifo.with_name(f"subtask-{subtask}-was-here")
-        if flag.exists():
-            return
-        flag.touch()
-        if subtask == 0:
-            fifo.write_bytes(b"here")  # until the other one reads
-            return
-        fifo.read_bytes()
-        for place, _, names in os.walk(spark):  # passes over what tasks remove meanwhile
-            for name in names:
-                if name.startswith("shuffle_"):
-                    Path(place, name).unlink(missing_ok=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    return lose

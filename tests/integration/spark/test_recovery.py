@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.spark.losing import lose_shuffled
 from tidegate.clock import new_id
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
@@ -63,7 +64,7 @@ def test_an_epoch_whose_tasks_consumed_different_executions_runs_again(job: Any,
     fifo = job.directory / "subtask-0-has-its-records"
     os.mkfifo(fifo)
 
-    result = job.run(before=_random_mark(), behind=_lose_shuffled(fifo, spark))
+    result = job.run(before=_random_mark(), behind=lose_shuffled(fifo, spark))
 
     assert result.restarts == 0
     assert job.audit() == []
@@ -94,22 +95,3 @@ def _random_mark() -> Callable[[Any], Any]:
         return {**value, "mark": new_id()}
 
     return mark
-
-
-def _lose_shuffled(fifo: Path, spark: Path) -> Callable[[int], None]:
-    def lose(subtask: int) -> None:
-        flag = fifo.with_name(f"subtask-{subtask}-was-here")
-        if flag.exists():
-            return
-        flag.touch()
-        if subtask == 0:
-            fifo.write_bytes(b"here")  # until the other one reads
-            return
-        fifo.read_bytes()
-        for place, _, names in os.walk(spark):  # passes over what tasks remove meanwhile
-            for name in names:
-                if name.startswith("shuffle_"):
-                    Path(place, name).unlink(missing_ok=True)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    return lose
