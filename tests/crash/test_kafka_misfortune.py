@@ -27,7 +27,7 @@ from tidegate.testing.services import KafkaService
 pytestmark = [pytest.mark.crash, pytest.mark.service]
 
 PATIENCE_S = 90
-SOON_MS = 1_500
+SOON_MS = 4_000
 """When transactions run out that shall: later than a checkpoint follows another, sooner than patience ends."""
 QUICK, LONG = (1,), tuple(range(1, 7))
 FAIR = {"restart-strategy.fixed-delay.attempts": 20}

@@ -152,7 +152,7 @@ def test_the_code_of_every_chain_is_python_and_opens_nothing(program: Make) -> N
         for _ in ("with times", "without")
     ]
     assert "for v0 in f0(v) or ():" in code
-    assert "for v, t, k in zip(values, timestamps, keys):" in code
+    assert "for v, t, row in zip(values, timestamps, rows):" in code
 
 
 def test_the_code_of_two_inputs_is_shown_for_each(connected: DataStream) -> None:

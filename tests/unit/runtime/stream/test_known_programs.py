@@ -233,7 +233,8 @@ def test_a_local_submission_ends_in_a_client_with_id_and_status(anywhere: Env, t
     client = anywhere.execute_async("local")
 
     pause = threading.Event()
-    while not out.exists():
+    # A first record may be written before all of the job is heard of.
+    while not out.exists() or client.get_job_status().result() is JobStatus.CREATED:
         pause.wait(0.005)
     assert client.get_job_status().result() is JobStatus.RUNNING
     told.touch()
