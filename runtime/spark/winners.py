@@ -26,6 +26,7 @@ def undisputed(results: Sequence[TaskResult], since: int | None) -> bool:
     Spark numbers executions one after the other.
 
     Example:
+        >>> from tidegate.ids import Subtask
         >>> results = [TaskResult(Subtask("totals", number), 7 + number) for number in range(3)]
         >>> undisputed(results, since=6), undisputed(results, since=5), undisputed(results[1:], since=6)
         (True, False, False)
