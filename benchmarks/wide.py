@@ -87,6 +87,7 @@ class Tasks:
     heard: SimpleQueue[Request]
     epochs: list[Epoch] = field(default_factory=list)
     answered: float | None = None
+    copied: bool = False
 
     def run(self, order: Order, reads: Sequence[ReadOrder], title: str) -> list[Outcome]:
         """What the tasks of an epoch report; making that up is not the driver's time."""
