@@ -88,6 +88,7 @@ class Tasks:
     epochs: list[Epoch] = field(default_factory=list)
     answered: float | None = None
     copied: bool = False
+    at_once: int = 2
 
     def run(self, order: Order, reads: Sequence[ReadOrder], title: str) -> list[Outcome]:
         """What the tasks of an epoch report; making that up is not the driver's time."""

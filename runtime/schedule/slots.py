@@ -21,7 +21,7 @@ from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.options import JobOptions
 
-__all__ = ["Slot", "allocate", "called", "cluster_size", "memory_shares"]
+__all__ = ["Slot", "allocate", "called", "cluster_size", "memory_of_task", "memory_shares"]
 
 _LEAST_BYTES: Final = 1024 * 1024
 
@@ -113,3 +113,20 @@ def memory_shares(graph: JobGraph, places: Mapping[Subtask, Slot]) -> dict[Subta
                 f"with state; expected at least {_LEAST_BYTES}; raise taskmanager.memory.managed.size"
             )
     return shares
+
+
+def memory_of_task(managed_bytes: int | None, tasks: int) -> int | None:
+    """What each of the `tasks` that an executor of Spark works on at once may take of its memory; None if it is not limited.
+
+    Raises:
+        ConfigError: that is too small to work with.
+    """
+    if managed_bytes is None:
+        return None
+    share = managed_bytes // tasks
+    if share < _LEAST_BYTES:
+        raise ConfigError(
+            f"managed memory is too small: it gives {share} bytes to each of {tasks} tasks that an executor works on at "
+            f"once; expected at least {_LEAST_BYTES}; raise taskmanager.memory.managed.size"
+        )
+    return share

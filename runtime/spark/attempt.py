@@ -29,8 +29,10 @@ from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.observe.checkpoints import by_sink
 from tidegate.runtime.operators.measures import Measured, followed
+from tidegate.runtime.options import JobOptions
 from tidegate.runtime.requests import CancelRequested, Request, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.restart import RestartStrategy
+from tidegate.runtime.schedule.slots import memory_of_task
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.spark.clock import Moments
 from tidegate.runtime.spark.dealing import with_starts
@@ -244,8 +246,6 @@ class SparkAttempt:
 
     def _order(self, trigger: cp.TriggerSources) -> Order:
         startup, record = self._startup, self._startup.pipeline.record
-        # A clock that the program gives is looked at here alone; what tasks see of it is the time of the epoch.
-        options = startup.program.options
         return Order(
             shape=self._shape,
             vertices=self._vertices,
@@ -261,9 +261,18 @@ class SparkAttempt:
             attempt=self._attempt,
             storage=startup.storage,
             backend=startup.backend,
-            options=replace(options, given=replace(options.given, clock=None)),
+            options=self._options(),
             path=tuple(entry or str(Path.cwd()) for entry in sys.path),
         )
+
+    def _options(self) -> JobOptions:
+        """What tasks see of the options: their part of an executor's memory, and no clock.
+
+        One that the program gives is looked at here alone; what tasks see of it is the time of the epoch.
+        """
+        options = self._startup.program.options
+        memory = memory_of_task(options.managed_bytes, self._jobs.at_once)
+        return replace(options, managed_bytes=memory, given=replace(options.given, clock=None))
 
     def _decide(self, checkpoint: CheckpointId) -> cp.Event:
         event = self._writer.decide(checkpoint)

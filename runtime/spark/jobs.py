@@ -12,6 +12,7 @@ from pyspark import RDD, SparkContext
 
 from tidegate.clock import Clock
 from tidegate.errors import UnavailableError
+from tidegate.runtime.spark.master import tasks_at_once
 from tidegate.runtime.spark.messages import Order, Outcome, ReadOrder
 from tidegate.runtime.spark.tasks import conclude, relay
 
@@ -66,6 +67,11 @@ class EpochJobs:
         """Whether Spark runs copies of tasks that take long."""
         said: str | None = self._context.getConf().get("spark.speculation")
         return said == "true"
+
+    @property
+    def at_once(self) -> int:
+        """How many tasks an executor works on at the same time."""
+        return tasks_at_once(self._context.master, self._context.getConf().get)
 
     def close(self) -> None:
         """Release the thread."""

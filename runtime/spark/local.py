@@ -64,7 +64,7 @@ def state_of(
     if backend.name in _IN_MEMORY and _is_large(handles):
         backend, options = _on_disk(), replace(options, backend=_ON_DISK)
     return backend, BackendContext(
-        directory, files, options.of_backend, versions=_versions_of(order, subtask)
+        directory, files, options.of_backend, options.managed_bytes, _versions_of(order, subtask)
     )
 
 

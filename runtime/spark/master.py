@@ -9,10 +9,20 @@ Example:
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
 from typing import Final
 
-__all__ = ["MASTERS", "is_local", "is_master", "local_with_retries", "on_loopback", "standalone"]
+__all__ = [
+    "MASTERS",
+    "is_local",
+    "is_master",
+    "local_with_retries",
+    "on_loopback",
+    "standalone",
+    "tasks_at_once",
+]
 
 MASTERS: Final = "local, local[2], local[*], local[2,4], spark://host:7077, yarn, or k8s://https://host:6443"
 """For messages."""
@@ -51,3 +61,22 @@ def standalone(target: str) -> list[tuple[str, int]]:
     """
     listed = target.removeprefix("spark://").split(",") if target.startswith("spark://") else []
     return [(host, int(port)) for host, _, port in (each.rpartition(":") for each in listed)]
+
+
+def tasks_at_once(target: str, said: Callable[[str], str | None]) -> int:
+    """How many tasks an executor works on at the same time, by the URL of the master and what Spark's settings say.
+
+    An executor of a standalone cluster whose cores nobody limits takes those of its machine, which is held to be like this one.
+
+    Example:
+        >>> settings = {"spark.executor.cores": "8", "spark.task.cpus": "2"}
+        >>> tasks_at_once("local[6]", {}.get), tasks_at_once("yarn", {}.get), tasks_at_once("yarn", settings.get)
+        (6, 1, 4)
+    """
+    local = re.fullmatch(_LOCAL, target)
+    if local is not None:
+        cores = local["threads"] or "1"
+    else:
+        cores = said("spark.executor.cores") or ("*" if standalone(target) else "1")
+    count = os.cpu_count() or 1 if cores == "*" else int(cores)
+    return max(1, count // int(said("spark.task.cpus") or 1))

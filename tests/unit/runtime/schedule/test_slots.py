@@ -16,7 +16,7 @@ from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Transformation
 from tidegate.runtime.options import JobOptions
-from tidegate.runtime.schedule.slots import Slot, allocate, cluster_size, memory_shares
+from tidegate.runtime.schedule.slots import Slot, allocate, cluster_size, memory_of_task, memory_shares
 
 Step = Callable[..., Transformation]
 
@@ -238,3 +238,14 @@ def test_a_share_that_nothing_can_work_with_is_refused(step: Step) -> None:
         r"expected at least 1048576; raise taskmanager\.memory\.managed\.size",
     ):
         memory_shares(graph, allocate(graph, 1, 2, 2_000))
+
+
+def test_tasks_of_an_executor_divide_its_memory() -> None:
+    assert memory_of_task(64 * MEGABYTE, 4) == 16 * MEGABYTE
+    assert memory_of_task(None, 4) is None
+    with pytest.raises(
+        ConfigError,
+        match=r"too small: it gives 500 bytes to each of 4 tasks that an executor works on at once; expected at least 1048576; "
+        r"raise taskmanager\.memory\.managed\.size",
+    ):
+        memory_of_task(2_000, 4)

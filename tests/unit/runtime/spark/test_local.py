@@ -157,6 +157,24 @@ def test_a_task_does_not_go_on_from_what_an_execution_left_that_does_not_count(
     assert set(read) == {chunk.name for chunk in second.chunks}  # type: ignore[union-attr]  # none is inline
 
 
+def test_the_state_of_a_task_lives_within_its_part_of_the_memory(
+    executor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int | None] = []
+    real = RocksDBBackend.open
+
+    def noted(backend: RocksDBBackend, base: Any, key_groups: Any, context: BackendContext) -> Any:
+        given.append(context.memory_bytes)
+        return real(backend, base, key_groups, context)
+
+    monkeypatch.setattr(RocksDBBackend, "open", noted)
+    for share in (None, 2 * WIDE * WIDE):
+        job = epochs(RocksDBBackend())
+        job.options = replace(job.options, managed_bytes=share)
+        job.counted()
+    assert given == [None, 2 * WIDE * WIDE]
+
+
 def test_two_pipelines_leave_their_state_apart(executor: Path) -> None:
     job = epochs(RocksDBBackend())
     job.counted()
