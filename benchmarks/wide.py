@@ -89,6 +89,7 @@ class Tasks:
     answered: float | None = None
     copied: bool = False
     at_once: int = 2
+    moves_outputs: bool = False
 
     def run(self, order: Order, reads: Sequence[ReadOrder], title: str) -> list[Outcome]:
         """What the tasks of an epoch report; making that up is not the driver's time."""

@@ -82,7 +82,9 @@ class Archive:
             kept = kept.union(*(files_of(self.load(known)) for known in retained))
         except StateCorruptError:
             return 0  # nobody knows which files a damaged checkpoint refers to
-        names = [*self._blobs.list(f"{run}/shared/"), *self._blobs.list(f"{run}/chk-")]
+        names = [
+            name for part in ("shared/", "chk-", "claims/") for name in self._blobs.list(f"{run}/{part}")
+        ]
         left = [name for name in names if name not in kept]
         self._blobs.delete(left)
         self._blobs.forget_unfinished(f"{run}/")

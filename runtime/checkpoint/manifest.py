@@ -29,6 +29,7 @@ __all__ = [
     "Unsettled",
     "check",
     "chunks_of",
+    "claims_folder",
     "decode",
     "encode",
     "files_of",
@@ -123,6 +124,11 @@ def metadata_name(run: RunId, checkpoint: CheckpointId) -> str:
 def settled_name(run: RunId, checkpoint: CheckpointId) -> str:
     """What exists once all output of a checkpoint is visible."""
     return f"{run}/chk-{checkpoint}/_settled"
+
+
+def claims_folder(run: RunId, checkpoint: CheckpointId) -> str:
+    """Where executions of the checkpoint's tasks say that something is theirs."""
+    return f"{run}/claims/{checkpoint}/"
 
 
 def encode(manifest: Manifest) -> bytes:

@@ -95,7 +95,7 @@ class ChainEnvironment:
     """Whether a checkpoint refers to files of earlier ones."""
     snapshots_wait: bool = False
     """Whether records wait until a snapshot is written."""
-    slot: int | None = None
+    slot: Callable[[], int] | None = None
     """Which of the names its sinks have outside are this execution's; None where all are, as there is no other."""
     exposed_ms: int | None = None
     """How long what a sink prepared may have to wait for its commit; None if nobody knows."""

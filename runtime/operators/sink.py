@@ -53,7 +53,7 @@ class SinkOperator:
                 clock=env.clock,
                 program=Surroundings(self._node.uid, env),
                 exposed_ms=env.exposed_ms,
-                slot=env.slot,
+                slot=env.slot() if env.slot else None,
             )
         )
 

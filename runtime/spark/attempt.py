@@ -41,6 +41,7 @@ from tidegate.runtime.spark.messages import Order, TaskResult
 from tidegate.runtime.spark.pace import Pace
 from tidegate.runtime.spark.readers import Readers
 from tidegate.runtime.spark.shape import shape_of
+from tidegate.runtime.spark.slots import Slots
 from tidegate.runtime.spark.winners import Disagreement, undisputed, winners
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task.flow import Flow
@@ -199,7 +200,7 @@ class SparkAttempt:
                 return [self._writer.mark(action.checkpoint)]
             case cp.Settled():
                 self._status.settled(action.checkpoint)
-                self._remove_losers()
+                self._remove_losers(action.checkpoint)
                 self._startup.pipeline.release(action.release)
             case cp.WriteSavepoint():
                 self._orders[action.place].write(self._startup, action.checkpoint)
@@ -252,6 +253,7 @@ class SparkAttempt:
             main_classes=self._main_classes,
             checkpoint=trigger.checkpoint,
             confirmed=trigger.confirmed,
+            since=None if self._jobs.moves_outputs else self._last_execution,
             now_ms=self._moments.now_ms,
             since_ms=self._moments.since_ms,
             pipeline=startup.pipeline.id,
@@ -314,17 +316,22 @@ class SparkAttempt:
         self._status.note("committed", f"checkpoint {number}", checkpoint=number, sinks=left)
         return ledger.Answered(action.checkpoint, answers)
 
-    def _remove_losers(self) -> None:
+    def _remove_losers(self, checkpoint: CheckpointId) -> None:
         """Take away what executions that do not count have prepared: all that is visible has been committed by now."""
         if self._jobs.copied or not undisputed(self._results, self._last_execution):
-            self._committers.abort(self._decided)
+            self._abandon(checkpoint)
         self._last_execution = max((result.task for result in self._results), default=None)
 
     def _abort(self, action: cp.Abort) -> None:
         self._status.note(
             "aborted", f"checkpoint {action.checkpoint}: {action.reason}", checkpoint=action.checkpoint
         )
+        self._abandon(action.checkpoint)
+
+    def _abandon(self, checkpoint: CheckpointId) -> None:
+        """Remove what the epoch's executions have prepared and is not decided, and what they have claimed."""
         self._committers.abort(self._decided)
+        Slots(self._startup.storage, self._startup.run, checkpoint).clear()
 
 
 def _title(name: str, graph: JobGraph) -> str:

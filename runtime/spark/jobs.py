@@ -65,8 +65,12 @@ class EpochJobs:
     @property
     def copied(self) -> bool:
         """Whether Spark runs copies of tasks that take long."""
-        said: str | None = self._context.getConf().get("spark.speculation")
-        return said == "true"
+        return self._is_set("spark.speculation")
+
+    @property
+    def moves_outputs(self) -> bool:
+        """Whether Spark carries what tasks have sent to other executors, so that it need not repeat who is gone."""
+        return self._is_set("spark.decommission.enabled")
 
     @property
     def at_once(self) -> int:
@@ -76,6 +80,10 @@ class EpochJobs:
     def close(self) -> None:
         """Release the thread."""
         self._thread.shutdown()
+
+    def _is_set(self, key: str) -> bool:
+        said: str | None = self._context.getConf().get(key)
+        return said == "true"
 
     def _cancel(self, group: str) -> None:
         """Have the tasks of a group ended, and give them time to: what they still do would be in the way of others."""

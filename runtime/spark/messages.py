@@ -31,6 +31,8 @@ class Order:
     main_classes: bytes
     checkpoint: CheckpointId
     confirmed: CheckpointId | None
+    since: int | None
+    """A number of Spark's that no execution of an earlier epoch exceeds; None if there is none to go by."""
     now_ms: int
     since_ms: int
     """When the attempt began: nobody has been idle for longer."""

@@ -8,13 +8,14 @@ like any other, so Spark repeats only executions that died.
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import xxhash
 from pyspark import TaskContext
@@ -22,7 +23,7 @@ from pyspark import TaskContext
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import InternalError, TidegateError, UnavailableError
-from tidegate.ids import CheckpointId, Subtask
+from tidegate.ids import Subtask
 from tidegate.keys import range_of
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
@@ -35,6 +36,7 @@ from tidegate.runtime.spark.limit import time_limit
 from tidegate.runtime.spark.local import Start, remove_later, state_of, working_roots
 from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult, digest
 from tidegate.runtime.spark.outbox import Outbox
+from tidegate.runtime.spark.slots import Slots, surely_first
 from tidegate.runtime.spark.working import Bell, read_epoch, reports_of, work_epoch
 from tidegate.runtime.task.exchange import channels_into
 from tidegate.runtime.task.gate import GateRunner
@@ -42,11 +44,7 @@ from tidegate.runtime.task.messages import FromSubtask
 from tidegate.runtime.task.source import SourceRunner
 from tidegate.runtime.working_directory import make_private, working_directory
 
-__all__ = ["conclude", "relay", "slot_of"]
-
-_ATTEMPTS: Final = 4
-"""As often as Spark runs a task by default."""
-_STAGES: Final = 8
+__all__ = ["conclude", "relay"]
 
 
 def relay(order: Order, level: int, partition: int, given: Iterable[Any]) -> Iterator[tuple[int, Parcel]]:
@@ -96,7 +94,7 @@ def _run(order: Order, level: int, partition: int, given: Iterable[Any]) -> _Don
                 onward.pass_on(other, (start,))
         start = start_of(read.starts.get(read.subtask))
         result = _execute(
-            order, partition, read.subtask, start, lambda task: _read(order, read, task, outbox)
+            order, 0, partition, read.subtask, start, (), lambda task: _read(order, read, task, outbox)
         )
         return _Done(result, (Outcome(result),), False, outbox, onward)
     # In the order of the senders, whatever order the shuffle delivers in: a repeat does the same.
@@ -111,7 +109,10 @@ def _run(order: Order, level: int, partition: int, given: Iterable[Any]) -> _Don
         result = TaskResult(subtask, _task_id())
     else:
         start = start_of(starts[0] if starts else None)
-        result = _execute(order, partition, subtask, start, lambda task: _work(order, frames, task, outbox))
+        senders = [parcel.task for parcel in parcels]
+        result = _execute(
+            order, level, partition, subtask, start, senders, lambda task: _work(order, frames, task, outbox)
+        )
     own = Outcome(result, digest(parcel.task for parcel in parcels))
     known = (outcome for parcel in parcels for outcome in parcel.outcomes)
     return _Done(result, (own, *known), failed, outbox, onward)
@@ -130,7 +131,7 @@ def _sort_out(
 class _Task:
     """One execution of a subtask: its part of the program and where it stands."""
 
-    def __init__(self, order: Order, subtask: Subtask, start: Start, directory: Path) -> None:
+    def __init__(self, order: Order, subtask: Subtask, start: Start, directory: Path, *, first: bool) -> None:
         self.id = _task_id()
         self.subtask = subtask
         self.vertex: JobVertex = unpack(order.vertices[subtask.vertex])
@@ -140,6 +141,7 @@ class _Task:
         vertex, blobs = self.vertex, order.storage.blobs
         files = StorageFiles(blobs, f"{order.run}/shared", order.options.inline_bytes)
         backend, state = state_of(order, subtask, start, directory, files)
+        slots = Slots(order.storage, order.run, order.checkpoint)
         self.env = ChainEnvironment(
             subtask=subtask,
             parallelism=vertex.parallelism,
@@ -161,7 +163,7 @@ class _Task:
             snapshots_wait=True,
             exposed_ms=order.options.exposed_ms,
             outside=SYSTEM_CLOCK,
-            slot=slot_of(order.checkpoint, self.id, _attempt_number()),
+            slot=functools.cache(functools.partial(slots.of, subtask, first=first)),
             wake=self.bell.ring,
         )
 
@@ -221,7 +223,13 @@ def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> Tas
 
 
 def _execute(
-    order: Order, partition: int, subtask: Subtask, start: Start, work: Callable[[_Task], TaskResult]
+    order: Order,
+    level: int,
+    partition: int,
+    subtask: Subtask,
+    start: Start,
+    senders: Sequence[int],
+    work: Callable[[_Task], TaskResult],
 ) -> TaskResult:
     """Run a subtask in a directory of its own; what it raises becomes its result."""
     directory = working_directory(working_roots(order.options), partition)
@@ -229,7 +237,9 @@ def _execute(
         make_private(directory)
         _settle_in(order, partition, subtask)
         with (
-            contextlib.closing(_Task(order, subtask, start, directory)) as task,
+            contextlib.closing(
+                _Task(order, subtask, start, directory, first=_is_first(order, level, senders))
+            ) as task,
             time_limit(order.options.timeout_ms),
         ):
             return work(task)
@@ -265,22 +275,10 @@ def seed(order: Order, subtask: Subtask) -> None:
         numpy.random.seed(xxhash.xxh32_intdigest(of_epoch.encode()))
 
 
-def slot_of(checkpoint: CheckpointId, task: int, attempt: int) -> int:
-    """Which of the names that sinks of a subtask have outside belong to one execution.
-
-    Who begins under a name ends what somebody else has under it. A copy of a task, and one that is repeated alone, have another
-    `attempt`; those of the next epoch are never here. Where Spark repeats a whole stage it counts attempts from nothing again
-    and says so to nobody, so that chance tells those apart, in seven cases of eight. Who was ended is found aborted when it is
-    committed, and then the epoch is written anew, or the job stops and says what is lost.
-
-    Example:
-        >>> slot_of(CheckpointId(4), 70, 0) // 4 == slot_of(CheckpointId(4), 70, 1) // 4
-        True
-        >>> slot_of(CheckpointId(4), 70, 0) == slot_of(CheckpointId(5), 70, 0)
-        False
-    """
-    stage = xxhash.xxh32_intdigest(task.to_bytes(8, "big")) % _STAGES
-    return (checkpoint % 2 * _STAGES + stage) * _ATTEMPTS + attempt % _ATTEMPTS
+def _is_first(order: Order, level: int, senders: Sequence[int]) -> bool:
+    return order.since is not None and surely_first(
+        order.shape, order.since, level, _task_id(), _attempt_number(), senders
+    )
 
 
 def _task_id() -> int:

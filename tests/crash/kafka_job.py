@@ -85,8 +85,15 @@ class KafkaJob(Job):
 
     def left_open(self) -> list[str]:
         """Transactions of the sink that still hold readers up."""
+        return self._ids(["Ongoing"])
+
+    def ids(self) -> list[str]:
+        """Transactional ids that the sink has used."""
+        return self._ids(None)
+
+    def _ids(self, states: list[str] | None) -> list[str]:
         with KafkaAdminClient(bootstrap_servers=self.brokers) as client:
-            listed = client.list_transactions(state_filters=["Ongoing"])
+            listed = client.list_transactions(state_filters=states)
         return [
             row.transactional_id
             for rows in listed.values()

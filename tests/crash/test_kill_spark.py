@@ -66,6 +66,11 @@ def on_spark(between_topics: KafkaJob, master: str) -> KafkaJob:
     return between_topics
 
 
+def slots(job: KafkaJob) -> set[int]:
+    """The numbers of the transactional ids that were used."""
+    return {int(name.rpartition("-")[2]) for name in job.ids()}
+
+
 @pytest.mark.long
 def test_a_killed_task_is_repeated_and_nothing_is_lost_or_doubled(on_spark: KafkaJob, of_task: str) -> None:
     done = on_spark.run_into(of_task)
@@ -82,6 +87,10 @@ def test_a_killed_driver_is_followed_by_one_that_loses_and_doubles_nothing(
     assert on_spark.audit() != []
     on_spark.result()
     assert_exactly_once(on_spark)
+    # Only the first epoch of either driver has names that were claimed.
+    claimed = {number // 8 for number in slots(on_spark) if number % 8}
+    expected = {number // 8 for number in slots(on_spark) if number % 8 == 0}
+    assert len(claimed) <= 2 <= len(expected)
 
 
 @pytest.mark.long

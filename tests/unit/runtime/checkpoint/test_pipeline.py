@@ -388,9 +388,10 @@ def test_sweep_removes_what_a_dead_run_left_and_nothing_else(storage: Checkpoint
     first.archive.mark_settled(two)
     storage.blobs.put("first/shared/garbage", b"")
     storage.blobs.put("first/chk-3/_metadata", b"never decided")
+    storage.blobs.put("first/claims/3/totals-0-1", b"")
     storage.blobs.put("second/shared/mine", b"")
 
-    assert first.archive.sweep(RunId("first"), [two]) == 3
+    assert first.archive.sweep(RunId("first"), [two]) == 4
     left = [name for name in storage.blobs.list("") if not name.startswith("orders/latest")]
     assert left == ["first/chk-2/_metadata", "first/chk-2/_settled", "second/shared/mine"]
     assert first.archive.load(two).checkpoint == 2

@@ -20,6 +20,7 @@ def epoch_order(graph: JobGraph, options: JobOptions | None = None, now_ms: int 
         main_classes=pack_main_classes(),
         checkpoint=CheckpointId(1),
         confirmed=None,
+        since=None,
         now_ms=now_ms,
         since_ms=0,
         pipeline=PipelineId("pipeline"),

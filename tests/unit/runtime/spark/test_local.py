@@ -110,7 +110,6 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def executor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The directory that Spark gives an executor."""
     monkeypatch.setattr(tasks, "_task_id", lambda: 7)
-    monkeypatch.setattr(tasks, "_attempt_number", lambda: 0)
     place = tmp_path / "blockmgr"
     place.mkdir()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(place))

@@ -41,7 +41,6 @@ class Keeps(KeyedProcessFunction):
 def epoch(monkeypatch: pytest.MonkeyPatch, options: JobOptions) -> Outcome:
     """What one epoch of a program with state on the heap comes to."""
     monkeypatch.setattr(tasks, "_task_id", lambda: 7)
-    monkeypatch.setattr(tasks, "_attempt_number", lambda: 0)
     env = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 1})
     env.from_source(CollectionSource([1])).key_by(lambda n: n).process(Keeps())
     graph = Program("swells", PipelineId("swells"), tuple(env._steps), options, parallelism=1).graph(None)
@@ -103,7 +102,6 @@ def test_a_sink_is_told_how_long_what_it_prepares_may_have_to_wait(
 ) -> None:
     monkeypatch.setattr(Asked, "told", [])
     monkeypatch.setattr(tasks, "_task_id", lambda: 7)
-    monkeypatch.setattr(tasks, "_attempt_number", lambda: 0)
     env = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 1})
     env.from_source(CollectionSource([1])).sink_to(Asked(str(tmp_path)))
     options = JobOptions(interval_ms=7_000)

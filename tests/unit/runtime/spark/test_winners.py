@@ -7,10 +7,9 @@ import dataclasses
 import pytest
 from hypothesis import given, strategies as st
 
-from tidegate.ids import CheckpointId, Subtask
+from tidegate.ids import Subtask
 from tidegate.runtime.spark.messages import Outcome, TaskResult, digest
 from tidegate.runtime.spark.shape import Shape
-from tidegate.runtime.spark.tasks import slot_of
 from tidegate.runtime.spark.winners import Disagreement, winners
 
 SOURCES = (Subtask("in", 0), Subtask("in", 1))
@@ -81,15 +80,3 @@ def test_every_subtask_answers_once(change: int) -> None:
 
     with pytest.raises(Disagreement, match=rf"{7 + change} results for 7 subtasks"):
         winners(SHAPE, found)
-
-
-@given(st.integers(1, 1_000), st.integers(0, 10_000), st.integers(0, 10_000))
-def test_copies_of_a_task_and_tasks_of_the_next_epoch_have_names_of_their_own(
-    epoch: int, task: int, copy: int
-) -> None:
-    here, there = CheckpointId(epoch), CheckpointId(epoch + 1)
-
-    assert len({slot_of(here, task, attempt) for attempt in range(4)}) == 4
-    assert all(slot_of(here, task, 0) != slot_of(here, copy, attempt) for attempt in (1, 2, 3))
-    assert slot_of(here, task, 0) != slot_of(there, copy, 0)
-    assert all(0 <= slot_of(here, task, attempt) < 64 for attempt in range(4))

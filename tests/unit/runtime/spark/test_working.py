@@ -114,7 +114,6 @@ class Reading:
 @pytest.fixture(autouse=True)
 def a_task_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_task_id", lambda: 7)
-    monkeypatch.setattr(tasks, "_attempt_number", lambda: 0)
 
 
 def test_reading_stops_at_the_limit_and_says_where_it_stands() -> None:

@@ -1,0 +1,106 @@
+"""Which of the names that the sinks of a subtask have outside belong to one execution.
+
+Who begins a transaction under a name ends the one that somebody else has under it, so no two executions of a subtask may share
+one. The execution that Spark begins first has the first slot of its epoch, and can tell from the numbers that Spark gives to
+executions that it is that one. Any other claims a slot by creating a file, since nobody could tell it whom it repeats.
+
+Numbers of checkpoints are never used twice, and the next ones have other slots: whoever was thought dead meets nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Final
+
+from tidegate.backends.spi import CheckpointStorage
+from tidegate.errors import ConfigError, UnavailableError
+from tidegate.ids import CheckpointId, RunId, Subtask
+from tidegate.runtime.checkpoint.manifest import claims_folder
+from tidegate.runtime.spark.shape import Shape
+from tidegate.twophase.naming import escape
+
+__all__ = ["Slots", "surely_first"]
+
+EPOCHS: Final = 8
+EXECUTIONS: Final = 8
+"""Twice as many as Spark runs of a task by default."""
+
+
+def surely_first(
+    shape: Shape, since: int, level: int, execution: int, attempt: int, senders: Iterable[int]
+) -> bool:
+    """Whether an execution is the first one of its subtask in an epoch; False also where it cannot be told.
+
+    Spark numbers executions one after the other, and begins a level when all of the one before are through. So the first
+    ones of a level have the numbers behind those of the levels before it, and later than that are those that repeat a level.
+    Where a level was broken off before all of it had begun, Spark repeats some of the level before, and so do the
+    `senders` show it; where a task is repeated within its level, Spark counts its attempts.
+
+    Args:
+        shape: Of the program.
+        since: A number that no execution of an earlier epoch exceeds; it may be too low.
+        level: Where the execution is.
+        execution: Its number.
+        attempt: How often Spark has repeated it within its level.
+        senders: The executions whose parcels it has.
+
+    Example:
+        >>> shape = Shape(((Subtask("read", 0), Subtask("read", 1)), (Subtask("sum", 0),)))
+        >>> surely_first(shape, 69, 1, 72, 0, senders=(70, 71)), surely_first(shape, 69, 1, 72, 0, senders=(73, 71))
+        (True, False)
+    """
+    sizes = [len(subtasks) for subtasks in shape.levels]
+    begin = since + 1 + sum(sizes[:level])
+    before = range(begin - sizes[level - 1], begin) if level else range(0)
+    return (
+        attempt == 0
+        and execution in range(begin, begin + sizes[level])
+        and all(sender in before for sender in senders)
+    )
+
+
+class Slots:
+    """The slots of an epoch.
+
+    Args:
+        storage: Of the checkpoints.
+        run: Whose epoch it is.
+        checkpoint: Which one.
+
+    Example:
+        >>> from tidegate.backends.storage import MemoryStorage
+        >>> slots, totals = Slots(MemoryStorage(), RunId("run"), CheckpointId(9)), Subtask("totals", 2)
+        >>> slots.of(totals, first=True), slots.of(totals, first=False), slots.of(totals, first=False)
+        (8, 9, 10)
+    """
+
+    def __init__(self, storage: CheckpointStorage, run: RunId, checkpoint: CheckpointId) -> None:
+        if storage.decisions is None:
+            raise ConfigError(f"storage {storage.url} cannot decide atomically; expected one that can")
+        self._decisions = storage.decisions
+        self._blobs = storage.blobs
+        self._folder = claims_folder(run, checkpoint)
+        self._lowest = checkpoint % EPOCHS * EXECUTIONS
+
+    def of(self, subtask: Subtask, *, first: bool) -> int:
+        """The slot of an execution of a subtask, to be asked for once; `first` if it is the first one for certain.
+
+        Raises:
+            UnavailableError: there is none left, or the storage did not answer.
+        """
+        if first:
+            return self._lowest
+        mine = f"{self._folder}{escape(subtask.vertex)}-{subtask.index}"
+        for number in range(1, EXECUTIONS):
+            if self._decisions.create(f"{mine}-{number}", b""):
+                return self._lowest + number
+        raise UnavailableError(
+            f"subtask {subtask} was begun more than {EXECUTIONS - 1} times in one epoch, so all names that its sinks have for "
+            "it are taken; see what ends its executions"
+        )
+
+    def clear(self) -> None:
+        """Remove what was claimed, once the epoch is over; what the storage does not let go is swept at the next start."""
+        with contextlib.suppress(UnavailableError):
+            self._blobs.delete(self._blobs.list(self._folder))
