@@ -12,6 +12,7 @@ from pyspark import RDD, SparkContext
 
 from tidegate.clock import Clock
 from tidegate.errors import UnavailableError
+from tidegate.runtime.spark.exchange import Exchange
 from tidegate.runtime.spark.master import tasks_at_once
 from tidegate.runtime.spark.messages import Order, Outcome, ReadOrder
 from tidegate.runtime.spark.tasks import conclude, relay
@@ -35,6 +36,7 @@ class EpochJobs:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._meanwhile = meanwhile
+        self._exchange = Exchange(context)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate-epoch")
 
     def run(self, order: Order, reads: Sequence[ReadOrder], title: str) -> list[Outcome]:
@@ -78,8 +80,9 @@ class EpochJobs:
         return tasks_at_once(self._context.master, self._context.getConf().get)
 
     def close(self) -> None:
-        """Release the thread."""
+        """Release the thread and what executors hold."""
         self._thread.shutdown()
+        self._exchange.close()
 
     def _is_set(self, key: str) -> bool:
         said: str | None = self._context.getConf().get(key)
@@ -123,7 +126,7 @@ class EpochJobs:
             last = len(order.shape.levels) - 1
             for level in range(last):
                 sent = given.mapPartitionsWithIndex(partial(relay, order, level))
-                given = sent.partitionBy(len(order.shape.levels[level + 1]), _itself)
+                given = self._exchange.deal(sent, len(order.shape.levels[level + 1]))
             stage = given.mapPartitionsWithIndex(partial(conclude, order, last))
             outcomes: list[Outcome] = stage.collect()
         except Exception as error:  # a Java error, or a connection to the Java process that is gone
@@ -131,10 +134,6 @@ class EpochJobs:
                 f"the epoch of checkpoint {order.checkpoint} failed on spark: {_cause(error)}"
             ) from error
         return outcomes
-
-
-def _itself(partition: int) -> int:
-    return partition
 
 
 def _cause(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Where tasks keep state on the machine they run on, and in what: below the directories that Spark gives an executor.
 
-What a task leaves there is a version of its state for the task of the next epoch, if that runs in the same executor.
-Spark removes it with the executor.
+What a task leaves there is a version of its state for the task of the next epoch, if that runs on the same machine. The cluster
+removes it with the executor, or with the program where it gives all executors of a program on a machine a directory in common.
 """
 
 from __future__ import annotations
@@ -89,7 +89,14 @@ def _versions_of(order: Order, subtask: Subtask) -> Path | None:
     if not given:
         return None
     pipeline = xxhash.xxh3_64_hexdigest(f"{order.storage.url} {order.pipeline}".encode())
-    return Path(given[subtask.index % len(given)]) / f"tidegate-versions-{pipeline}"
+    return _in_common(Path(given[subtask.index % len(given)])) / f"tidegate-versions-{pipeline}"
+
+
+def _in_common(own: Path) -> Path:
+    """What the executors of a program on this machine have in common, above what is this one's own, or that."""
+    standalone, yarn = os.environ.get("SPARK_EXECUTOR_DIRS", ""), os.environ.get("LOCAL_DIRS", "")
+    given = [*standalone.split(os.pathsep), *(yarn.split(",") if "CONTAINER_ID" in os.environ else ())]
+    return own.parent if str(own.parent) in given else own
 
 
 def _given() -> tuple[str, ...]:

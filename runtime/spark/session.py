@@ -46,6 +46,7 @@ _SETTINGS = {
     "spark.python.task.killTimeout": "500ms",
     "spark.speculation": "false",
     "spark.ui.liveUpdate.period": "0",
+    "spark.locality.wait": "500ms",
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 

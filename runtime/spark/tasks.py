@@ -50,7 +50,7 @@ __all__ = ["conclude", "relay"]
 def relay(order: Order, level: int, partition: int, given: Iterable[Any]) -> Iterator[tuple[int, Parcel]]:
     """Run a subtask of a level that is not the last; a parcel for each partition of the next one.
 
-    `given` is what to read for a source, and parcels with the partition they are for behind an exchange.
+    `given` is what to read for a source, and parcels behind an exchange.
     """
     done = _run(order, level, partition, given)
     following = order.shape.levels[level + 1]
@@ -98,7 +98,7 @@ def _run(order: Order, level: int, partition: int, given: Iterable[Any]) -> _Don
         )
         return _Done(result, (Outcome(result),), False, outbox, onward)
     # In the order of the senders, whatever order the shuffle delivers in: a repeat does the same.
-    parcels: list[Parcel] = sorted((parcel for _, parcel in given), key=lambda parcel: parcel.sender)
+    parcels: list[Parcel] = sorted(given, key=lambda parcel: parcel.sender)
     subtask = order.shape.levels[level][partition]
     frames, starts = list[bytes](), list[bytes]()
     for parcel in parcels:

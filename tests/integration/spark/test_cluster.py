@@ -102,6 +102,23 @@ def test_a_worker_process_an_executor_and_a_worker_die_in_one_run(
     assert job.audit() == []
 
 
+def test_subtasks_stay_on_the_machine_that_has_their_state(
+    job: Any, cluster: SparkService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = job.directory / "places"
+    monkeypatch.setenv("TOTALS_PLACES", str(places))
+    job.count, job.settings["parallelism.default"] = 1_600, 4
+    with job.started(cluster.address) as process:
+        said, complaints = process.communicate(timeout=180)
+    assert process.returncode == 0, complaints
+
+    assert json.loads(said)["checkpoint"] > 4
+    assert job.audit() == []
+    found = {tuple(line.split(maxsplit=1)) for line in places.read_text().splitlines()}
+    assert sorted(index for index, _ in found) == ["0", "1", "2", "3"]
+    assert len({executor for _, executor in found}) == 2
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_a_driver_that_is_killed_leaves_tasks_that_are_in_nobodys_way(

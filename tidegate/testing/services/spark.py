@@ -10,6 +10,7 @@ Example:
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -47,8 +48,9 @@ class SparkService(Service):
             raise ConfigError(
                 f"a Spark cluster has workers with cores; got {workers} workers with {cores} cores; expected 1 or more"
             )
-        self.workers = [SparkWorkerService(self, cores, clock) for _ in range(workers)]
-        """In no order; each can be killed and restarted."""
+        hosts = itertools.cycle((LOOPBACK, "localhost"))
+        self.workers = [SparkWorkerService(self, next(hosts), cores, clock) for _ in range(workers)]
+        """In no order; each can be killed and restarted. Spark takes them for two machines."""
         self._pages: Port | None = None
 
     @property
@@ -126,9 +128,10 @@ class SparkWorkerService(Service):
 
     name = "spark-worker"
 
-    def __init__(self, cluster: SparkService, cores: int, clock: Clock) -> None:
+    def __init__(self, cluster: SparkService, host: str, cores: int, clock: Clock) -> None:
         super().__init__(clock=clock)
         self._cluster = cluster
+        self._host = host
         self._cores = cores
 
     @property
@@ -143,7 +146,7 @@ class SparkWorkerService(Service):
         """Nothing."""
 
     def _command(self) -> Sequence[str]:
-        where = ("--host", LOOPBACK, "--port", str(self.port), "--webui-port", "0")
+        where = ("--host", self._host, "--port", str(self.port), "--webui-port", "0")
         gives = ("--cores", str(self._cores), "--memory", _MEMORY, "--work-dir", str(self.directory / "work"))
         worker = "org.apache.spark.deploy.worker.Worker"
         return _spark_class(self.directory, worker, *where, *gives, self._cluster.address)

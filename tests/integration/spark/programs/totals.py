@@ -81,9 +81,22 @@ def straggling(flag: Path) -> Callable[[int], None]:
     return begin
 
 
+def noting(places: Path) -> Callable[[int], None]:
+    """Writes down in which executor each subtask behind the exchange gets its records."""
+
+    def begin(index: int) -> None:
+        with places.open("a") as file:
+            file.write(f"{index} {os.environ['SPARK_LOCAL_DIRS']}\n")
+
+    return begin
+
+
 def main(directory: str, count: str, settings: str, rate: str) -> None:
-    flag = os.environ.get("TOTALS_STRAGGLER")
-    functions = {"behind": straggling(Path(flag))} if flag else {}
+    functions = {}
+    if flag := os.environ.get("TOTALS_STRAGGLER"):
+        functions = {"behind": straggling(Path(flag))}
+    if places := os.environ.get("TOTALS_PLACES"):
+        functions = {"behind": noting(Path(places))}
     result = run(directory, int(count), json.loads(settings), float(rate), **functions)
     print(json.dumps(dataclasses.asdict(result)))
 

@@ -76,7 +76,7 @@ class Epochs:
             confirmed=CheckpointId(self.done) if self.done else None,
         )
         reads = with_starts(order.shape, restored, reads)
-        outcome, _ = tasks.conclude(order, 1, 0, tasks.relay(order, 0, 0, reads))
+        outcome, _ = tasks.conclude(order, 1, 0, (parcel for _, parcel in tasks.relay(order, 0, 0, reads)))
         removed()
         if outcome.result.error is not None:
             raise outcome.result.error
@@ -140,6 +140,25 @@ def test_a_task_in_a_new_executor_reads_the_storage(
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     job.counted()
     assert set(read) == {chunk.name for chunk in first.chunks}  # type: ignore[union-attr]  # none is inline
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"SPARK_EXECUTOR_DIRS": "/else:{}"}, {"LOCAL_DIRS": "/else,{}", "CONTAINER_ID": "container_7"}],
+    ids=["standalone", "yarn"],
+)
+@pytest.mark.usefixtures("executor")
+def test_a_task_goes_on_from_what_another_executor_of_the_machine_has_left(
+    given: dict[str, str], read: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(name, value.format(tmp_path))
+    job = epochs(RocksDBBackend())
+    for name in ("blockmgr-one", "blockmgr-two", "blockmgr-one"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / name))
+        job.counted()
+    assert read == []
 
 
 def test_a_task_does_not_go_on_from_what_an_execution_left_that_does_not_count(

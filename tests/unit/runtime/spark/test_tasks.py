@@ -47,7 +47,7 @@ def epoch(monkeypatch: pytest.MonkeyPatch, options: JobOptions) -> Outcome:
     with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK)) as readers:
         (read,) = readers.orders(100)
     order = epoch_order(graph, options)
-    outcome, _ = tasks.conclude(order, 1, 0, tasks.relay(order, 0, 0, [read]))
+    outcome, _ = tasks.conclude(order, 1, 0, (parcel for _, parcel in tasks.relay(order, 0, 0, [read])))
     return outcome
 
 
