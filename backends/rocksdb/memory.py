@@ -49,7 +49,7 @@ def shares(memory_bytes: int) -> Shares:
     return Shares(
         blocks=memory_bytes // 4,
         writes=memory_bytes // 4,
-        rows=memory_bytes // 8,
+        rows=memory_bytes * 3 // 32,
         log=memory_bytes // 16,
         late=memory_bytes // 16,
     )
