@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from pyspark import SparkContext
 
@@ -201,7 +202,9 @@ class SparkAttempt:
             case cp.Settled():
                 self._status.settled(action.checkpoint)
                 self._remove_losers(action.checkpoint)
-                self._startup.pipeline.release(action.release)
+                # What is left goes with the next release: a storage that is away meanwhile ends nobody.
+                with contextlib.suppress(UnavailableError):
+                    self._startup.pipeline.release(action.release)
             case cp.WriteSavepoint():
                 self._orders[action.place].write(self._startup, action.checkpoint)
                 return [cp.SavepointOver(action.place)]
@@ -238,12 +241,28 @@ class SparkAttempt:
             error = UnavailableError(str(disagreement))
             return [cp.Decline(outcomes[0].result.subtask, checkpoint, error)]
         for result in self._results:
-            if result.error is not None:
+            if result.error is not None and not result.declined:
                 raise result.error
-            self._status.note(
-                "acked", f"checkpoint {checkpoint}", checkpoint=checkpoint, subtask=result.subtask
-            )
+        return self._declines(checkpoint) or self._acks(checkpoint)
+
+    def _declines(self, checkpoint: CheckpointId) -> list[cp.Event]:
+        """Whose part of the checkpoint could not be made durable; the epoch runs again then, as it may be now."""
+        declines: list[cp.Event] = []
+        for result in self._results:
+            if result.error is not None:
+                self._note("declined", checkpoint, result.subtask, f": {result.error}")
+                declines.append(cp.Decline(result.subtask, checkpoint, result.error))
+        return declines
+
+    def _acks(self, checkpoint: CheckpointId) -> list[cp.Event]:
+        for result in self._results:
+            self._note("acked", checkpoint, result.subtask)
         return [cp.Ack(result.subtask, checkpoint, result.reports) for result in self._results]
+
+    def _note(
+        self, what: Literal["acked", "declined"], checkpoint: CheckpointId, subtask: Subtask, why: str = ""
+    ) -> None:
+        self._status.note(what, f"checkpoint {checkpoint}{why}", checkpoint=checkpoint, subtask=subtask)
 
     def _order(self, trigger: cp.TriggerSources) -> Order:
         startup, record = self._startup, self._startup.pipeline.record

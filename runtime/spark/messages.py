@@ -86,6 +86,8 @@ class TaskResult:
     limited: bool = False
     """Whether it might have read more, had it been allowed to."""
     error: TidegateError | None = None
+    declined: bool = False
+    """Whether all that failed is its part of the checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)

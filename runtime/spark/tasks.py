@@ -37,7 +37,7 @@ from tidegate.runtime.spark.local import Start, remove_later, state_of, working_
 from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult, digest
 from tidegate.runtime.spark.outbox import Outbox
 from tidegate.runtime.spark.slots import Slots, surely_first
-from tidegate.runtime.spark.working import Bell, read_epoch, reports_of, work_epoch
+from tidegate.runtime.spark.working import Bell, DeclinedError, read_epoch, reports_of, work_epoch
 from tidegate.runtime.task.exchange import channels_into
 from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.messages import FromSubtask
@@ -243,6 +243,8 @@ def _execute(
             time_limit(order.options.timeout_ms),
         ):
             return work(task)
+    except DeclinedError as declined:
+        return TaskResult(subtask, _task_id(), error=declined.reason, declined=True)
     except TidegateError as error:
         return TaskResult(subtask, _task_id(), error=error)
     except OverdueError as error:

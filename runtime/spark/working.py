@@ -16,7 +16,7 @@ import msgspec
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.elements import Barrier
-from tidegate.errors import ConfigError, InternalError
+from tidegate.errors import ConfigError, InternalError, UnavailableError
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.spark.messages import Order, ReadOrder
@@ -38,7 +38,7 @@ from tidegate.runtime.task.runner import SubtaskRunner
 from tidegate.runtime.task.source import SourceRunner
 from tidegate.runtime.task.wire import EdgeWire, Frame
 
-__all__ = ["Bell", "read_epoch", "reports_of", "work_epoch"]
+__all__ = ["Bell", "DeclinedError", "read_epoch", "reports_of", "work_epoch"]
 
 _PATIENCE_S: Final = 0.5
 """How long an epoch waits for records that a reader promises for later."""
@@ -49,6 +49,14 @@ _THOROUGH_S: Final = 5.0
 _LISTEN_S: Final = 1.0
 
 _FRAMES: Final = msgspec.msgpack.Decoder(Frame)
+
+
+class DeclinedError(Exception):
+    """A part of a checkpoint could not be made durable, for a reason that may pass; the program has not failed."""
+
+    def __init__(self, reason: UnavailableError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class Bell:
@@ -141,12 +149,15 @@ def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
 
     Raises:
         ConfigError: a reader told its enumerator something that nobody would hear.
+        DeclinedError: the storage did not take it.
         TidegateError: it could not be taken.
     """
     for message in said:
         match message:
             case Acked():
                 return message.reports
+            case Declined(error=UnavailableError() as reason):
+                raise DeclinedError(reason)
             case Declined() | Failed():
                 raise message.error
             case ToEnumerator():

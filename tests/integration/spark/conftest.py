@@ -51,27 +51,13 @@ class Job:
         )
         return result
 
-    @contextlib.contextmanager
-    def started(self, target: str = "local[2]") -> Iterator[subprocess.Popen[str]]:
+    def started(self, target: str = "local[2]") -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
         """Run in a process of its own; in the end it and the Java process it started are gone."""
-        settings = json.dumps(self._settings(target))
-        command = [
-            sys.executable,
-            "-P",
-            str(PROGRAM),
-            str(self.output),
-            str(self.count),
-            settings,
-            str(self.rate),
-        ]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        ) as process:
-            try:
-                yield process
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+        return started([sys.executable, "-P", *self.program(json.dumps(self._settings(target)))])
+
+    def program(self, settings: str) -> list[str]:
+        """What is run in a process of its own."""
+        return [str(PROGRAM), str(self.output), str(self.count), settings, str(self.rate)]
 
     @staticmethod
     def await_settled(process: subprocess.Popen[str], checkpoints: int) -> None:
@@ -149,6 +135,19 @@ class Job:
             "pipeline.progress": "off",
             **self.settings,
         }
+
+
+@contextlib.contextmanager
+def started(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs; in the end it and those that it started are gone."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def record_of(job: Job) -> Record:

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from tidegate.clock import SYSTEM_CLOCK
+from tidegate.clock import SYSTEM_CLOCK, new_id
 from tidegate.common import Types
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
@@ -67,16 +68,46 @@ def run(*arguments: Any, **functions: Any) -> Any:
     return build(*arguments, **functions).execute("totals")
 
 
-def straggling(flag: Path) -> Callable[[int], None]:
-    """Makes the first task behind the exchange that comes along slow, in one record, and says when that is over."""
+def straggling(place: Path) -> Callable[[int], None]:
+    """The first task behind the exchange that comes along waits; its copy passes."""
+    return lambda index: halt(place, "straggler")
+
+
+def executor() -> int:
+    """The Java process behind the process that this one was forked from."""
+    return int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def halt(place: Path, name: str) -> None:
+    """Say which executor has come here, and wait to be let go; who comes later passes."""
+    mine = place / f"{name}-{new_id()}"
+    mine.write_text(str(executor()))
+    try:
+        os.link(mine, place / name)
+    except FileExistsError:
+        return
+    while not (place / "go").exists():
+        SYSTEM_CLOCK.sleep(0.02)
+
+
+def marking(book: Path) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Each execution gives a record another mark, and by that another account; writes down what was marked where."""
+
+    def mark(value: dict[str, Any]) -> dict[str, Any]:
+        made = new_id()
+        with book.open("a") as lines:
+            lines.write(f"{value['id']} {executor()}\n")
+        return {**value, "account": f"account-{int(made, 16) % 97}", "mark": made}
+
+    return mark
+
+
+def waiting(place: Path) -> Callable[[int], None]:
+    """The second half of four subtasks behind the exchange waits, once, when it has all of its records."""
 
     def begin(index: int) -> None:
-        try:
-            flag.touch(exist_ok=False)
-        except FileExistsError:
-            return
-        SYSTEM_CLOCK.sleep(4)
-        flag.with_name(f"{flag.name}-and-over").touch()
+        if index >= 2:
+            halt(place, f"subtask-{index}")
 
     return begin
 
@@ -91,13 +122,48 @@ def noting(places: Path) -> Callable[[int], None]:
     return begin
 
 
+def passing(place: Path) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Says that a record in the middle has been read."""
+
+    def note(value: dict[str, Any]) -> dict[str, Any]:
+        if value["id"] == 350:
+            (place / "middle").touch()
+        return value
+
+    return note
+
+
+def stopping(place: Path) -> Callable[[int], None]:
+    """One subtask behind the exchange waits, once, when that record has been read."""
+
+    def begin(index: int) -> None:
+        if (place / "middle").exists():
+            halt(place, "stopped")
+
+    return begin
+
+
+def believing(_: Any, outcomes: list[Any]) -> list[Any]:
+    """What would be done with an epoch if nobody compared who has consumed what."""
+    return [outcome.result for outcome in outcomes]
+
+
 def main(directory: str, count: str, settings: str, rate: str) -> None:
-    functions = {}
+    functions: dict[str, Callable[..., Any]] = {}
     if flag := os.environ.get("TOTALS_STRAGGLER"):
         functions = {"behind": straggling(Path(flag))}
     if places := os.environ.get("TOTALS_PLACES"):
         functions = {"behind": noting(Path(places))}
-    result = run(directory, int(count), json.loads(settings), float(rate), **functions)
+    if place := os.environ.get("TOTALS_HALF_THROUGH"):
+        functions = {"before": marking(Path(place, "marked")), "behind": waiting(Path(place))}
+    if place := os.environ.get("TOTALS_STOPS"):
+        functions = {"before": passing(Path(place)), "behind": stopping(Path(place))}
+    arguments = directory, int(count), json.loads(settings), float(rate)
+    if os.environ.get("TOTALS_BELIEVES"):
+        with patch("tidegate.runtime.spark.attempt.winners", believing):
+            result = run(*arguments, **functions)
+    else:
+        result = run(*arguments, **functions)
     print(json.dumps(dataclasses.asdict(result)))
 
 

@@ -17,7 +17,7 @@ from tidegate.connectors.generator import GeneratorSource
 from tidegate.connectors.spi import NotYet, Source, SourceReader
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.elements import MAX_WATERMARK, Batch, Element, EndOfInput, Idle, Watermark
-from tidegate.errors import ConfigError, InternalError, UnavailableError
+from tidegate.errors import ConfigError, InternalError, StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, PipelineId, SplitId, Subtask
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import Program
@@ -26,7 +26,7 @@ from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark import tasks
 from tidegate.runtime.spark.dealing import with_starts
 from tidegate.runtime.spark.messages import ReadOrder, TaskResult
-from tidegate.runtime.spark.working import reports_of
+from tidegate.runtime.spark.working import DeclinedError, reports_of
 from tidegate.runtime.stream.watermarks import WatermarkGenerator
 from tidegate.runtime.task.messages import Acked, Declined, ToEnumerator
 from tidegate.runtime.task.wire import EdgeWire, Frame
@@ -260,8 +260,12 @@ def test_a_source_reads_no_further_than_its_group_allows() -> None:
 def test_a_part_of_a_checkpoint_that_could_not_be_taken_is_an_error_of_the_task() -> None:
     declined = Declined(Subtask("in", 0), CheckpointId(1), UnavailableError("the disk is full"))
 
-    with pytest.raises(UnavailableError, match="the disk is full"):
+    damaged = replace(declined, error=StateFormatError("too large"))
+
+    with pytest.raises(DeclinedError, match="the disk is full"):
         reports_of([declined])
+    with pytest.raises(StateFormatError, match="too large"):
+        reports_of([damaged])
     with pytest.raises(
         InternalError, match="a subtask has not taken its part of the checkpoint; expected it to"
     ):
