@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from tidegate.clock import SYSTEM_CLOCK
@@ -48,6 +50,37 @@ class Paced(MapFunction):
         return value
 
 
+def held(place: Path) -> Callable[[Any], Any]:
+    """Whoever reads a record in the middle waits until it is told that the end may come."""
+
+    def hold(value: Any) -> Any:
+        if value["id"] == 1_500:
+            (place / "held").touch()
+            await_file(place / "end")
+        return value
+
+    return hold
+
+
+def straggling(place: Path) -> Callable[[Any], Any]:
+    """The first task that comes along waits, in front of the sink, until it is told to go on; its copy passes."""
+
+    def straggle(value: Any) -> Any:
+        try:
+            (place / "straggler").touch(exist_ok=False)
+        except FileExistsError:
+            return value
+        await_file(place / "go")
+        return value
+
+    return straggle
+
+
+def await_file(path: Path) -> None:
+    while not path.exists():
+        SYSTEM_CLOCK.sleep(0.02)
+
+
 def sink(brokers: str, target: str, schema: Callable[[str], Any]) -> KafkaSink:
     """A sink for `topic`, or for `topic:milliseconds` if its transactions are to run out so soon."""
     topic, _, timeout = target.partition(":")
@@ -73,7 +106,12 @@ def build(env: StreamExecutionEnvironment, brokers: str, topics: str, rate: floa
         .map(Paced(1 / rate))
         .filter(lambda p: p["amount"] > 0)
     )
+    late = os.environ.get("TOTALS_LATE")
+    if late:
+        payments = payments.map(held(Path(late)))
     added_up = payments.key_by(lambda p: p["account"]).process(Totals()).uid("totals")
+    if late:
+        added_up = added_up.map(straggling(Path(late)))
     for target in targets:
         to = sink(brokers, target, KafkaRecordSerializationSchema)
         added_up.sink_to(to).uid(target.partition(":")[0])

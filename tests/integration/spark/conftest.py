@@ -53,9 +53,9 @@ class Job:
 
     def started(self, target: str = "local[2]") -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
         """Run in a process of its own; in the end it and the Java process it started are gone."""
-        return started([sys.executable, "-P", *self.program(json.dumps(self._settings(target)))])
+        return started([sys.executable, "-P", *self._program(json.dumps(self._settings(target)))])
 
-    def program(self, settings: str) -> list[str]:
+    def _program(self, settings: str) -> list[str]:
         """What is run in a process of its own."""
         return [str(PROGRAM), str(self.output), str(self.count), settings, str(self.rate)]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,10 @@ from typing import Any
 import pyspark
 import pytest
 
-from tests.integration.spark.conftest import PROGRAM, record_of
+from tests.crash.kafka_job import KafkaJob, assert_exactly_once, escaped, job_between, paid
+from tests.integration.spark.conftest import PROGRAM, record_of, started
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.testing.services import SparkService
+from tidegate.testing.services import KafkaService, SparkService
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.crash]
 
@@ -65,7 +68,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SparkService]:
-    """A master and two workers with a core each; who kills a worker restarts it."""
+    """A master and two workers with a core each; who kills a worker restarts it.
+
+    Spark takes them for two machines: on one it makes no copies of slow tasks, and executors read what a dead one has shuffled.
+    """
     with SparkService(workers=2) as service:
         yield service
 
@@ -137,18 +143,119 @@ def test_a_driver_that_is_killed_leaves_tasks_that_are_in_nobodys_way(
 def test_a_task_that_lost_against_its_copy_may_write_late(
     job: Any, cluster: SparkService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    place: Path = job.directory / "straggled"
+    place.mkdir()
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", SPECULATION)
-    monkeypatch.setenv("TOTALS_STRAGGLER", str(job.directory / "straggled"))
+    monkeypatch.setenv("TOTALS_STRAGGLER", str(place))
+    job.settings["pipeline.progress"] = "json"
+    job.count = 1_000
     with job.started(cluster.address) as process:
+        job.await_settled(process, 2)
+        assert (place / "straggler").exists(), "and it is not through: the copy was"
+        (place / "go").touch()
         said, complaints = process.communicate(timeout=180)
-        assert process.returncode == 0, complaints
-        until = SYSTEM_CLOCK.monotonic() + 60
-        while not (job.directory / "straggled-and-over").exists() and SYSTEM_CLOCK.monotonic() < until:
-            SYSTEM_CLOCK.sleep(0.05)
+    assert process.returncode == 0, complaints
 
     assert json.loads(said)["restarts"] == 0
-    assert (job.directory / "straggled").exists()
     assert job.audit() == []
+
+
+def open_in_sink(job: KafkaJob) -> list[str]:
+    """Transactions of the totals that nobody has ended."""
+    return [name for name in job.left_open() if name.startswith(f"totals.{escaped(job.target)}-")]
+
+
+def test_a_transaction_that_is_prepared_after_its_copy_has_won_holds_nobody_up(
+    kafka: KafkaService, cluster: SparkService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy's records count once, though the loser writes them again; and its transaction is ended by the driver."""
+    late = tmp_path / "late"
+    late.mkdir()
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", SPECULATION)
+    monkeypatch.setenv("TOTALS_LATE", str(late))
+    job = job_between(kafka, paid(kafka), tmp_path)
+    command = job.command({"execution.target": cluster.address, "execution.spark.epoch-records": 500})
+    with started(command) as process:
+        await_until((late / "held").exists)
+        assert (late / "straggler").exists()
+        assert sum(job.written().values()) > 0, "the copy has won"
+        assert open_in_sink(job) == []
+        (late / "go").touch()
+        await_until(lambda: open_in_sink(job))
+        (late / "end").touch()
+        said, complaints = process.communicate(timeout=180)
+    assert process.returncode == 0, complaints
+
+    assert json.loads(said)["restarts"] == 0
+    assert_exactly_once(job)
+
+
+@pytest.fixture
+def half_through(job: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where two of four subtasks of the totals meet when the other two are through; each record has a random account."""
+    place: Path = job.directory / "half-through"
+    place.mkdir()
+    monkeypatch.setenv("TOTALS_HALF_THROUGH", str(place))
+    job.count = 300
+    job.settings |= {"parallelism.default": 4, "pipeline.event-log": str(job.directory / "events")}
+    return place
+
+
+def kill_half_through(place: Path) -> int:
+    """Kill the executor of one of those that wait, which has also read; then the other one goes on.
+
+    Those who wait hold both executors, so the first two have ended. The dead one is repeated, and for it alone what the
+    dead executor had read.
+    """
+    waiting = [place / "subtask-2", place / "subtask-3"]
+    await_until(lambda: all(each.exists() for each in waiting))
+    readers = {int(line.split()[1]) for line in (place / "marked").read_text().splitlines()}
+    victim = next(pid for pid in (int(each.read_text()) for each in waiting) if pid in readers)
+    os.kill(victim, signal.SIGKILL)
+    await_until(lambda: victim not in executors())
+    (place / "go").touch()
+    return victim
+
+
+def marked(place: Path) -> Counter[int]:
+    """How often each record was given a mark."""
+    return Counter(int(line.split()[0]) for line in (place / "marked").read_text().splitlines())
+
+
+def test_an_executor_that_dies_half_through_an_epoch_takes_its_random_records_with_it(
+    job: Any, cluster: SparkService, half_through: Path
+) -> None:
+    with job.started(cluster.address) as process:
+        victim = kill_half_through(half_through)
+        said, complaints = process.communicate(timeout=180)
+    assert process.returncode == 0, complaints
+
+    assert not Path(f"/proc/{victim}").exists()
+    events = [json.loads(line) for line in (job.directory / "events").read_text().splitlines()]
+    (aborted,) = [event["text"] for event in events if event["what"] == "aborted"]
+    assert re.search(r"checkpoint 1: .*\[\d\] consumed other executions of .*\[0\] to .*\[3\] than", aborted)
+    assert json.loads(said)["restarts"] == 0
+    assert max(marked(half_through).values()) >= 3, "read, read again for one of four, and again for all"
+    assert job.audit() == []
+    assert len({row["mark"] for row in job.rows()}) == job.count
+
+
+@pytest.mark.long
+def test_an_epoch_whose_executions_nobody_compares_loses_and_doubles(
+    job: Any, cluster: SparkService, half_through: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the test before is worth: Spark itself is content with what it has repeated in part."""
+    monkeypatch.setenv("TOTALS_BELIEVES", "yes")
+    with job.started(cluster.address) as process:
+        kill_half_through(half_through)
+        said, complaints = process.communicate(timeout=180)
+    assert process.returncode == 0, complaints
+
+    assert (json.loads(said)["state"], json.loads(said)["restarts"]) == ("finished", 0)
+    assert set(marked(half_through).values()) == {1, 2}
+    wrong = job.audit()
+    assert any("is missing" in each for each in wrong)
+    assert any("is there 2 times" in each for each in wrong)
 
 
 def test_a_storage_that_executors_do_not_see_is_named_before_anything_is_read(

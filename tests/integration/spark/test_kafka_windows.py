@@ -31,7 +31,7 @@ class WindowsJob(Job):
 
     topics: tuple[str, ...] = ()
 
-    def program(self, settings: str) -> list[str]:
+    def _program(self, settings: str) -> list[str]:
         return [str(WINDOWS), *self.topics, settings]
 
     def go_on(self) -> Any:

@@ -34,4 +34,5 @@ def run(brokers: str, orders: str, counts: str, settings: dict[str, Any]) -> Any
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:4], json.loads(sys.argv[4]))
+    _, brokers, orders, counts, settings = sys.argv
+    run(brokers, orders, counts, json.loads(settings))
