@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tidegate.clock import Clock
 
@@ -16,6 +18,14 @@ class CachedFile:
 
     path: str
     executable: bool = False
+
+    def copy_to(self, place: Path) -> None:
+        """Make a copy where nothing is yet; an OSError says why there can be none."""
+        source = Path(self.path)
+        if source.is_dir():
+            shutil.copytree(source, place)
+        else:
+            shutil.copyfile(source, place)
 
 
 @dataclass(frozen=True, slots=True)

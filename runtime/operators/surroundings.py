@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,7 +39,7 @@ class DistributedCache:
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
             try:
-                _copy(Path(file.path), copy)
+                _copy(file, copy)
             except OSError as error:
                 raise ConfigError(
                     f"file {file.path} registered as {name!r} cannot be copied: {error}"
@@ -83,11 +82,8 @@ class Surroundings:
         return DistributedCache(self.env.given.files, self.env.state.directory)
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(file: CachedFile, target: Path) -> None:
     # Another subtask must never see half a copy; subtasks of one worker take turns, so one name is enough.
     partial = target.with_name(f"{target.name}.partial")
-    if source.is_dir():
-        shutil.copytree(source, partial)
-    else:
-        shutil.copyfile(source, partial)
+    file.copy_to(partial)
     partial.rename(target)

@@ -37,6 +37,7 @@ from tidegate.runtime.schedule.slots import memory_of_task
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.spark.clock import Moments
 from tidegate.runtime.spark.dealing import with_starts
+from tidegate.runtime.spark.files import SentFiles
 from tidegate.runtime.spark.jobs import EpochJobs
 from tidegate.runtime.spark.messages import Order, TaskResult
 from tidegate.runtime.spark.pace import Pace
@@ -107,9 +108,9 @@ class SparkAttempt:
         """Records that each subtask has read or received."""
         self._measured: dict[Subtask, Measured] = {}
         self._commits: Counter[CheckpointId] = Counter()
-        self._limit = startup.program.options.epoch_records
         self._pace = Pace(startup.program.options.spark_trigger, startup.program.interval_ms(start.graph))
         self._ended: How | None = None
+        self._files = SentFiles(context, startup.program.options.given.files)
 
     def run(self) -> How:
         """Run until the last checkpoint is settled.
@@ -135,6 +136,7 @@ class SparkAttempt:
             self._readers.close()
             self._committers.close()
             self._jobs.close()
+            self._files.close()
             self._status.attempt_over()
 
     def _wait_for_input(self) -> None:
@@ -226,7 +228,7 @@ class SparkAttempt:
         self._status.note("triggered", f"checkpoint {checkpoint}", checkpoint=checkpoint)
         stop = self._stop
         reads = self._readers.orders(
-            self._limit if stop is None else 0,
+            self._startup.program.options.epoch_records if stop is None else 0,
             thorough=self._pace.thorough and stop is None,
             ending=stop is not None and stop.drain,
         )
@@ -287,13 +289,14 @@ class SparkAttempt:
         )
 
     def _options(self) -> JobOptions:
-        """What tasks see of the options: their part of an executor's memory, and no clock.
+        """What tasks see of the options: their part of an executor's memory, files that were sent, and no clock.
 
         One that the program gives is looked at here alone; what tasks see of it is the time of the epoch.
         """
         options = self._startup.program.options
         memory = memory_of_task(options.managed_bytes, self._jobs.at_once)
-        return replace(options, managed_bytes=memory, given=replace(options.given, clock=None))
+        given = replace(options.given, files=self._files.sent, clock=None)
+        return replace(options, managed_bytes=memory, given=given)
 
     def _decide(self, checkpoint: CheckpointId) -> cp.Event:
         event = self._writer.decide(checkpoint)

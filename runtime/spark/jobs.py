@@ -12,6 +12,7 @@ from pyspark import RDD, SparkContext
 
 from tidegate.clock import Clock
 from tidegate.errors import UnavailableError
+from tidegate.runtime.spark.causes import Cause
 from tidegate.runtime.spark.exchange import Exchange
 from tidegate.runtime.spark.master import tasks_at_once
 from tidegate.runtime.spark.messages import Order, Outcome, ReadOrder
@@ -131,12 +132,6 @@ class EpochJobs:
             outcomes: list[Outcome] = stage.collect()
         except Exception as error:  # a Java error, or a connection to the Java process that is gone
             raise UnavailableError(
-                f"the epoch of checkpoint {order.checkpoint} failed on spark: {_cause(error)}"
+                f"the epoch of checkpoint {order.checkpoint} failed on spark: {Cause.of(error)}"
             ) from error
         return outcomes
-
-
-def _cause(error: Exception) -> str:
-    java = getattr(error, "java_exception", None)
-    text = str(java.getMessage()) if java is not None else f"{type(error).__name__}: {error}"
-    return text.strip().splitlines()[0]

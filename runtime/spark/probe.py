@@ -6,20 +6,25 @@ What looks travels by value and imports what it looks for itself: where tidegate
 from __future__ import annotations
 
 import platform
+import re
 import sys
 from importlib import metadata
 from typing import Any, TypeAlias
 
+import pyspark
 from pyspark import SparkContext, cloudpickle
 
 from tidegate.backends.spi import CheckpointStorage
 from tidegate.clock import new_id
-from tidegate.errors import ConfigError, UnavailableError
+from tidegate.errors import ConfigError, TidegateError, UnavailableError
 from tidegate.runtime.shipping import pack
+from tidegate.runtime.spark.causes import Cause, machines_that_failed
 
 __all__ = ["examine"]
 
 _Found: TypeAlias = dict[str, Any]
+
+_GROUP = "tidegate-probe"
 
 
 def examine(context: SparkContext, storage: CheckpointStorage) -> bool:
@@ -47,17 +52,11 @@ def _look_everywhere(context: SparkContext, storage: bytes, token: str) -> list[
     this = sys.modules[__name__]
     cloudpickle.register_pickle_by_value(this)
     try:
-        context.setJobGroup("tidegate-probe", "tidegate looks at the executors", interruptOnCancel=True)
+        context.setJobGroup(_GROUP, "tidegate looks at the executors", interruptOnCancel=True)
         asked = context.parallelize(range(tasks), tasks)
         found: list[_Found] = asked.map(lambda task: _look(task, storage, token)).collect()
     except Exception as error:
-        text = str(getattr(error, "java_exception", None) or error)
-        if "PYTHON_VERSION_MISMATCH" in text:
-            raise ConfigError(
-                "executors run another Python than the driver; "
-                f"expected {_minor(platform.python_version())} on both sides; let PYSPARK_PYTHON name one that is the same everywhere"
-            ) from error
-        raise UnavailableError(f"spark could not look at its executors: {text.splitlines()[0]}") from error
+        raise _blind(context, Cause.of(error)) from error
     finally:
         cloudpickle.unregister_pickle_by_value(this)
     return found
@@ -65,18 +64,19 @@ def _look_everywhere(context: SparkContext, storage: bytes, token: str) -> list[
 
 def _look(task: int, storage: bytes, token: str) -> _Found:
     """What one executor is like; runs there, where this module may be missing."""
+    import contextlib
     import platform
     import subprocess
     import sys
     from importlib import metadata
 
+    import pyspark
+
     found = {"task": task, "host": platform.node(), "python": sys.executable, "lacks": None, "storage": None}
-    versions: dict[str, str | None] = {}
-    for name in ("tidegate", "pyspark"):
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = None
+    # PySpark's own word: workers get it from Spark's directory there, whatever is installed beside.
+    versions: dict[str, str | None] = {"tidegate": None, "pyspark": pyspark.__version__}
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        versions["tidegate"] = metadata.version("tidegate")
     found |= {"versions": versions, "preloads": False}
     try:
         from tidegate.runtime.shipping import unpack
@@ -104,7 +104,7 @@ def _judge(found: _Found, url: str) -> None:
             "ship it with the job, as docs/spark.md says"
         )
     for name, version in found["versions"].items():
-        ours = metadata.version(name)
+        ours = pyspark.__version__ if name == "pyspark" else metadata.version(name)
         if version is not None and version != ours:
             raise ConfigError(
                 f"{where} has {name} {version}; expected {ours}, as the driver has; install the same on both"
@@ -120,5 +120,12 @@ def _unseen(found: _Found, url: str, why: str) -> ConfigError:
     )
 
 
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
+def _blind(context: SparkContext, cause: Cause) -> TidegateError:
+    """Why nobody could look."""
+    other = re.search(r"PYTHON_VERSION_MISMATCH.* different version: (\d+\.\d+)", cause.python)
+    if other is None:
+        return UnavailableError(f"spark could not look at its executors: {cause}")
+    return ConfigError(
+        f"the executor on {machines_that_failed(context, _GROUP)} runs Python {other[1]}; expected {'.'.join(platform.python_version_tuple()[:2])}, as the "
+        "driver has; let PYSPARK_PYTHON name one that is the same everywhere"
+    )

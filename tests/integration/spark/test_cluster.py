@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ import pyspark
 import pytest
 
 from tests.crash.kafka_job import KafkaJob, assert_exactly_once, escaped, job_between, paid
+from tests.integration.spark import pythons
 from tests.integration.spark.conftest import PROGRAM, record_of, started
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.testing.services import KafkaService, SparkService
@@ -273,6 +277,54 @@ def test_a_storage_that_executors_do_not_see_is_named_before_anything_is_read(
     assert job.rows() == []
 
 
+def becoming_of(cluster: SparkService, directory: Path, *tried: Path) -> list[str]:
+    """What a program comes to whose executors run each of these."""
+    program = [sys.executable, "-P", str(PROGRAM.with_name("misfits.py")), cluster.address, str(directory)]
+    found: list[str] = json.loads(pythons.run(*program, *tried).splitlines()[-1])
+    return found
+
+
+def test_executors_of_another_tidegate_or_of_none_are_refused_by_name_before_anything_is_read(
+    cluster: SparkService, tmp_path: Path
+) -> None:
+    other, place = pythons.with_paths(tmp_path / "other")
+    (place / "tidegate-9.9.9.dist-info").mkdir()
+    (place / "tidegate-9.9.9.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: tidegate\nVersion: 9.9.9\n"
+    )
+    bare, _ = pythons.empty(tmp_path / "bare")
+    ours = metadata.version("tidegate")
+
+    of_another, of_none = becoming_of(cluster, tmp_path, other, bare)
+
+    where = f"ConfigError: the executor on {platform.node()} "
+    assert of_another == (
+        f"{where}({other}) has tidegate 9.9.9; expected {ours}, as the driver has; install the same on both"
+    )
+    assert of_none == (
+        f"{where}({bare}) cannot run tidegate: ModuleNotFoundError: No module named 'tidegate'; install tidegate[spark] "
+        f"{ours} there, or ship it with the job, as docs/spark.md says"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.long
+def test_executors_of_another_python_are_refused_with_both_versions(
+    cluster: SparkService, tmp_path: Path
+) -> None:
+    other = pythons.of_another_minor()
+    theirs = pythons.run(other, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
+    ours = "{}.{}".format(*sys.version_info)
+
+    (said,) = becoming_of(cluster, tmp_path, other)
+
+    assert said == (
+        f"ConfigError: the executor on 127.0.0.1 runs Python {theirs}; expected {ours}, as the driver has; let PYSPARK_PYTHON "
+        "name one that is the same everywhere"
+    )
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
     """A module of the program's own, to be shipped."""
@@ -298,6 +350,33 @@ def test_in_client_mode_main_and_coordinator_run_where_the_job_is_submitted(
     assert workers_among(above) == []
     assert {row[2] for row in found["rows"]} == {main}, "who owns the job"
     assert main not in {row[3] for row in found["rows"]}, "who works"
+
+
+@pytest.mark.long
+@pytest.mark.setup
+def test_a_whole_environment_travels_with_the_job(cluster: SparkService, tmp_path: Path) -> None:
+    python, archive = pythons.packed(tmp_path / "environment")
+    module = "import sys, msgspec\ndef doubled(number):\n    return [number * 2, sys.executable, msgspec.__file__]\n"
+    (tmp_path / "shipped_rules.py").write_text(module)
+    shipped = ["--archives", f"{archive}#environment", "--py-files", str(tmp_path / "shipped_rules.py")]
+    program = [str(PROGRAM.with_name("submitted.py")), cluster.address, str(tmp_path)]
+    shutil.rmtree(python.parents[1])
+
+    done = submitted(
+        cluster,
+        *shipped,
+        *program,
+        PYSPARK_DRIVER_PYTHON=sys.executable,
+        PYSPARK_PYTHON="./environment/bin/python",
+    )
+
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "found.json").read_text())["rows"]
+    assert [row[0] for row in rows] == [2, 4, 6]
+    places = {str(worker.directory / "work") for worker in cluster.workers}
+    for _, executable, imported, *_ in rows:
+        assert any(executable.startswith(place) for place in places)
+        assert "/environment/lib/" in imported
 
 
 @pytest.mark.spec("004/AX-040")
@@ -365,11 +444,11 @@ def on_the_cluster() -> list[str]:
     return [*runner, "--conf", f"spark.pyspark.python={sys.executable}", "--driver-memory", "512m", str(jar)]
 
 
-def submitted(cluster: SparkService, *arguments: str) -> subprocess.CompletedProcess[str]:
+def submitted(cluster: SparkService, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """What spark-submit does."""
     return subprocess.run(
         [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.address, *arguments],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(SPARK_HOME)},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(SPARK_HOME), **environ},
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,0 +1,76 @@
+"""Files that a program registers, sent to the executors as broadcasts: no machine but the driver's has to see them.
+
+Spark keeps one copy for each executor and forgets it with the attempt. A worker process that asks for a file keeps its
+content in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import ConfigError
+from tidegate.runtime.given import CachedFile
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+__all__ = ["SentFile", "SentFiles"]
+
+_MEMBER = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentFile(CachedFile):
+    """A file or directory as it was when the attempt began."""
+
+    content: Any
+    """The broadcast of a tar archive."""
+
+    def copy_to(self, place: Path) -> None:
+        """Make a copy where nothing is yet."""
+        with (
+            TemporaryDirectory(dir=place.parent) as directory,
+            tarfile.open(fileobj=io.BytesIO(self.content.value)) as archive,
+        ):
+            # The archive is our own; without a word Pythons differ in what they leave out.
+            archive.extraction_filter = lambda member, path: member
+            archive.extractall(directory)
+            Path(directory, _MEMBER).rename(place)
+
+
+class SentFiles:
+    """The files of a program, for as long as an attempt lasts.
+
+    Raises:
+        ConfigError: one of them cannot be read any more.
+    """
+
+    def __init__(self, context: SparkContext, files: Mapping[str, CachedFile]) -> None:
+        self.sent: dict[str, CachedFile] = {
+            name: SentFile(file.path, file.executable, content=context.broadcast(_archive(name, file.path)))
+            for name, file in files.items()
+        }
+
+    def close(self) -> None:
+        """Have Spark forget them."""
+        for file in self.sent.values():
+            assert isinstance(file, SentFile)
+            with contextlib.suppress(Exception):  # a Java process that is gone keeps nothing
+                file.content.destroy()
+
+
+def _archive(name: str, path: str) -> bytes:
+    packed = io.BytesIO()
+    try:
+        with tarfile.open(fileobj=packed, mode="w", dereference=True) as archive:
+            archive.add(path, _MEMBER)
+    except OSError as error:
+        raise ConfigError(f"file {path} registered as {name!r} cannot be sent: {error}") from error
+    return packed.getvalue()
