@@ -30,7 +30,7 @@ from tidegate.runtime.embedded.jobmanager import JobManager
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.job import Program, Startup
 from tidegate.runtime.observe.events import EventFile
-from tidegate.runtime.options import JobOptions, default_root
+from tidegate.runtime.options import SUBMITTED, JobOptions, default_root
 from tidegate.runtime.report import Reporter
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.spark.master import MASTERS, is_master
@@ -179,6 +179,11 @@ def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus]
         from tidegate.runtime.spark.driver import SparkDriver
 
         return SparkDriver(startup, SYSTEM_CLOCK, status, observe)
+    if target == SUBMITTED:
+        raise ConfigError(
+            "spark-submit started this program and no setting says where it runs; set execution.target, or "
+            "TIDEGATE_EXECUTION_TARGET, to the master that spark-submit is given, or to embedded for this machine alone"
+        )
     raise ConfigError(
         f"execution.target is {target!r}; expected embedded, inline or the URL of a Spark master: {MASTERS}"
     )

@@ -18,6 +18,7 @@ from tidegate.twophase.fencing import LEASE_MS
 
 __all__ = [
     "INTERVAL_MS",
+    "SUBMITTED",
     "Granularity",
     "JobOptions",
     "Progress",
@@ -31,6 +32,9 @@ __all__ = [
 
 INTERVAL_MS: Final = 10_000
 """Between two checkpoints, unless the program says otherwise."""
+
+SUBMITTED: Final = "spark-submit"
+"""The target of a program that Spark's launcher has started, unless a setting names one."""
 
 ClaimMode = Literal["NO_CLAIM", "CLAIM"]
 CheckpointingMode = Literal["EXACTLY_ONCE", "AT_LEAST_ONCE", "NONE"]
@@ -337,11 +341,16 @@ class JobOptions(RestartOptions):
 
 
 def client_layers(environ: Mapping[str, str], directory: Path) -> tuple[Layer, ...]:
-    """Command line, environment, the file that the command names, and `tidegate.toml` of a directory, strongest first."""
+    """Command line, environment, the file that the command names, and `tidegate.toml` of a directory, strongest first.
+
+    What spark-submit has started runs nowhere by default: on this machine alone, without a word, is not what was meant.
+    """
     layers = [_command_line, from_environ(environ), *([] if _file is None else [_file])]
     file = directory / "tidegate.toml"
     if file.exists():
         layers.append(from_toml(file))
+    if "PYSPARK_GATEWAY_PORT" in environ:
+        layers.append(Layer(SUBMITTED, {"execution.target": SUBMITTED}))
     return tuple(layers)
 
 

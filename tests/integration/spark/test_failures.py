@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
 import pytest
 
 from tidegate.backends.storage import open_storage
-from tidegate.errors import JobFailedError
+from tidegate.errors import ConfigError, JobFailedError
 from tidegate.runtime.checkpoint.record import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
@@ -50,6 +54,34 @@ def test_an_error_of_a_user_function_names_the_operator_and_the_record(final: An
 
     with pytest.raises(JobFailedError, match=r"operator 'map' .* on record .*'id': 150.* ZeroDivisionError"):
         final.run(before=fail)
+
+
+def test_what_cannot_travel_to_executors_is_named_with_its_operator(final: Any) -> None:
+    lock = threading.Lock()
+
+    def held(value: Any) -> Any:
+        with lock:
+            return value
+
+    with pytest.raises(
+        ConfigError,
+        match=r"operator 'map' \(uid 'map-1'\) cannot be sent to another process: TypeError: .*lock",
+    ):
+        final.run(before=held)
+
+
+def test_a_module_that_executors_do_not_find_is_named_with_the_machine(
+    final: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("only_the_driver_has_it")
+    exec("def same(value):\n    return value", vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    with pytest.raises(
+        ConfigError,
+        match=rf"the program needs module 'only_the_driver_has_it', .* where it runs \({platform.node()}, {sys.executable}\)",
+    ):
+        final.run(before=module.same)
 
 
 def test_a_task_that_always_dies_ends_in_the_words_of_spark(final: Any) -> None:

@@ -14,11 +14,12 @@ from tests.integration.spark.pythons import ROOT, run
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.setup, pytest.mark.long]
 
 HERE = Path(__file__).parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CLAIMED, OLDEST = "pyspark>=4.1", "4.1.0"
 
 PROGRAMS = ("test_epochs.py", "test_recovery.py")
 STREAMS = ("test_stream_sink.py", "test_stream_examples.py")
-FILTERS = "\n".join(("error", r"ignore:unclosed <socket\.socket fd=\d+, family=1,:ResourceWarning"))
+LEFT_OPEN = r"ignore:unclosed <socket\.socket fd=\d+, family=1,:ResourceWarning"
 """PySpark 4.1 leaves its sockets of domain Unix to the garbage collector; every other warning still fails a test."""
 READS_STREAMS = "not a_topic_is_copied"
 """What begins with `readStream`, which is refused before 4.2."""
@@ -36,9 +37,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_is_the_oldest_that_is_claimed(python: Path) -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-
-    assert CLAIMED in extras["spark"]
+    assert CLAIMED in PYPROJECT["project"]["optional-dependencies"]["spark"]
     asked = "import pyspark, importlib.metadata as m; print(pyspark.__version__, m.version('pyspark'))"
     assert run(python, "-P", "-c", asked).split() == [OLDEST, OLDEST]
 
@@ -47,7 +46,8 @@ def test_it_is_the_oldest_that_is_claimed(python: Path) -> None:
     ("files", "chosen"), [(PROGRAMS, ""), (STREAMS, READS_STREAMS)], ids=["programs", "structured-streaming"]
 )
 def test_it_passes_the_tests_of_the_newest(python: Path, files: tuple[str, ...], chosen: str) -> None:
-    options = ["-q", "-p", "no:cacheprovider", "-o", f"filterwarnings={FILTERS}"]
+    filters = "\n".join([*PYPROJECT["tool"]["pytest"]["ini_options"]["filterwarnings"], LEFT_OPEN])
+    options = ["-q", "-p", "no:cacheprovider", "-o", f"filterwarnings={filters}"]
     tests = [*options, "-k", chosen, *(str(HERE / name) for name in files)]
     said = run(python, "-P", "-m", "pytest", *tests)
 

@@ -36,3 +36,25 @@ def test_a_program_that_is_refused_before_it_begins_has_failed() -> None:
     with pytest.raises(ConfigError, match="mode NONE is not available on Spark"):
         client.get_job_execution_result().result(timeout=60)
     assert client.get_job_status().result() is JobStatus.FAILED
+
+
+def test_what_spark_submit_starts_is_not_run_on_this_machine_alone_without_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    env = StreamExecutionEnvironment.get_execution_environment({"pipeline.progress": "off"})
+    env.from_collection([1]).print()
+
+    with pytest.raises(
+        ConfigError,
+        match=r"spark-submit started this program and no setting says where it runs; set execution.target, or TIDEGATE_EXEC",
+    ):
+        env.execute("nowhere")
+
+
+def test_a_setting_says_where_it_runs_though_spark_submit_started_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    settings = {"pipeline.progress": "off", "execution.target": "inline"}
+    env = StreamExecutionEnvironment.get_execution_environment(settings)
+
+    assert list(env.from_collection([1]).execute_and_collect()) == [1]

@@ -15,7 +15,7 @@ HERE: Final = {"inline": ("inline", 2), "embedded-2": ("embedded", 2), "embedded
 """The executors of this machine, with a parallelism."""
 
 ON_SPARK: Final = frozenset(
-    {f"002/AX-{number:02}" for number in (3, 4, 5, 9, *range(12, 35), 64)}
+    {f"002/AX-{number:02}" for number in (3, 4, 5, 9, *range(12, 35), 53, 64)}
     | {f"003/EX-{number:02}" for number in (2, 4, 35, 38)}
     | {"004/AX-030"}
 )
