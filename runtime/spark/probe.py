@@ -25,6 +25,8 @@ __all__ = ["examine"]
 _Found: TypeAlias = dict[str, Any]
 
 _GROUP = "tidegate-probe"
+_STOPPED = "Cannot call methods on a stopped SparkContext"
+"""What is left to be said when Spark has given up by itself."""
 
 
 def examine(context: SparkContext, storage: CheckpointStorage) -> bool:
@@ -123,6 +125,11 @@ def _unseen(found: _Found, url: str, why: str) -> ConfigError:
 def _blind(context: SparkContext, cause: Cause) -> TidegateError:
     """Why nobody could look."""
     other = re.search(r"PYTHON_VERSION_MISMATCH.* different version: (\d+\.\d+)", cause.python)
+    if _STOPPED in cause.text:
+        return UnavailableError(
+            f"spark at {context.master} took no program for a minute; a master of another version of Spark than PySpark "
+            f"{pyspark.__version__} here does so; install the same on both"
+        )
     if other is None:
         return UnavailableError(f"spark could not look at its executors: {cause}")
     return ConfigError(

@@ -64,7 +64,7 @@ def packed(home: Path) -> tuple[Path, Path]:
     ]
     core = [f"{name[0]}=={metadata.version(name[0])}" for name in names if name]
     pip = [str(python), "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    run(*pip, "venv-pack", "setuptools<81", *core, *map(str, wheels.glob("*.whl")))
+    run(*pip, "venv-pack", *core, *map(str, wheels.glob("*.whl")))
     archive = home.with_name("environment.tar.gz")
     run(home / "bin" / "venv-pack", "--prefix", home, "--output", archive)
     return python, archive

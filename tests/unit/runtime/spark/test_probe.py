@@ -6,10 +6,12 @@ import re
 from importlib import metadata
 from typing import Any
 
+import pyspark
 import pytest
 
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, UnavailableError
 from tidegate.runtime.spark import probe
+from tidegate.runtime.spark.causes import Cause
 
 OURS = {name: metadata.version(name) for name in ("tidegate", "pyspark")}
 FIT: dict[str, Any] = {
@@ -57,3 +59,38 @@ def test_a_storage_that_an_executor_cannot_use_is_refused() -> None:
         ConfigError, match=r"worker-3 cannot use the checkpoint storage /state: FileNotFound.*s3://"
     ):
         probe._judge(found, "/state")
+
+
+class Given:
+    """A context of which only the master is known."""
+
+    master = "spark://master-1:7077"
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (
+            "Cannot call methods on a stopped SparkContext.",
+            rf"spark at spark://master-1:7077 took no program for a minute; a master of another .* PySpark {pyspark.__version__}",
+        ),
+        ("Job aborted", "spark could not look at its executors: Job aborted"),
+    ],
+    ids=["another Spark", "anything"],
+)
+def test_a_cluster_at_which_nobody_can_look_is_named(cause: str, said: str) -> None:
+    context: Any = Given()
+
+    with pytest.raises(UnavailableError, match=said):
+        raise probe._blind(context, Cause(cause, ""))
+
+
+def test_another_python_is_refused_with_both_versions_though_spark_does_not_say_where() -> None:
+    context: Any = Given()
+    said = "PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.8 than that in driver: 3"
+
+    with pytest.raises(
+        ConfigError,
+        match=r"executor on a machine that Spark does not name runs Python 3\.8; expected 3\.\d+, as",
+    ):
+        raise probe._blind(context, Cause("", said))
