@@ -11,11 +11,14 @@ Example:
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from tidegate.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 __all__ = ["register"]
@@ -25,7 +28,7 @@ def register(spark: SparkSession) -> None:
     """Make the formats `tidegate` and `tidegate-state` known to a session.
 
     Raises:
-        ConfigError: the session is too old to write with Arrow.
+        ConfigError: the session is too old to write with Arrow, or the Python that it runs cannot import tidegate.
         MissingExtraError: PySpark is not installed.
     """
     try:
@@ -36,5 +39,25 @@ def register(spark: SparkSession) -> None:
         ) from error
     if not hasattr(spark, "dataSource"):
         raise ConfigError("this session takes no data sources written in Python; expected Spark 4.1 or newer")
+    _check_python(getattr(spark, "sparkContext", None))
     for each in (TidegateDataSource, StateDataSource):
         spark.dataSource.register(each)
+
+
+def _check_python(context: SparkContext | None) -> None:
+    """Spark takes the `python3` of the path unless told otherwise, which need not be this one: on a local master we can see."""
+    if context is None or not context.master.startswith("local"):
+        return
+    tried = [context.pythonExec, "-P", "-c", "import tidegate"]
+    try:
+        failed = subprocess.run(tried, capture_output=True, text=True, check=False)
+    except OSError as error:
+        why = str(error)
+    else:
+        if failed.returncode == 0:
+            return
+        why = failed.stderr.strip().rpartition("\n")[2]
+    raise ConfigError(
+        f"spark runs {context.pythonExec}, which cannot import tidegate: {why}; start the session with PYSPARK_PYTHON="
+        f"{sys.executable} in its environment"
+    )
