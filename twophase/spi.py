@@ -84,7 +84,8 @@ class WriterContext:
     exposed_ms: int | None = None
     """How long prepared work may have to wait for its commit, with the pauses of restarts; None if nobody knows."""
     slot: int | None = None
-    """Which of the bounded number of names its subtask has outside this writer may use; None: all of them."""
+    """Which of the bounded number of names its subtask has outside this writer may use, if it lives for one epoch; None: all of
+    them, for long."""
 
 
 class ProgramContext(Protocol):

@@ -37,6 +37,7 @@ __all__ = [
     "Cluster",
     "PartitionConsumer",
     "Topic",
+    "connect",
     "group_metadata",
     "is_end",
     "is_too_large",
@@ -307,9 +308,18 @@ def new_producer(settings: Mapping[str, Any]) -> Any:
     return _made(Producer, {**settings, "log_level": 0}, settings["bootstrap.servers"])
 
 
-def group_metadata(settings: Mapping[str, Any], group: str) -> Any:
-    """What a producer needs to write offsets of a group; only a consumer can make it."""
-    consumer = _made(Consumer, {**_of_admin(settings), "group.id": group, "log_level": 0}, "")
+def connect(producer: Any, topic: str | None, timeout_s: float) -> None:
+    """Wait until a producer has a connection: without one, what it is told waits half a second, or a whole one.
+
+    It finds the brokers by its first answer, and only then connects to one of them, which the second answer proves.
+    """
+    for _ in range(2):
+        producer.list_topics(timeout=timeout_s) if topic is None else producer.list_topics(topic, timeout_s)
+
+
+def group_metadata(group: str) -> Any:
+    """What a producer needs to write offsets of a group; only a consumer can make it, which needs no broker for it."""
+    consumer = _made(Consumer, {"group.id": group, "log_level": 0}, "")
     try:
         return consumer.consumer_group_metadata()
     finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -20,13 +21,19 @@ from tidegate.errors import RecordError, TidegateError, UnavailableError
 if TYPE_CHECKING:
     from tidegate.clock import Clock
 
-__all__ = ["Producers", "Transaction", "prepared_here"]
+__all__ = ["Key", "Producers", "Transaction", "prepared_here"]
 
 INIT_TIMEOUT_S: Final = 60.0
 FLUSH_TIMEOUT_S: Final = 120.0
 END_TIMEOUT_S: Final = 30.0
 _ASSIGNED_TIMEOUT_S: Final = 30.0
-_STATISTICS_MS: Final = 200
+_LASTING: Final = {"statistics.interval.ms": 200}
+_BRIEF: Final = {
+    "statistics.interval.ms": 50,
+    # A client rests for half of it before it connects to a broker it has just heard of.
+    "reconnect.backoff.ms": 20,
+}
+"""Settings for a producer that lives for an epoch, which may be shorter than all that another one waits for."""
 _POLL_S: Final = 0.02
 _SHOWN: Final = 60
 
@@ -41,10 +48,10 @@ class Registry:
         self._lock = threading.Lock()
         self._prepared: dict[Key, Transaction] = {}
 
-    def add(self, transaction: Transaction) -> None:
+    def add(self, key: Key, transaction: Transaction) -> None:
         """It waits for its commit."""
         with self._lock:
-            self._prepared[transaction.key] = transaction
+            self._prepared[key] = transaction
 
     def take(self, key: Key) -> Transaction | None:
         """The transaction, which is the caller's to end now; None if it is not of this process, or ended."""
@@ -97,51 +104,58 @@ class Transaction:
     """A producer under a transactional id; one transaction after the other."""
 
     def __init__(
-        self, settings: Mapping[str, Any], transactional_id: str, owner: Producers, clock: Clock
+        self,
+        settings: Mapping[str, Any],
+        transactional_id: str,
+        topic: str | None,
+        owner: Producers,
+        clock: Clock,
+        *,
+        brief: bool,
     ) -> None:
-        from tidegate.connectors.kafka._client import group_metadata, new_producer, said
+        from tidegate.connectors.kafka._client import connect, new_producer, said
 
         self.id = transactional_id
         self.failures = Failures(settings["bootstrap.servers"])
         self._owner = owner
-        identity = Identity()
+        self._clock = clock
+        self._identity = Identity()
         more = {
             "transactional.id": transactional_id,
-            "statistics.interval.ms": _STATISTICS_MS,
-            "stats_cb": identity.heard,
+            "stats_cb": self._identity.heard,
             "on_delivery": self.failures.heard,
         }
-        self.producer: Any = new_producer({**settings, **more})
-        with said(f"transactional id {transactional_id!r}", settings["bootstrap.servers"]):
-            self.producer.init_transactions(INIT_TIMEOUT_S)
-        deadline = clock.monotonic() + _ASSIGNED_TIMEOUT_S
-        while identity.found is None:
-            self.producer.poll(_POLL_S)
-            if clock.monotonic() > deadline:
-                raise UnavailableError(
-                    f"kafka sink: the client does not tell the epoch of {transactional_id!r}"
-                )
-        self.key: Key = (transactional_id, *identity.found)
-        self._group = group_metadata(settings, marker_group(transactional_id))
+        haste = _BRIEF if brief else _LASTING
         self._brokers = settings["bootstrap.servers"]
+        self.producer: Any = new_producer({**haste, **settings, **more})
+        with said(f"transactional id {transactional_id!r}", self._brokers):
+            if brief:
+                connect(self.producer, topic, INIT_TIMEOUT_S)
+            self.producer.init_transactions(INIT_TIMEOUT_S)
+        self.key: Key | None = None if brief else self._named()
+        """Known from the first seal on at the latest: the client tells it some time after it began."""
 
     def begin(self) -> None:
         """Take records from now on."""
         self.producer.begin_transaction()
 
-    def seal(self, topic: str, marker: Marker) -> None:
-        """Make all records durable and add the marker; from here on the broker alone can lose it.
+    def seal(self, topic: str, marker: Marker) -> Key:
+        """Make all records durable and add the marker; from here on the broker alone can lose it. What names it.
 
         Raises:
             TidegateError: a record was not delivered, or the broker did not take the marker.
         """
-        from tidegate.connectors.kafka._client import marker_offset, said
+        from tidegate.connectors.kafka._client import group_metadata, marker_offset, said
 
         note = msgspec.json.encode(marker).decode()
         with said(f"transaction {self.id!r}", self._brokers):
             self.producer.send_offsets_to_transaction(
-                [marker_offset(topic, marker.checkpoint, note)], self._group, END_TIMEOUT_S
+                [marker_offset(topic, marker.checkpoint, note)],
+                group_metadata(marker_group(self.id)),
+                END_TIMEOUT_S,
             )
+        self.key = self.key or self._named()
+        return self.key
 
     def commit(self) -> bool:
         """Commit; False if that is not known to have worked, after which the producer is gone."""
@@ -156,17 +170,45 @@ class Transaction:
         self._owner.give_back(self)
         return True
 
+    def listen(self) -> None:
+        """Hear what the client has to say, which it keeps until then."""
+        from tidegate.connectors.kafka._client import served
+
+        served(self.producer.poll, 0, f"transactional id {self.id!r}", self._brokers)
+
     def drop(self) -> None:
         """Part with the producer. Its `close` would abort what is prepared, so it is only let go."""
         self.producer = None
 
+    def _named(self) -> Key:
+        from tidegate.connectors.kafka._client import served
+
+        deadline = self._clock.monotonic() + _ASSIGNED_TIMEOUT_S
+        while self._identity.found is None:
+            served(self.producer.poll, _POLL_S, f"transactional id {self.id!r}", self._brokers)
+            if self._clock.monotonic() > deadline:
+                raise UnavailableError(f"kafka sink: the client does not tell the epoch of {self.id!r}")
+        return self.id, *self._identity.found
+
 
 class Producers:
-    """Hands out producers of a pool of ids, and takes them back once their transaction is committed."""
+    """Hands out producers of a pool of ids, and takes them back once their transaction is committed.
 
-    def __init__(self, settings: Mapping[str, Any], pool: IdPool, clock: Clock) -> None:
+    Args:
+        settings: Those of the client.
+        pool: The ids.
+        topic: Where records go, if that is known.
+        clock: For waiting.
+        brief: Whether they live for an epoch only.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, Any], pool: IdPool, topic: str | None, clock: Clock, *, brief: bool
+    ) -> None:
         self._settings = settings
+        self._brief = brief
         self._pool = pool
+        self._topic = topic
         self._clock = clock
         self._lock = threading.Lock()
         self._idle: list[Transaction] = []
@@ -193,14 +235,24 @@ class Producers:
             self._out.discard(transaction)
             self._idle.append(transaction)
 
+    def listen(self) -> None:
+        """Let nothing pile up in those that have nothing to do: their clients tell statistics all the time."""
+        with self._lock:
+            for transaction in self._idle:
+                with suppress(TidegateError):  # of one that has failed it shows when it is needed
+                    transaction.listen()
+
     def close(self) -> None:
         """Let go of all producers; what they prepared stays prepared."""
         with self._lock:
             for transaction in (*self._idle, *self._out):
-                prepared_here.take(transaction.key)
+                if transaction.key is not None:
+                    prepared_here.take(transaction.key)
                 transaction.drop()
             self._idle.clear()
             self._out.clear()
 
     def _new(self) -> Transaction:
-        return Transaction(self._settings, self._pool.take(), self, self._clock)
+        return Transaction(
+            self._settings, self._pool.take(), self._topic, self, self._clock, brief=self._brief
+        )

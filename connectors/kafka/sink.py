@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.base.dead_letters import OnError, check_on_error
 from tidegate.connectors.kafka.options import (
     SINK_DEFAULTS,
@@ -87,7 +88,7 @@ class KafkaSink(Sink):
             ConfigError: the topic does not exist, or transactions would run out before they can be committed.
         """
         settings = self._settings()
-        settings["transaction.timeout.ms"] = self._timeout_ms(settings, context.exposed_ms)
+        settings["transaction.timeout.ms"] = self._timeout_ms(settings, context)
         prefix = self._prefix(context.pipeline, context.uid)
         return TransactionalWriter(settings, self.schema, prefix, self.options, context)
 
@@ -101,18 +102,10 @@ class KafkaSink(Sink):
     def _prefix(self, pipeline: PipelineId, uid: OperatorUid) -> str:
         return self.options.prefix or owner_name(pipeline, uid)
 
-    def _timeout_ms(self, settings: Mapping[str, Any], exposed_ms: int | None) -> int:
+    def _timeout_ms(self, settings: Mapping[str, Any], context: WriterContext) -> int:
         """How long a transaction may take: as said, or as long as the brokers allow."""
-        from tidegate.connectors.kafka._client import Cluster
-
-        cluster = Cluster(settings)
-        topic = self.schema.one_topic
-        if topic is not None and not cluster.topics([topic]):
-            raise ConfigError(
-                f"kafka sink: topic {topic!r} does not exist; create it, or check its name and the permission to see it"
-            )
-        said = cluster.broker_setting(_BROKERS_LIMIT)
-        limit = TIMEOUT_MS if said is None else int(said)
+        exposed_ms = context.exposed_ms
+        limit = _limit_ms(settings, self.schema.one_topic, brief=context.slot is not None)
         asked = self.options.transaction_timeout_ms
         if asked is not None and asked > limit:
             raise ConfigError(
@@ -173,6 +166,34 @@ class PlainKafkaSink(Sink):
     def _settings(self) -> dict[str, Any]:
         guaranteed = SINK_GUARANTEED if self.delivery == "at-least-once" else {}
         return _settings(self.brokers, self.properties, guaranteed)
+
+
+_heard: Final[dict[tuple[str, str | None], tuple[int, int]]] = {}
+"""When brokers said last that a topic is there, and for how long a transaction may take."""
+_HOLDS_MS: Final = 60_000
+
+
+def _limit_ms(settings: Mapping[str, Any], topic: str | None, *, brief: bool) -> int:
+    """What brokers allow a transaction; asked once a minute by writers that live for an epoch.
+
+    Raises:
+        ConfigError: the topic does not exist.
+    """
+    from tidegate.connectors.kafka._client import Cluster
+
+    place, now = (settings["bootstrap.servers"], topic), SYSTEM_CLOCK.now_ms()
+    asked, limit = _heard.get(place, (0, 0))
+    if brief and 0 <= now - asked < _HOLDS_MS:
+        return limit
+    cluster = Cluster(settings)
+    if topic is not None and not cluster.topics([topic]):
+        raise ConfigError(
+            f"kafka sink: topic {topic!r} does not exist; create it, or check its name and the permission to see it"
+        )
+    said = cluster.broker_setting(_BROKERS_LIMIT)
+    limit = TIMEOUT_MS if said is None else int(said)
+    _heard[place] = now, limit
+    return limit
 
 
 def _settings(brokers: str, properties: Mapping[str, Any], guaranteed: Any) -> dict[str, Any]:

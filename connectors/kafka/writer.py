@@ -16,6 +16,7 @@ from tidegate.connectors.kafka.pool import IdPool
 from tidegate.connectors.kafka.producers import (
     FLUSH_TIMEOUT_S,
     Failures,
+    Key,
     Producers,
     Transaction,
     prepared_here,
@@ -48,6 +49,11 @@ class KafkaWork(msgspec.Struct, frozen=True, tag_field="v", tag=1):
     topic: str
     marker: Marker
     prepared_ms: int
+
+    @property
+    def key(self) -> Key:
+        """What names the transaction."""
+        return self.transactional_id, self.producer_id, self.epoch
 
 
 class Outlet:
@@ -146,7 +152,9 @@ class TransactionalWriter(SinkWriter):
         self._outlet = Outlet(schema, settings, (options.on_error, options.dead_letters), context)
         self.encode = self._outlet.encode
         ids = IdPool(prefix, context.subtask.index, options.pool, context.slot)
-        self._producers = Producers(settings, ids, context.clock)
+        self._producers = Producers(
+            settings, ids, schema.one_topic, context.clock, brief=context.slot is not None
+        )
         self._open: Transaction | None = None
         self._topic = ""
         self._records = 0
@@ -174,6 +182,7 @@ class TransactionalWriter(SinkWriter):
     def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
         """Flush, and add the marker; the transaction then waits for its commit."""
         self._guard()
+        self._producers.listen()
         if self._open is None:
             return None
         transaction, who = self._open, self._context
@@ -182,13 +191,13 @@ class TransactionalWriter(SinkWriter):
             point("sink.before-flush")
             _flush(transaction.producer, transaction.failures, self._settings["bootstrap.servers"])
             point("sink.after-flush")
-            transaction.seal(self._topic, marker)
+            key = transaction.seal(self._topic, marker)
         except TidegateError as error:
             self._broken = error
             raise
         self._open = None
-        prepared_here.add(transaction)
-        work = KafkaWork(*transaction.key, PROTOCOL, self._topic, marker, who.clock.now_ms())
+        prepared_here.add(key, transaction)
+        work = KafkaWork(*key, PROTOCOL, self._topic, marker, who.clock.now_ms())
         records, self._records = self._records, 0
         describe = f"transaction {transaction.id!r} of checkpoint {checkpoint} in topic {self._topic!r}"
         return msgspec.msgpack.encode(work), describe, records
