@@ -8,11 +8,12 @@ that was prepared names it until a producer begins anew under its id.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from tidegate.clock import Clock
+from tidegate.connectors.kafka.producers import Key
 from tidegate.connectors.kafka.security import admitted
 from tidegate.errors import ConfigError, MissingExtraError, UnavailableError
 
@@ -32,6 +33,8 @@ _NOT_FOUND: Final = 105
 _OFFSETS: Final = "__consumer_offsets"
 """Where markers are."""
 _REFUSED: Final = frozenset({29, 30, 31, 53})
+
+State: TypeAlias = Literal["ending", "closed", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +82,29 @@ class Wire:
         except KafkaError as error:
             raise self._unavailable("the cluster", error) from error
 
-    def commit(self, transactional_id: str, producer_id: int, epoch: int) -> int:
-        """Tell the coordinator to commit; its answer as Kafka's error code.
+    def commit(self, transactions: Sequence[Key]) -> list[int]:
+        """Tell the coordinators to commit, without waiting for one before the next; their answers as Kafka's error codes.
 
         Raises:
             ConfigError: the program may not.
-            UnavailableError: there was no answer, so anything may have happened.
+            UnavailableError: one gave no answer, so anything may have happened to any.
         """
         from kafka.protocol.producer.transaction import EndTxnRequest
 
-        request = EndTxnRequest(
-            transactional_id=transactional_id,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            committed=True,
-            max_version=_END_TXN_V1,
-        )
-        code: int = self._to_coordinator(transactional_id, request).error_code
-        self._check_allowed(transactional_id, code)
-        return code
+        requests = [
+            EndTxnRequest(
+                transactional_id=name,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                committed=True,
+                max_version=_END_TXN_V1,
+            )
+            for name, producer_id, epoch in transactions
+        ]
+        codes: list[int] = [answer.error_code for answer in self._to_coordinators(requests)]
+        for (name, _, _), code in zip(transactions, codes, strict=True):
+            self._check_allowed(name, code)
+        return codes
 
     def abort(self, transactional_id: str) -> None:
         """End whatever is open under an id, and shut out the producer it had.
@@ -117,7 +124,8 @@ class Wire:
                 producer_epoch=-1,
                 max_version=_INIT_PRODUCER_V4,
             )
-            code = self._to_coordinator(transactional_id, request).error_code
+            (answer,) = self._to_coordinators([request])
+            code = answer.error_code
             self._check_allowed(transactional_id, code)
             if code == 0:
                 return
@@ -127,20 +135,15 @@ class Wire:
                 )
             self._clock.sleep(_PAUSE_S)
 
-    def state(
-        self, transactional_id: str, producer_id: int, epoch: int
-    ) -> Literal["ending", "closed", "unknown"]:
-        """Whether a transaction is open or being ended, its id has none like it, or nobody knows the id."""
+    def states(self, transactions: Sequence[Key]) -> list[State]:
+        """Whether each is open or being ended, its id has none like it, or nobody knows the id."""
+        names = [name for name, _, _ in transactions]
         try:
-            found = self._try(
-                transactional_id, lambda: self._client.describe_transactions([transactional_id])
-            )[transactional_id]
+            found = self._try(names[0], lambda: self._client.describe_transactions(names))
         except LookupError:
-            return "unknown"
-        same = (found.producer_id, found.producer_epoch) == (producer_id, epoch)
-        # An end that the coordinator decided itself carries the next epoch.
-        ending = found.state.value in _ENDING and (same or found.state.value not in _OPEN)
-        return "ending" if ending else "closed"
+            # One that nobody knows is all that the client says then.
+            return ["unknown"] if len(names) == 1 else [self.states([each])[0] for each in transactions]
+        return [_state(found[name], producer_id, epoch) for name, producer_id, epoch in transactions]
 
     def open_transactions(self, pattern: re.Pattern[str]) -> list[OpenTransaction]:
         """The transactions that take records or wait for their end, under ids that match as a whole."""
@@ -167,15 +170,15 @@ class Wire:
 
     def note(self, group: str, topic: str) -> str | None:
         """The note beside a group's committed offset of the first partition of a topic."""
+        return self.notes({group: topic})[group]
+
+    def notes(self, places: Mapping[str, str]) -> dict[str, str | None]:
+        """The same for several groups, each with its topic."""
         from kafka.structs import TopicPartition
 
-        place = TopicPartition(topic, 0)
-        found = self._try(group, lambda: self._client.list_group_offsets({group: [place]}))[group].get(place)
-        if found is None or found.offset < 0:
-            return None
-        # librdkafka sends the zero that ends its texts along.
-        note: str = found.metadata.rstrip("\0")
-        return note
+        asked = {group: [TopicPartition(topic, 0)] for group, topic in places.items()}
+        found = self._try(next(iter(places)), lambda: self._client.list_group_offsets(asked))
+        return {group: _note(found[group].get(asked[group][0])) for group in places}
 
     def leave_note(self, group: str, topic: str, text: str) -> None:
         """Commit an offset with a note, outside of any transaction."""
@@ -206,19 +209,24 @@ class Wire:
         )
         return {name: found for name, found in described.items() if found.state.value in states}
 
-    def _to_coordinator(self, transactional_id: str, request: Any) -> Any:
+    def _to_coordinators(self, requests: Sequence[Any]) -> list[Any]:
+        """The answers of the coordinators of the transactional ids that requests are about."""
         from kafka.protocol.metadata import CoordinatorType
 
-        async def send() -> Any:
-            node = await self._client._find_coordinator_ids(
-                [transactional_id], key_type=CoordinatorType.TRANSACTION
-            )
-            return await self._client._manager.send(request, node_id=node[transactional_id])
+        names = [request.transactional_id for request in requests]
 
-        answer = self._try(transactional_id, lambda: self._client._manager.run(send))
-        if answer.error_code in _ELSEWHERE:
+        async def send() -> list[Any]:
+            nodes = await self._client._find_coordinator_ids(names, key_type=CoordinatorType.TRANSACTION)
+            sent = [
+                self._client._manager.send(request, node_id=nodes[request.transactional_id])
+                for request in requests
+            ]
+            return [await each for each in sent]
+
+        answers: list[Any] = self._try(names[0], lambda: self._client._manager.run(send))
+        if any(answer.error_code in _ELSEWHERE for answer in answers):
             self._client._manager.cluster._coordinators.clear()
-        return answer
+        return answers
 
     def _try(self, what: str, ask: Callable[[], Any]) -> Any:
         deadline = self._clock.monotonic() + TIMEOUT_S
@@ -246,6 +254,21 @@ class Wire:
         return UnavailableError(
             f"kafka sink: no useful answer about {what} from {self._brokers} ({type(error).__name__}: {error})"
         )
+
+
+def _state(found: Any, producer_id: int, epoch: int) -> State:
+    same = (found.producer_id, found.producer_epoch) == (producer_id, epoch)
+    # An end that the coordinator decided itself carries the next epoch.
+    ending = found.state.value in _ENDING and (same or found.state.value not in _OPEN)
+    return "ending" if ending else "closed"
+
+
+def _note(found: Any) -> str | None:
+    if found is None or found.offset < 0:
+        return None
+    # librdkafka sends the zero that ends its texts along.
+    note: str = found.metadata.rstrip("\0")
+    return note
 
 
 def _open(name: str, found: Any) -> OpenTransaction:

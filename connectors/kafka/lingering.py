@@ -70,7 +70,7 @@ class LingeringTransactions:
                 f"transaction {name!r} is not prepared: nobody can tell whether it has all records of its epoch; abort it, "
                 "or leave it to its pipeline"
             )
-        code = self._wire.commit(name, transaction.producer_id, transaction.epoch)
+        (code,) = self._wire.commit([(name, transaction.producer_id, transaction.epoch)])
         if code != _DONE:
             raise CommitUnknownError(
                 f"transaction {name!r}: the coordinator answered a commit with error {code}; whether its records are "

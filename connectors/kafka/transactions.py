@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from tidegate.connectors.kafka.outcome import (
     Conclude,
     End,
     Ended,
+    Event,
     LookAtState,
     Marker,
     MarkerSeen,
@@ -29,7 +31,11 @@ from tidegate.twophase.spi import CommitAnswer, Committable, Committer, Committe
 
 __all__ = ["KafkaCommitter"]
 
-_PAUSE_S: Final = 0.02
+_WIDEST: Final = 32
+"""At most so many transactions are asked about at once."""
+_PAUSE_S: Final = 0.002
+"""Before a coordinator is asked what became of a commit; twice as long each time it is still at work."""
+_LONGEST_PAUSE_S: Final = 0.05
 _OLD_MS: Final = 24 * 60 * 60 * 1_000
 """Less than brokers are ever told to remember offsets of a group; a marker that old may be gone."""
 
@@ -76,10 +82,10 @@ class KafkaCommitter(Committer):
             StateFormatError: another version wrote a payload; nothing was done.
         """
         answers: list[CommitAnswer] = []
-        for work in [_decoded(committable) for committable in committables]:
+        for works in _windows([_decoded(committable) for committable in committables]):
             if answers:
                 point("commit.between")
-            answers.append(self._commit(work))
+            answers += self._commit(works)
         return answers
 
     def abort_except(self, keep: Sequence[Committable]) -> int:
@@ -90,7 +96,7 @@ class KafkaCommitter(Committer):
             UnavailableError: no broker answers.
         """
         self.claim()
-        kept = {(work.transactional_id, work.producer_id, work.epoch) for work in map(_decoded, keep)}
+        kept = {work.key for work in map(_decoded, keep)}
         wire = self._connected()
         removed = 0
         for found in wire.open_transactions(id_pattern(self._prefix)):
@@ -127,44 +133,52 @@ class KafkaCommitter(Committer):
         if self._wire is not None:
             self._wire.close()
 
-    def _commit(self, work: KafkaWork) -> CommitAnswer:
-        own = prepared_here.take((work.transactional_id, work.producer_id, work.epoch))
-        if own is not None and own.commit():
-            return CommitAnswer.COMMITTED
+    def _commit(self, works: Sequence[KafkaWork]) -> list[CommitAnswer]:
+        own = [prepared_here.take(work.key) for work in works]
+        done = [transaction is not None and transaction.commit() for transaction in own]
+        left = iter(self._resolved([work for work, there in zip(works, done, strict=True) if not there]))
+        return [CommitAnswer.COMMITTED if there else next(left) for there in done]
+
+    def _resolved(self, works: Sequence[KafkaWork]) -> list[CommitAnswer]:
+        """What became of each, whoever else's coordinator does not answer."""
         try:
-            return self._resolve(work)
+            return self._together(works)
         except UnavailableError:
-            return CommitAnswer.RETRY
+            if len(works) == 1:
+                return [CommitAnswer.RETRY]
+            return [answer for work in works for answer in self._resolved([work])]
 
-    def _resolve(self, work: KafkaWork) -> CommitAnswer:
-        clock = self._context.clock
-        machine = Resolution(work.marker, old=clock.now_ms() - work.prepared_ms > _OLD_MS)
+    def _together(self, works: Sequence[KafkaWork]) -> list[CommitAnswer]:
+        """Ask about all of them at once, until no question is left."""
+        clock, pause_s = self._context.clock, _PAUSE_S
         deadline = clock.monotonic() + TIMEOUT_S
-        action: Action = machine.start()
-        while not isinstance(action, Conclude):
-            if clock.monotonic() > deadline:
-                return CommitAnswer.RETRY
-            action = self._perform(machine, action, work)
-        return action.answer
+        machines = [
+            Resolution(work.marker, old=clock.now_ms() - work.prepared_ms > _OLD_MS) for work in works
+        ]
+        actions = [machine.start() for machine in machines]
+        while any(not isinstance(action, Conclude) for action in actions) and clock.monotonic() < deadline:
+            if any(isinstance(action, LookAtState) for action in actions):
+                clock.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            for place, event in self._perform(works, actions):
+                actions[place] = machines[place].on(event)
+        return [action.answer if isinstance(action, Conclude) else CommitAnswer.RETRY for action in actions]
 
-    def _perform(self, machine: Resolution, action: Action, work: KafkaWork) -> Action:
-        wire, name = self._connected(), (work.transactional_id, work.producer_id, work.epoch)
-        match action:
-            case ReadMarker():
-                return machine.on(MarkerSeen(self._marker(wire, work)))
-            case End():
-                return machine.on(Ended(wire.commit(*name)))
-            case LookAtState():
-                state = wire.state(*name)
-                if state == "ending":
-                    self._context.clock.sleep(_PAUSE_S)
-                return machine.on(StateSeen(state))
-            case Conclude():
-                return action
-
-    def _marker(self, wire: Wire, work: KafkaWork) -> Marker | None:
-        note = wire.note(marker_group(work.transactional_id), work.topic)
-        return None if note is None else _read(note, Marker)
+    def _perform(self, works: Sequence[KafkaWork], actions: Sequence[Action]) -> Iterator[tuple[int, Event]]:
+        """What comes of the actions: a request for all that are alike."""
+        wire, alike = self._connected(), defaultdict[type[Action], list[int]](list)
+        for place, action in enumerate(actions):
+            alike[type(action)].append(place)
+        if places := alike[ReadMarker]:
+            groups = {marker_group(works[place].transactional_id): works[place].topic for place in places}
+            for place, note in zip(places, wire.notes(groups).values(), strict=True):
+                yield place, MarkerSeen(None if note is None else _read(note, Marker))
+        if places := alike[End]:
+            for place, code in zip(places, wire.commit([works[place].key for place in places]), strict=True):
+                yield place, Ended(code)
+        if places := alike[LookAtState]:
+            for place, state in zip(places, wire.states([works[place].key for place in places]), strict=True):
+                yield place, StateSeen(state)
 
     def _connected(self) -> Wire:
         from tidegate.connectors.kafka._client import Cluster
@@ -174,6 +188,21 @@ class KafkaCommitter(Committer):
             Cluster(self._settings).reach()
             self._wire = Wire(self._settings, self._context.clock)
         return self._wire
+
+
+def _windows(works: Sequence[KafkaWork]) -> Iterator[list[KafkaWork]]:
+    """What is asked about at once: one, then twice as many each time, so that brokers that are away or refuse us are asked once.
+
+    No id is in a window twice, as the answers about an id depend on what was asked before.
+    """
+    width, window = 1, list[KafkaWork]()
+    for work in works:
+        if len(window) == width or any(work.transactional_id == other.transactional_id for other in window):
+            yield window
+            width, window = min(2 * width, _WIDEST), []
+        window.append(work)
+    if window:
+        yield window
 
 
 def _read(note: str, kind: Callable[..., Any]) -> Any:
