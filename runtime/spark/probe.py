@@ -133,6 +133,6 @@ def _blind(context: SparkContext, cause: Cause) -> TidegateError:
     if other is None:
         return UnavailableError(f"spark could not look at its executors: {cause}")
     return ConfigError(
-        f"the executor on {machines_that_failed(context, _GROUP)} runs Python {other[1]}; expected {'.'.join(platform.python_version_tuple()[:2])}, as the "
-        "driver has; let PYSPARK_PYTHON name one that is the same everywhere"
+        f"executors on {machines_that_failed(context, _GROUP)} run Python {other[1]}; expected "
+        f"{'.'.join(platform.python_version_tuple()[:2])}, as the driver has; let PYSPARK_PYTHON name one that is the same everywhere"
     )

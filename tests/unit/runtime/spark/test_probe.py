@@ -91,6 +91,6 @@ def test_another_python_is_refused_with_both_versions_though_spark_does_not_say_
 
     with pytest.raises(
         ConfigError,
-        match=r"executor on a machine that Spark does not name runs Python 3\.8; expected 3\.\d+, as",
+        match=r"executors on a machine that Spark does not name run Python 3\.8; expected 3\.\d+, as",
     ):
         raise probe._blind(context, Cause("", said))
