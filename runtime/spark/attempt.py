@@ -215,7 +215,7 @@ class SparkAttempt:
             case cp.Abort():
                 self._abort(action)
             case cp.Ended():
-                self._ended = action.how
+                self._end(action.how)
             case cp.FailJob():
                 raise action.error
         return []
@@ -343,6 +343,13 @@ class SparkAttempt:
         if self._jobs.copied or not undisputed(self._results, self._last_execution):
             self._abandon(checkpoint)
         self._last_execution = max((result.task for result in self._results), default=None)
+
+    def _end(self, how: How) -> None:
+        """End the attempt; what a copy that has lost begins later, nobody would remove before the next start."""
+        if self._jobs.copied:
+            self._jobs.await_losers()
+            self._committers.abort(self._decided)
+        self._ended = how
 
     def _abort(self, action: cp.Abort) -> None:
         self._status.note(

@@ -38,6 +38,7 @@ class EpochJobs:
         self._timeout_ms = timeout_ms
         self._meanwhile = meanwhile
         self._exchange = Exchange(context)
+        self._group = ""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate-epoch")
 
     def run(self, order: Order, reads: Sequence[ReadOrder], title: str) -> list[Outcome]:
@@ -46,7 +47,7 @@ class EpochJobs:
         Raises:
             UnavailableError: Spark gave up, or it took too long; its tasks have ended, or were told to.
         """
-        group = f"tidegate-{order.run}-{order.attempt}"
+        group = self._group = f"tidegate-{order.run}-{order.attempt}"
         started = self._clock.monotonic()
         job = self._thread.submit(
             self._collect, group, f"checkpoint {order.checkpoint} of {title}", order, reads
@@ -79,6 +80,10 @@ class EpochJobs:
     def at_once(self) -> int:
         """How many tasks an executor works on at the same time."""
         return tasks_at_once(self._context.master, self._context.getConf().get)
+
+    def await_losers(self) -> None:
+        """Give copies of tasks that have lost time to end, as those of a cancelled epoch."""
+        self._cancel(self._group)
 
     def close(self) -> None:
         """Release the thread and what executors hold."""

@@ -164,34 +164,62 @@ def test_a_task_that_lost_against_its_copy_may_write_late(
     assert job.audit() == []
 
 
-def open_in_sink(job: KafkaJob) -> list[str]:
-    """Transactions of the totals that nobody has ended."""
-    return [name for name in job.left_open() if name.startswith(f"totals.{escaped(job.target)}-")]
-
-
-def test_a_transaction_that_is_prepared_after_its_copy_has_won_holds_nobody_up(
+@pytest.fixture
+def late(
     kafka: KafkaService, cluster: SparkService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The copy's records count once, though the loser writes them again; and its transaction is ended by the driver."""
-    late = tmp_path / "late"
-    late.mkdir()
+) -> KafkaJob:
+    """A job of which a task behind the exchange waits in front of the sink, so that Spark copies it."""
+    place = tmp_path / "late"
+    place.mkdir()
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", SPECULATION)
-    monkeypatch.setenv("TOTALS_LATE", str(late))
+    monkeypatch.setenv("TOTALS_LATE", str(place))
     job = job_between(kafka, paid(kafka), tmp_path)
-    command = job.command({"execution.target": cluster.address, "execution.spark.epoch-records": 500})
-    with started(command) as process:
-        await_until((late / "held").exists)
-        assert (late / "straggler").exists()
-        assert sum(job.written().values()) > 0, "the copy has won"
-        assert open_in_sink(job) == []
-        (late / "go").touch()
-        await_until(lambda: open_in_sink(job))
-        (late / "end").touch()
+    job.settings = {
+        "execution.target": cluster.address,
+        "execution.spark.epoch-records": 700,
+        "pipeline.event-log": str(tmp_path / "events"),
+    }
+    return job
+
+
+def of_totals(job: KafkaJob, ids: Iterable[str]) -> list[str]:
+    """Those of the totals, and not of dead letters."""
+    return [name for name in ids if name.startswith(f"totals.{escaped(job.target)}-")]
+
+
+def test_a_transaction_that_is_prepared_after_its_copy_has_won_holds_nobody_up(late: KafkaJob) -> None:
+    """The copy's records count once, though the loser writes them again; and its transaction is ended by the driver."""
+    place = late.directory / "late"
+    with started(late.command({})) as process:
+        await_until((place / "held").exists)
+        assert (place / "straggler").exists()
+        assert sum(late.written().values()) > 0, "the copy has won"
+        assert of_totals(late, late.left_open()) == []
+        (place / "go").touch()
+        await_until(lambda: of_totals(late, late.left_open()))
+        (place / "end").touch()
         said, complaints = process.communicate(timeout=180)
     assert process.returncode == 0, complaints
 
     assert json.loads(said)["restarts"] == 0
-    assert_exactly_once(job)
+    assert_exactly_once(late)
+
+
+@pytest.mark.long
+def test_a_job_does_not_end_before_a_copy_that_lost_and_leaves_nothing_of_it_open(late: KafkaJob) -> None:
+    place, events = late.directory / "late", late.directory / "events"
+    (place / "end").touch()
+    with started(late.command({"execution.spark.epoch-records": 100_000})) as process:
+        # All of it is read in the first epoch, and in the second one nothing.
+        await_until(lambda: events.exists() and events.read_text().count('"settled"') == 2)
+        (place / "go").touch()
+        said, complaints = process.communicate(timeout=180)
+    assert process.returncode == 0, complaints
+
+    assert json.loads(said)["checkpoint"] == 2
+    assert_exactly_once(late)
+    once = sum(late.written().values())
+    assert late.appended() > 1.2 * once, "the loser has written its share once more"
 
 
 @pytest.fixture
