@@ -184,8 +184,9 @@ def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus]
             "spark-submit started this program and no setting says where it runs; set execution.target, or "
             "TIDEGATE_EXECUTION_TARGET, to the master that spark-submit is given, or to embedded for this machine alone"
         )
+    connect = ", which is Spark Connect and cannot start jobs from functions" * target.startswith("sc://")
     raise ConfigError(
-        f"execution.target is {target!r}; expected embedded, inline or the URL of a Spark master: {MASTERS}"
+        f"execution.target is {target!r}{connect}; expected embedded, inline or the URL of a Spark master: {MASTERS}"
     )
 
 

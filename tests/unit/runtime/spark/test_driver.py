@@ -58,3 +58,15 @@ def test_a_setting_says_where_it_runs_though_spark_submit_started_it(monkeypatch
     env = StreamExecutionEnvironment.get_execution_environment(settings)
 
     assert list(env.from_collection([1]).execute_and_collect()) == [1]
+
+
+def test_a_server_of_spark_connect_is_no_master() -> None:
+    settings = {"pipeline.progress": "off", "execution.target": "sc://host:15002"}
+    env = StreamExecutionEnvironment.get_execution_environment(settings)
+    env.from_collection([1]).print()
+
+    with pytest.raises(
+        ConfigError,
+        match=r"'sc://host:15002', which is Spark Connect and cannot .*; expected embedded, inline or the URL",
+    ):
+        env.execute("connected")
