@@ -17,9 +17,11 @@ from tidegate.connectors.kafka.producers import Key
 from tidegate.connectors.kafka.security import admitted
 from tidegate.errors import ConfigError, MissingExtraError, UnavailableError
 
-__all__ = ["OpenTransaction", "Wire"]
+__all__ = ["AT_ONCE", "TIMEOUT_S", "OpenTransaction", "Wire"]
 
 TIMEOUT_S: Final = 30.0
+AT_ONCE: Final = 32
+"""As many requests may be on their way to a broker."""
 _PAUSE_S: Final = 0.02
 _END_TXN_V1: Final = 1
 _INIT_PRODUCER_V4: Final = 4
@@ -77,7 +79,9 @@ class Wire:
         self._error: type[Exception] = KafkaError
         try:
             self._client = KafkaAdminClient(
-                **admitted(settings, clock), bootstrap_timeout_ms=int(TIMEOUT_S * 1_000)
+                **admitted(settings, clock),
+                bootstrap_timeout_ms=int(TIMEOUT_S * 1_000),
+                max_in_flight_requests_per_connection=AT_ONCE,
             )
         except KafkaError as error:
             raise self._unavailable("the cluster", error) from error

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tidegate.connectors.kafka._wire import TIMEOUT_S, Wire
+from tidegate.connectors.kafka._wire import AT_ONCE, TIMEOUT_S, Wire
 from tidegate.connectors.kafka.outcome import (
     Action,
     Conclude,
@@ -31,8 +31,6 @@ from tidegate.twophase.spi import CommitAnswer, Committable, Committer, Committe
 
 __all__ = ["KafkaCommitter"]
 
-_WIDEST: Final = 32
-"""At most so many transactions are asked about at once."""
 _PAUSE_S: Final = 0.002
 """Before a coordinator is asked what became of a commit; twice as long each time it is still at work."""
 _LONGEST_PAUSE_S: Final = 0.05
@@ -199,7 +197,7 @@ def _windows(works: Sequence[KafkaWork]) -> Iterator[list[KafkaWork]]:
     for work in works:
         if len(window) == width or any(work.transactional_id == other.transactional_id for other in window):
             yield window
-            width, window = min(2 * width, _WIDEST), []
+            width, window = min(2 * width, AT_ONCE), []
         window.append(work)
     if window:
         yield window

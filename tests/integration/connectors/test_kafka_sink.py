@@ -34,6 +34,8 @@ from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, W
 pytestmark = pytest.mark.service
 
 LAST_EPOCH = 32_766
+MANY = 63
+"""1, 2, 4, 8, 16 and 32 at once, which is the most."""
 UID = OperatorUid("sink")
 WRITER = WriterContext(
     PipelineId("orders"), UID, Subtask("sink", 0), 1, LineageId("1f"), Branch(0), "a", (), SYSTEM_CLOCK
@@ -73,6 +75,25 @@ def test_the_writers_own_producers_commit_and_few_ids_are_used_for_many_checkpoi
     assert {work.describe.split("'")[1] for work in works} == {f"{topic}-0-0"}
     assert committer.commit(works[-1:]) == [CommitAnswer.ALREADY_COMMITTED]
     committer.close()
+
+
+def test_what_many_writers_of_an_epoch_prepared_is_committed_together(
+    kafka: KafkaService, topic: str
+) -> None:
+    sink = sink_of(kafka, topic)
+    works = []
+    for number in range(MANY):
+        writer = sink.open_writer(replace(WRITER, subtask=Subtask("sink", number), parallelism=MANY, slot=0))
+        writer.write(Batch([f"record {number}"]))
+        works.append(prepared(writer, 1))
+        writer.close()  # they live no longer
+    committer = sink.open_committer(COMMITTER)
+
+    # Who had to be asked again by itself would be found committed already.
+    assert committer.commit(works) == [CommitAnswer.COMMITTED] * MANY
+    assert committer.commit(works) == [CommitAnswer.ALREADY_COMMITTED] * MANY
+    committer.close()
+    assert sorted(read(kafka, topic, MANY)) == sorted(f"record {number}".encode() for number in range(MANY))
 
 
 def test_work_that_waits_takes_ids_until_there_are_none(kafka: KafkaService, topic: str) -> None:
