@@ -232,6 +232,8 @@ class ReaderContext:
     """Tells the enumerator, which `SupportsReaderEvents`, something of the source's own; by the subtask's thread."""
     pipeline: PipelineId = PipelineId("")
     """Whose it is; empty where no program runs."""
+    brief: bool = False
+    """Whether it lives for an epoch, and is closed in the middle of a split: what it has fetched ahead by then was for nothing."""
 
 
 class SourceReader(ABC, Generic[S]):

@@ -21,6 +21,7 @@ from tidegate.errors import ConfigError
 __all__ = [
     "SINK_DEFAULTS",
     "SINK_GUARANTEED",
+    "SOURCE_BRIEF",
     "SOURCE_DEFAULTS",
     "SOURCE_GUARANTEED",
     "KafkaSinkOptions",
@@ -41,6 +42,8 @@ SOURCE_DEFAULTS: Final[Mapping[str, Any]] = {
     "queued.max.messages.kbytes": 262_144,
     "fetch.message.max.bytes": 4 << 20,
 }
+SOURCE_BRIEF: Final[Mapping[str, Any]] = {"queued.min.messages": 10_000}
+"""Besides, for a reader that lives for an epoch: by default ten times as many of each partition are thrown away behind it."""
 SOURCE_GUARANTEED: Final[Guaranteed] = {
     "enable.auto.commit": (False, "offsets are committed when a checkpoint is settled, never before"),
     "enable.auto.offset.store": (False, "offsets are committed when a checkpoint is settled, never before"),

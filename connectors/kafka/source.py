@@ -25,6 +25,7 @@ from tidegate.connectors.kafka._wire import Wire
 from tidegate.connectors.kafka.enumerator import KafkaEnumerator, Plan
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer
 from tidegate.connectors.kafka.options import (
+    SOURCE_BRIEF,
     SOURCE_DEFAULTS,
     SOURCE_GUARANTEED,
     KafkaSourceOptions,
@@ -135,7 +136,8 @@ class KafkaSource(Source[KafkaSplit]):
         """Reads partitions."""
         from tidegate.connectors.kafka._client import PartitionConsumer
 
-        consumer = PartitionConsumer(self._settings())
+        ahead = SOURCE_BRIEF if context.brief else {}
+        consumer = PartitionConsumer({**ahead, **self._settings()})
         return KafkaReader(consumer, self.deserializer, self.options, self.group, context)
 
     def bound(self, split: KafkaSplit, records: int) -> tuple[KafkaSplit, KafkaSplit | None]:

@@ -96,6 +96,7 @@ class SourceRunner(SubtaskRunner):
             Surroundings(uid, env),
             lambda event: self._report(ToEnumerator(uid, self.subtask.index, event)),
             env.pipeline,
+            brief=env.slot is not None,
         )
         self._reader = self._source.open_reader(context)
         self._stamp = self._chain.stamp(uid)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from tidegate.clock import ManualClock
+from tidegate.clock import SYSTEM_CLOCK, ManualClock
 from tidegate.connectors.formats import ByteArraySchema, SimpleStringSchema
 from tidegate.connectors.kafka import (
     JsonValues,
@@ -22,6 +22,7 @@ from tidegate.connectors.kafka import (
     KafkaSourceOptions,
     RawValues,
     StringValues,
+    _client,
 )
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.serde import SchemaValues
@@ -396,3 +397,20 @@ def test_whatever_the_runs_every_record_comes_once_and_in_order(
         }
     for n in (0, 1):
         assert [record.offset for record in seen if record.partition == n] == list(range(ends[n]))
+
+
+def test_a_reader_of_an_epoch_fetches_less_ahead_unless_the_program_says_how_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ahead: list[object] = []
+
+    def opened(settings: dict[str, object]) -> None:
+        ahead.append(settings.get("queued.min.messages"))
+
+    monkeypatch.setattr(_client, "PartitionConsumer", opened)
+    said = {"queued.min.messages": 7}
+    for brief, properties in ((False, {}), (True, {}), (True, said)):
+        context = ReaderContext(OperatorUid("source"), Subtask("source", 0), 1, SYSTEM_CLOCK, brief=brief)
+        KafkaSource("nowhere:1", ("orders",), properties=properties).open_reader(context)
+
+    assert ahead == [None, 10_000, 7]
