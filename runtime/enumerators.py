@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -78,6 +79,9 @@ class Enumerators:
         self._send = send
         self._ledgers: dict[OperatorUid, SplitLedger] = {}
         self._assigned: Counter[tuple[OperatorUid, int]] = Counter()
+        self._answered: set[tuple[OperatorUid, int]] = set()
+        """Readers that have been told something since they opened."""
+        self._tell: dict[OperatorUid, Callable[[int, tuple[bytes, ...]], None]] = {}
         self._enumerators: dict[OperatorUid, SplitEnumerator[Any]] = {}
         self._attempts: Counter[OperatorUid] = Counter()
         self._look_at: dict[OperatorUid, int] = {}
@@ -95,9 +99,14 @@ class Enumerators:
                 self._open(vertex, manifest)
 
     def request(self, uid: OperatorUid, reader: int, received: int | None = None) -> None:
-        """A reader has run dry; one that has received fewer assignments than it was sent will ask again."""
+        """A reader has run dry; one that has received fewer assignments than it was sent will ask again.
+
+        Who asks for the first time always hears something: until then event time waits for what may be on its way.
+        """
         if received is None or received == self._assigned[uid, reader]:
             self._enumerators[uid].request(reader)
+            if received is not None and (uid, reader) not in self._answered:
+                self._tell[uid](reader, ())
 
     def reader_event(self, uid: OperatorUid, reader: int, event: bytes) -> None:
         """A reader tells something of the source's own.
@@ -184,6 +193,7 @@ class Enumerators:
         ledger = self._ledgers[uid] = SplitLedger(uid)
 
         def assign(vertex: JobVertex, reader: int, splits: tuple[bytes, ...] | None) -> None:
+            self._answered.add((uid, reader))
             if splits is not None:
                 ledger.assign(reader, map(_name, splits))
                 self._assigned[uid, reader] += 1
@@ -191,6 +201,8 @@ class Enumerators:
 
         for reader in range(vertex.parallelism):
             self._assigned[uid, reader] = 0
+            self._answered.discard((uid, reader))
+        self._tell[uid] = partial(assign, vertex)
         self._enumerators[uid] = open_enumerator(vertex, manifest, assign, self._send)
 
 

@@ -93,8 +93,7 @@ def read_epoch(
 
     `sent` says how many bytes have been sent on. Returns whether a limit was in the way: of records, bytes, or time.
     """
-    if read.splits:
-        runner.post(AssignSplits(read.splits))
+    runner.post(AssignSplits(read.splits))
     if read.complete:
         runner.post(NoMoreSplits())
     if read.until_ms is not None:

@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class AssignSplits:
-    """Read these splits, encoded as the source's split type."""
+    """Read these splits, encoded as the source's split type; none, if there are none for the reader so far."""
 
     splits: tuple[bytes, ...]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -76,6 +76,9 @@ class SourceRunner(SubtaskRunner):
         self._outside = env.outside or env.clock
         self._asked = False
         self._received = 0
+        self._answered = False
+        """Whether it was told what there is to read: until then splits may be on their way, and it is not idle."""
+        self._idle = self._told_idle = False
         self._told_to_end = False
         self._ending = False
         self._drained = False
@@ -160,6 +163,8 @@ class SourceRunner(SubtaskRunner):
             return False
         if not self._woken and self._wake_at is not None and self._outside.now_ms() < self._wake_at:
             return False
+        if self._tell_idleness():
+            return True
         limit = self._size.limit if self.left is None else min(self._size.limit, self.left)
         if limit == 0:
             return False
@@ -180,7 +185,8 @@ class SourceRunner(SubtaskRunner):
                 self._chain.advance_watermark(result.timestamp)
                 return True
             case Idle():
-                self._chain.advance_idleness(result.idle)
+                self._idle = result.idle
+                self._tell_idleness()
                 return True
             case NotYet():
                 self._wake_at = result.until_ms
@@ -195,6 +201,15 @@ class SourceRunner(SubtaskRunner):
         """Called by any thread; what comes while a poll runs counts for the next one."""
         self._woken = True
         self._env.wake()
+
+    def _tell_idleness(self) -> bool:
+        """Say whether event time shall wait for this source, if that has changed."""
+        idle = self._idle and self._answered
+        if idle == self._told_idle:
+            return False
+        self._told_idle = idle
+        self._chain.advance_idleness(idle)
+        return True
 
     def _end_time(self) -> bool:
         self._ending = True
@@ -233,19 +248,26 @@ class SourceRunner(SubtaskRunner):
             self._report(Drained(self.subtask))
         return False
 
+    def _take_splits(self, encoded: Sequence[bytes]) -> None:
+        if encoded:
+            # Whatever it has said of itself, it said before it had anything.
+            self._idle = self._idle and self._answered
+            self._opened.add_splits(
+                [msgspec.msgpack.decode(split, type=self._source.split_type) for split in encoded]
+            )
+        self._answered = True
+
     def _handle_input(self, message: ToSubtask) -> None:
         match message:
             case AssignSplits():
                 self._asked = False
                 self._received += 1
-                splits = [
-                    msgspec.msgpack.decode(split, type=self._source.split_type) for split in message.splits
-                ]
-                self._opened.add_splits(splits)
+                self._take_splits(message.splits)
             case ReadUntil():
                 if self._pacing is not None:
                     self._pacing.allow(message.limit)
             case NoMoreSplits():
+                self._answered = True
                 self._opened.no_more_splits()
             case ToReader():
                 self._hear(message.event)

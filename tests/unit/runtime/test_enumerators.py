@@ -214,6 +214,30 @@ def test_an_enumerator_cannot_send_events_to_readers_that_do_not_stay() -> None:
         enumerator.context.send_event(0, b"wait")
 
 
+class Sparing(SixSplits):
+    """Has nothing for the last reader so far, and more may come."""
+
+    def open_enumerator(
+        self, context: EnumeratorContext[RangeSplit], restored: bytes | None
+    ) -> SplitEnumerator[RangeSplit]:
+        given = super().open_enumerator(context, restored)
+        assert isinstance(given, OneByOne)
+        request = given.request
+        given.request = lambda reader: request(reader) if reader < 2 else None  # type: ignore[method-assign]
+        return given
+
+
+def test_who_asks_for_the_first_time_hears_that_there_is_nothing_so_far() -> None:
+    wire = Wire(Sparing())
+    wire.ask(0)
+    wire.ask(2)
+    assert (len(wire.on_the_way[0]), list(wire.on_the_way[2])) == (1, [()])
+
+    wire.arrive(2)
+    wire.ask(2)
+    assert list(wire.on_the_way[2]) == []
+
+
 def test_an_event_for_an_enumerator_that_takes_none_names_it() -> None:
     with pytest.raises(
         ConfigError, match="reader 1 sent an event; OneByOne takes none; give it a method reader_event"
