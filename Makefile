@@ -3,9 +3,10 @@
 SHELL := /bin/bash
 PY := .venv/bin/python -P
 PYTEST := $(PY) -m pytest
-# A file's tests stay together, so that a server is started once per process; half of the time is waiting.
-JOBS ?= 2
-SHARED := -n $(JOBS) --dist loadfile
+# A file's tests stay together, so that a server is started once per process; half of the time is waiting. Those with servers
+# come first, as they take longest, and not the files with most tests.
+JOBS ?= 3
+SHARED := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 FAST := not service and not spark and not crash and not processes and not setup
 
 .DEFAULT_GOAL := help

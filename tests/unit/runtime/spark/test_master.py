@@ -53,7 +53,7 @@ def test_what_is_no_master_is_refused_with_those_that_are(target: str) -> None:
     env.from_collection([1]).print()
 
     with pytest.raises(
-        ConfigError, match=r"execution.target is '.*'; expected embedded, inline or .*local\[\*\].*k8s://"
+        ConfigError, match=r"execution.target is '.*'.*; expected embedded, inline or .*local\[\*\].*k8s://"
     ):
         env.execute("nowhere")
 

@@ -125,7 +125,7 @@ def test_without_a_strategy_of_its_own_a_job_has_that_of_the_settings_from_outsi
     """Which is fixed delay where they name none; here without the pause, and with fewer attempts."""
     settings = {
         "restart-strategy.fixed-delay.delay": 0,
-        "execution.checkpointing.interval": "20 ms",
+        "execution.checkpointing.interval": "1 min",
         **cluster,
     }
     for key, value in settings.items():
