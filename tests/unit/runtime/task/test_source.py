@@ -52,7 +52,7 @@ class SaysThatItIsIdle(RangeReader):
         return super().poll(limit) if self.has_splits else NotYet()
 
 
-class Numbers(GeneratorSource):
+class Numbers(GeneratorSource[int]):
     def open_reader(self, context: ReaderContext) -> Any:
         return SaysThatItIsIdle()
 
