@@ -3,10 +3,9 @@
 SHELL := /bin/bash
 PY := .venv/bin/python -P
 PYTEST := $(PY) -m pytest
-# A file's tests stay together, so that a server is started once per process; half of the time is waiting. Those with servers
-# come first, as they take longest, and not the files with most tests.
+# A file's tests stay together, so that a server is started once per process; half of the time is waiting.
 JOBS ?= 3
-SHARED := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+SHARED := -n $(JOBS) --dist loadfile
 FAST := not service and not spark and not crash and not processes and not setup
 
 .DEFAULT_GOAL := help

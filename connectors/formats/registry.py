@@ -124,7 +124,11 @@ class RegistryClient:
         key = (subject, kind, text)
         if key not in self._numbers:
             path = f"/subjects/{quote(subject, safe='')}" + ("/versions" if register else "")
-            status, answer = self._ask(path, {"schema": text, "schemaType": kind})
+            schema = {"schema": text, "schemaType": kind}
+            status, answer = self._ask(path, schema)
+            if status == _CONFLICT and register:
+                # Some registries say so too where somebody else adds the same schema at this moment.
+                status, answer = self._ask(path, schema)
             if status != 200:
                 raise ConfigError(
                     f"schema registry {self._url}: subject {subject!r} {_REFUSALS.get(status, 'refuses the schema')}: "
@@ -170,10 +174,11 @@ class RegistryClient:
         raise UnavailableError(f"schema registry {self._url} answered with status {status}: {said[:200]!r}")
 
 
-_ABOUT_THE_SCHEMA: Final = frozenset({404, 409, 422})
+_CONFLICT: Final = 409
+_ABOUT_THE_SCHEMA: Final = frozenset({404, _CONFLICT, 422})
 _REFUSALS: Final = {
     404: "does not have the schema; register it first, or let register be true",
-    409: "has schemas that it is not compatible with",
+    _CONFLICT: "has schemas that it is not compatible with",
     422: "does not take it for a schema",
 }
 

@@ -163,7 +163,7 @@ class _Task:
             snapshots_wait=True,
             exposed_ms=order.options.exposed_ms,
             outside=SYSTEM_CLOCK,
-            slot=functools.cache(functools.partial(slots.of, subtask, first=first)),
+            slot=functools.cache(functools.partial(_slot, slots, subtask, first=first)),
             wake=self.bell.ring,
         )
 
@@ -275,6 +275,13 @@ def seed(order: Order, subtask: Subtask) -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(xxhash.xxh32_intdigest(of_epoch.encode()))
+
+
+def _slot(slots: Slots, subtask: Subtask, *, first: bool) -> int:
+    try:
+        return slots.of(subtask, first=first)
+    except UnavailableError as error:
+        raise DeclinedError(error) from error
 
 
 def _is_first(order: Order, level: int, senders: Sequence[int]) -> bool:
