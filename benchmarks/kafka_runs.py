@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from benchmarks.harness import Case, Round
@@ -34,6 +34,7 @@ __all__ = ["PARTITIONS", "Arena", "Command", "Payments", "ours", "told"]
 PARTITIONS = 4
 QUIET_S = 7.0
 """Longer than the commit interval of every program."""
+_UNSETTLED = (KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH)
 LOOK_S = 0.1
 PATIENCE_S = 900.0
 MILLION = 1_000_000
@@ -171,8 +172,15 @@ class Arena:
 
     def _size(self, topic: str, isolation: IsolationLevel) -> int:
         asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(PARTITIONS)}
-        found = self._admin.list_offsets(asked, isolation_level=isolation)
-        return sum(int(future.result().offset) for future in found.values())
+        while True:
+            found = self._admin.list_offsets(asked, isolation_level=isolation)
+            try:
+                return sum(int(future.result().offset) for future in found.values())
+            except KafkaException as error:
+                # Of a topic that was made just now the brokers do not agree at once who leads it.
+                if error.args[0].code() not in _UNSETTLED:
+                    raise
+                time.sleep(LOOK_S)
 
     def _check(self, command: Command, payments: Payments, topic: str) -> None:
         """Everything is there once, and the last total of each user is right."""
