@@ -13,7 +13,7 @@ import subprocess
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,7 @@ import pytest
 
 from tests.crash.kafka_job import KafkaJob, assert_exactly_once, escaped, job_between, paid
 from tests.integration.spark import pythons
-from tests.integration.spark.conftest import PROGRAM, record_of, started
-from tidegate.clock import SYSTEM_CLOCK
+from tests.integration.spark.conftest import PROGRAM, await_until, record_of, started
 from tidegate.testing.services import KafkaService, SparkService
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.crash]
@@ -447,13 +446,6 @@ def test_an_application_whose_driver_is_killed_is_started_again_and_goes_on(
 
 def await_file(path: Path) -> None:
     await_until(path.exists)
-
-
-def await_until(come: Callable[[], object]) -> None:
-    until = SYSTEM_CLOCK.monotonic() + PATIENCE_S
-    while not come():
-        assert SYSTEM_CLOCK.monotonic() < until
-        SYSTEM_CLOCK.sleep(0.1)
 
 
 def workers_among(pids: Iterable[int]) -> list[int]:

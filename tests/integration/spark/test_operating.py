@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from tests.integration.spark.conftest import record_of, start
+from tests.integration.spark.conftest import await_until, record_of, start
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.common import Types
 from tidegate.connectors.base import ListEnumerator, RangeSplit
@@ -41,13 +41,6 @@ def hanging(flag: Path) -> Callable[[Any], Any]:
             SYSTEM_CLOCK.sleep(0.05)
 
     return hang
-
-
-def await_until(come: Callable[[], bool]) -> None:
-    until = SYSTEM_CLOCK.monotonic() + PATIENCE_S
-    while not come():
-        assert SYSTEM_CLOCK.monotonic() < until
-        SYSTEM_CLOCK.sleep(0.01)
 
 
 def log_of(source_available: int) -> Source[Any]:

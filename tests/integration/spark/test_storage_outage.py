@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.spark.conftest import await_until
 from tests.integration.spark.gate import Gate
-from tidegate.clock import SYSTEM_CLOCK
 from tidegate.testing.services import S3Service
 
 pytestmark = [pytest.mark.spark, pytest.mark.service]
@@ -41,13 +41,6 @@ def stops(job: Any, s3: S3Service, gate: Gate, monkeypatch: pytest.MonkeyPatch) 
         "pipeline.event-log": str(job.directory / "events"),
     }
     return place
-
-
-def await_until(come: Callable[[], object]) -> None:
-    until = SYSTEM_CLOCK.monotonic() + PATIENCE_S
-    while not come():
-        assert SYSTEM_CLOCK.monotonic() < until, "it does not come about"
-        SYSTEM_CLOCK.sleep(0.02)
 
 
 def shut(gate: Gate, stops: Path) -> None:

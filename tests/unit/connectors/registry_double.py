@@ -11,10 +11,11 @@ from typing import Any
 
 
 class Answers:
-    """What it says to each path; `asked` has the requests with their login."""
+    """What it says to each path, and before that `once`; `asked` has the requests with their login."""
 
     def __init__(self) -> None:
         self.given: dict[str, tuple[int, Any]] = {}
+        self.once: dict[str, tuple[int, Any]] = {}
         self.asked: list[tuple[str, str | None]] = []
         self.url = ""
 
@@ -28,7 +29,8 @@ def answering() -> Iterator[Answers]:
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             answers.asked.append((self.path, self.headers.get("Authorization")))
-            status, body = answers.given.get(self.path, (404, {"error_code": 40403, "message": "not found"}))
+            found = answers.once.pop(self.path, None) or answers.given.get(self.path)
+            status, body = found or (404, {"error_code": 40403, "message": "not found"})
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))

@@ -136,6 +136,15 @@ def test_a_schema_that_a_subject_does_not_take_is_refused(answers: Answers, stat
         RegistryAvro(registry(answers), ORDER, subject="orders-value").serialize({"id": 1})
 
 
+def test_a_schema_that_somebody_else_adds_at_this_moment_is_asked_for_again(answers: Answers) -> None:
+    answers.once["/subjects/orders-value/versions"] = (409, {"message": "already exists"})
+    answers.given["/subjects/orders-value/versions"] = (200, {"id": 7})
+
+    framed = RegistryAvro(registry(answers), ORDER, subject="orders-value").serialize({"id": 1})
+
+    assert int.from_bytes(framed[1:5], "big") == 7
+
+
 def test_records_that_do_not_fit_their_schema_are_refused(answers: Answers) -> None:
     answers.given["/subjects/s/versions"] = (200, {"id": 1})
     for schema, record in (

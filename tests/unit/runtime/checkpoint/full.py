@@ -13,7 +13,7 @@ __all__ = ["Full", "Undecided"]
 
 
 class Full(CheckpointStorage):
-    """Refuses the steps that `full` names: swap, after swap, delete."""
+    """Refuses the steps that `full` names: create, swap, after swap, delete."""
 
     url = "memory://full"
 
@@ -75,6 +75,7 @@ class _FullDecisions(Decisions):
         self._inner, self._storage = inner, storage
 
     def create(self, name: str, data: bytes) -> bool:
+        self._storage.check("create")
         return self._inner.create(name, data)
 
     def swap(self, name: str, old_tag: str | None, data: bytes) -> bool:

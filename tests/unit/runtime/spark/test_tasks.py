@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import numpy
 import pytest
 
+from tests.unit.runtime.checkpoint.full import Full
 from tests.unit.runtime.spark.orders import epoch_order
+from tidegate.backends.storage import MemoryStorage
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.collection import CollectionSource, CollectSink
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
@@ -111,3 +113,22 @@ def test_a_sink_is_told_how_long_what_it_prepares_may_have_to_wait(
 
     assert outcome.result.error is None
     assert Asked.told == [options.exposed_ms]
+
+
+def test_an_execution_that_finds_no_storage_to_claim_its_names_on_declines_and_has_not_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Asked, "told", [])
+    monkeypatch.setattr(tasks, "_task_id", lambda: 7)
+    env = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 1})
+    env.from_source(CollectionSource([1])).sink_to(Asked(str(tmp_path)))
+    graph = Program("asks", PipelineId("asks"), tuple(env._steps), JobOptions(), parallelism=1).graph(None)
+    storage = Full(MemoryStorage())
+    storage.full = {"create"}
+    order = replace(epoch_order(graph), storage=storage)
+    with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK)) as readers:
+        (outcome,) = tasks.conclude(order, 0, 0, readers.orders(100))
+
+    assert outcome.result.declined
+    assert "no space left" in str(outcome.result.error)
+    assert Asked.told == []
