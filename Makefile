@@ -45,7 +45,7 @@ bench: setup ## run the benchmarks, results go to benchmarks/results/
 
 soak: setup ## run every test with the long property and simulation profile
 	@.ci/java
-	@$(PYTEST) $(SHARED) --profile=long $(ARGS)
+	@$(PYTEST) $(SHARED) --profile=long --timeout=3600 -o faulthandler_timeout=3700 $(ARGS)
 
 coverage-spec: setup ## which acceptance examples pass (SHOW=002/AX-08 prints the asserts, LAST=1 runs nothing)
 	@$(PY) .ci/coverage_spec.py $(if $(SHOW),--show $(SHOW)) $(if $(LAST),--last)

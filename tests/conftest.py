@@ -37,6 +37,7 @@ settings.register_profile(
 seconds_per_folder: dict[str, float] = defaultdict(float)
 outcomes: dict[str, dict[str, Any]] = {}
 clauses: dict[str, dict[str, bool]] = defaultdict(dict)
+terminals: list[pytest.TerminalReporter] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,6 +54,12 @@ def pytest_configure(config: pytest.Config) -> None:
         # So it is in the background of a shell; programs under test would inherit it and be deaf to Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.load_profile(HYPOTHESIS_PROFILES[config.getoption("--profile")])
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:  # processes that only run tests have none
+        terminals.append(terminal)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -105,7 +112,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Count a test where the session is, whichever process ran it."""
+    """Count a test where the session is, whichever process ran it, and name one that failed at once."""
+    if report.failed and terminals:
+        terminals[0].write_line(f"\nFAILED {report.nodeid} ({report.when}): {_reason(report)}", flush=True)
     seconds_per_folder[_folder(report.nodeid)] += report.duration
     ids = list(dict.fromkeys(value for name, value in report.user_properties if name == "spec"))
     if ids:
@@ -143,6 +152,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def _has_three(parameter: object) -> bool:
     """Whether a test's parameter is an executor with three worker processes."""
     return parameter == ("embedded", 3) or getattr(parameter, "processes", None) == 3
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """The line that says why, for whoever sees no more than this."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(report.longrepr if crash is None else crash.message).strip().partition("\n")[0]
 
 
 def _folder(nodeid: str) -> str:

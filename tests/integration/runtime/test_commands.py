@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +16,7 @@ from typing import IO, Any
 import pytest
 
 from tests.integration.runtime.conftest import PROGRAMS
-from tidegate.clock import SYSTEM_CLOCK
+from tests.waiting import until
 from tidegate.runtime.cli.main import main
 from tidegate.runtime.control.jobs import known_jobs
 
@@ -59,12 +59,6 @@ def tidegate(
     yield Tidegate(tmp_path, capsys)
     for job in known_jobs():
         os.killpg(job.process.pid, signal.SIGKILL)
-
-
-def until(happened: Callable[[], object]) -> None:
-    """Wait for what another process does."""
-    while not happened():
-        SYSTEM_CLOCK.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -154,11 +148,11 @@ def test_a_killed_job_is_listed_no_more_and_its_pipeline_is_known_to_have_been_k
     assert [each["status"] for each in tidegate.told("pipelines", "list")] == ["running"]
 
     os.killpg(job["process"]["pid"], signal.SIGKILL)
-    until(lambda: not tidegate.told("list"))
+    # One that is about to die answers no more, and is not listed; only one that is dead is forgotten.
+    until(lambda: not tidegate.told("list") and not Path(job["socket"]).parent.exists())
 
     (pipeline,) = tidegate.told("pipelines", "list")
     assert (pipeline["pipeline"], pipeline["status"], pipeline["run"]) == ("counting", "killed", job["run"])
-    until(lambda: not Path(job["socket"]).parent.exists())
     code, _, err = tidegate("stop", job["run"])
     assert (code, err.split(";")[0]) == (
         2,
