@@ -7,6 +7,7 @@ upload leaves behind that no checkpoint will ever refer to is told to `lost`, fo
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from concurrent.futures import Executor, Future
 from pathlib import Path
@@ -44,6 +45,9 @@ class NewBase:
         self._lost = lost
         self._published: Published | None = None
         self._upload: Future[Published] | None = None
+        self._lock = threading.Lock()
+        self._needed = 0
+        self._abandoned = False
 
     def begin(self, uploads: Executor) -> None:
         """Publish it in the background."""
@@ -86,8 +90,29 @@ class NewBase:
         """Wait until it is published, or publish it now if nobody does; raises as `Cut.publish` does."""
         return self._published or (self._upload.result() if self._upload is not None else self._publish())
 
+    def need(self) -> None:
+        """A checkpoint in the making refers to it."""
+        with self._lock:
+            self._needed += 1
+
+    def let_go(self) -> None:
+        """That checkpoint is made or given up; from any thread."""
+        with self._lock:
+            self._needed -= 1
+            over = self._abandoned and not self._needed
+        if over:
+            self.stop()
+
     def abandon(self) -> None:
-        """No checkpoint will refer to it: stop what can be stopped, tell what is left of it. Idempotent."""
+        """No further checkpoint will refer to it: it ends with the last one that does. Idempotent."""
+        with self._lock:
+            self._abandoned = True
+            over = not self._needed
+        if over:
+            self.stop()
+
+    def stop(self) -> None:
+        """Stop what can be stopped, whoever waits for it, and tell what is left of it. Idempotent."""
         self._files.closed = True
         if self._upload is None or self._upload.cancel():
             self._cut.release()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Final
 
-from tidegate.backends.keyed.base import NewBase
+from tidegate.backends.keyed.base import NewBase, Published
 from tidegate.backends.keyed.log import NOTHING, ChangeLog, Changes
 from tidegate.backends.keyed.segment import Segment, chunk_size, encode_changes, encode_segment, read_segment
 from tidegate.backends.keyed.table import StateEntry
@@ -65,7 +65,10 @@ class PendingSnapshot:
         self.table = table
         """The states it holds."""
         self._changes = changes
-        self._base = base
+        self.base = base
+        """What it refers to instead of the base before, once that is published."""
+        if base is not None:
+            base.need()
         self._lost = lost
         self.handle: KeyedHandle | None = None
         self.journal: list[Entry] = []
@@ -88,9 +91,9 @@ class PendingSnapshot:
             self.discard()
             raise self.refusal
         base, segments = self._previous.base, self._previous.segments
-        if self._base is not None:
-            base, first = self._base.result()
-            segments = (first, *self._base.not_in_it(segments))
+        if self.base is not None:
+            base, first = self._published(self.base)
+            segments = (first, *self.base.not_in_it(segments))
         if self._changes.any:
             segments = self._with_changes(segments, 1 if base is not None else 0)
             self._changes = NOTHING
@@ -100,6 +103,13 @@ class PendingSnapshot:
         self.handle = KeyedHandle(self._previous.key_groups, base, segments, journal)
         self.dropped = tuple(self._lost.popleft() for _ in range(len(self._lost)))
         return self.handle
+
+    @staticmethod
+    def _published(base: NewBase) -> Published:
+        try:
+            return base.result()
+        finally:
+            base.let_go()
 
     def _with_changes(self, segments: tuple[Chunk, ...], fixed: int) -> tuple[Chunk, ...]:
         """The segments, what was spilled and one more; if both that and the one before are small, they become one.
@@ -117,8 +127,10 @@ class PendingSnapshot:
 
     def discard(self) -> None:
         """Release it without finishing, for a checkpoint that was aborted first."""
-        if self._base is not None and not self._base.begun:
-            self._base.abandon()
+        if self.base is not None:
+            if not self.base.begun:
+                self.base.abandon()
+            self.base.let_go()
 
 
 class History:
@@ -209,10 +221,16 @@ class History:
         return pending
 
     def abandon_base(self) -> None:
-        """Stop what is being uploaded in the background."""
+        """No further checkpoint uses what is being uploaded in the background."""
         if self._base is not None:
             self._base.abandon()
             self._base = None
+
+    def close(self) -> None:
+        """Stop what is being uploaded in the background: what it reads is about to go."""
+        for base in (self._base, *(taken.base for taken in self._taken.values())):
+            if base is not None and base.begun:
+                base.stop()
 
     @property
     def _log_limit(self) -> int:

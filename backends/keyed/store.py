@@ -330,7 +330,7 @@ class KeyedStore:
 
         Where others go on from what is left, it is kept for them if it is what the last snapshot holds.
         """
-        self._history.abandon_base()
+        self._history.close()
         self._materialisation.close()
         newest, place = self._history.newest, self._leaving
         if place is None or place.versions is None or newest is None or newest.handle is None:

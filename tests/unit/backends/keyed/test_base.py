@@ -267,6 +267,24 @@ def test_a_base_that_is_not_needed_any_more_is_named(job: Job, uploads: Uploads,
     assert left.isdisjoint(chunk.name for chunk in alone.chunks if isinstance(chunk, StoredChunk))
 
 
+def test_a_base_that_a_checkpoint_waits_for_is_uploaded_though_the_next_one_relies_on_nothing(
+    job: Job, uploads: Uploads
+) -> None:
+    job.write(early="x")
+    job.cut_base()
+    while (waiting := job.pending()).base is None:
+        waiting.finish()
+        job.confirmed = CheckpointId(job.number)
+    assert uploads.waiting
+    job.confirmed = None
+    job.pending().finish()
+
+    handle = waiting.finish()
+
+    assert handle.base is not None
+    job.holds(handle, early="x")
+
+
 def test_nothing_is_uploaded_for_state_that_is_closed(
     job: Job, uploads: Uploads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
