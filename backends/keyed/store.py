@@ -459,7 +459,10 @@ class KeyedStore:
         return group
 
     def _timers(self, state: int) -> StoredTimers:
-        return StoredTimers(state, self._group_of, (at for at, _ in self._scanned(state)))
+        groups = range(self._key_groups.first, self._key_groups.last) if self._written else ()
+        scan = self._materialisation.scan
+        at_once = not isinstance(self._materialisation, Frugal)
+        return StoredTimers(state, self._group_of, groups, scan, at_once=at_once)
 
     def _scanned(self, state: int) -> Iterator[tuple[Address, bytes]]:
         for group in range(self._key_groups.first, self._key_groups.last):

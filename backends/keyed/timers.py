@@ -1,15 +1,16 @@
-"""Timers in state: an exact in-memory queue whose changes go through the same log as every other entry.
+"""Timers in state: a queue whose changes go through the same log as every other entry.
 
-A timer's address holds its time before its key, so the entries of a key group are ordered by time.
+A timer's address holds its time before its key, so the entries of a key group are ordered by time: what a restored
+store holds is read when its time comes near, and those of a later time cost nothing until then.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from tidegate.backends.keyed.address import address, split
+from tidegate.backends.keyed.address import address, after, split, state_prefix
 from tidegate.backends.spi import Address, Timer, TimerQueue
 from tidegate.errors import RecordError
 from tidegate.keys import key_bytes, key_from_bytes
@@ -19,24 +20,63 @@ __all__ = ["StoredTimers", "moment_bytes", "moment_from_bytes"]
 _BIAS: Final = 2**63
 """Added to a time so that negative times sort before positive ones as bytes."""
 
+_UNKNOWN: Final = -_BIAS - 1
+"""Before all times: nobody has looked yet."""
+
+_AHEAD: Final = 16
+_FAR_AHEAD: Final = 1_024
+_EVERYTHING: Final = 2**63
+
+
+Scan: TypeAlias = Callable[[Address, Address], Iterator[tuple[Address, bytes]]]
+
+
+class _Unread(NamedTuple):
+    """The rest of a key group that has not been read: the time of its first entry, and where that stands."""
+
+    time: int
+    first: Address
+    last: Address
+    ahead: int
+    """How many more to read than are due: more each time, so that many are read with few scans."""
+
 
 class StoredTimers(TimerQueue):
     """All timers of one time service of a subtask, by time, then by address.
 
     Addresses are made late: of what reaches a barrier, and where several timers have the same time.
+
+    Args:
+        state: Its number in addresses.
+        group_of_key: Gives the key group of an encoded key.
+        stored: The key groups that may have timers in the store.
+        scan: Reads the store.
+        at_once: Read all that is stored with the first, for a store that has it in memory anyway.
     """
 
-    def __init__(self, state: int, group_of_key: Callable[[bytes], int], restored: Iterable[Address]) -> None:
+    def __init__(
+        self,
+        state: int,
+        group_of_key: Callable[[bytes], int],
+        stored: Iterable[int],
+        scan: Scan,
+        *,
+        at_once: bool,
+    ) -> None:
         self._state = state
         self._group_of_key = group_of_key
+        self._scan = scan
         self._live: set[Timer] = set()
         self._heap: list[tuple[int, int, Timer]] = []
         """By time; the second number keeps keys, which may be of any type, from being compared."""
         self._pushed = 0
-        for timer in map(_timer_at, restored):
-            self._live.add(timer)
-            self._push(timer)
+        prefixes = (state_prefix(group, state) for group in stored)
+        ahead = _EVERYTHING if at_once else 0
+        self._unread = [_Unread(_UNKNOWN, prefix, after(prefix), ahead) for prefix in prefixes]
+        """A heap; what is earlier than its first time is known."""
         self._changes: dict[Timer, bytes | None] = {}
+        self._blind: dict[Timer, bytes | None] = {}
+        """Changes of timers of which it is not known whether the store has them."""
         self.closed = False
         """Whether new timers are ignored."""
 
@@ -62,9 +102,12 @@ class StoredTimers(TimerQueue):
         if timer in self._live:
             self._live.remove(timer)
             self._record(timer, None)
+        elif self._may_be_stored(timer):
+            self._blind[timer] = None
 
     def due(self, until: int) -> Iterator[Timer]:
         """Remove and return the timers with time <= until, also those registered meanwhile."""
+        self._read(until)
         heap, live = self._heap, self._live
         while heap and heap[0][0] <= until:
             time, _, first = heapq.heappop(heap)
@@ -82,19 +125,43 @@ class StoredTimers(TimerQueue):
 
     def next_time(self) -> int | None:
         """The earliest time anything is due."""
-        while self._heap and self._heap[0][2] not in self._live:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        heap, unread = self._heap, self._unread
+        while True:
+            while heap and heap[0][2] not in self._live:
+                heapq.heappop(heap)
+            if not unread or (heap and heap[0][0] < unread[0].time):
+                return heap[0][0] if heap else None
+            self._read(unread[0].time)
 
     def pending(self) -> list[Timer]:
         """All timers, in no order."""
+        self._read(_BIAS)
         return list(self._live)
 
     def take_changes(self) -> dict[Address, bytes | None]:
         """The entries written since the last call."""
-        changes = {self._address(timer): value for timer, value in self._changes.items()}
+        changes = {self._address(timer): value for timer, value in (self._changes | self._blind).items()}
         self._changes.clear()
+        self._blind.clear()
         return changes
+
+    def _read(self, until: int) -> None:
+        """Make known what is stored up to a time."""
+        unread = self._unread
+        while unread and unread[0].time <= until:
+            rest = heapq.heappop(unread)
+            for number, (at, _) in enumerate(self._scan(rest.first, rest.last)):
+                timer = _timer_at(at)
+                if timer.time > until and number >= rest.ahead:
+                    ahead = min(max(_AHEAD, 2 * rest.ahead), _FAR_AHEAD)
+                    heapq.heappush(unread, _Unread(timer.time, at, rest.last, ahead))
+                    break
+                if timer not in self._live and timer not in self._blind:
+                    self._live.add(timer)
+                    self._push(timer)
+
+    def _may_be_stored(self, timer: Timer) -> bool:
+        return bool(self._unread) and timer.time >= self._unread[0].time
 
     def _push(self, timer: Timer) -> None:
         self._pushed += 1
@@ -108,8 +175,10 @@ class StoredTimers(TimerQueue):
         return sorted(alike, key=self._address, reverse=True)
 
     def _record(self, timer: Timer, value: bytes | None) -> None:
-        # A change that undoes one of the same epoch leaves what is stored as it was.
-        if timer in self._changes:
+        # A change that undoes one of the same epoch leaves what is stored as it was, where that is known.
+        if timer in self._blind or self._may_be_stored(timer):
+            self._blind[timer] = value
+        elif timer in self._changes:
             del self._changes[timer]
         else:
             self._changes[timer] = value

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from tidegate.backends.keyed import KeyedStore
 from tidegate.backends.keyed.segment import read_segment
-from tidegate.backends.spi import Timer
+from tidegate.backends.keyed.timers import StoredTimers
+from tidegate.backends.rocksdb import RocksDBBackend
+from tidegate.backends.spi import Address, Timer
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.errors import RecordError
 from tidegate.ids import CheckpointId
@@ -99,3 +103,97 @@ def test_a_timer_registered_for_an_earlier_time_fires_before_the_rest(open_store
         timers.next_time()
     assert fired == [5, 1, 5, 5]
     assert timers.next_time() is None
+
+
+class Stored:
+    """What a store holds of timers; `read` counts those that were looked at."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Address, bytes | None] = {}
+        self.read = 0
+
+    def opened(self, *, at_once: bool = False) -> StoredTimers:
+        return StoredTimers(1, lambda key: key[-1] % 3, range(3), self.scan, at_once=at_once)
+
+    def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
+        for at in sorted(
+            at for at, value in self.entries.items() if value is not None and first <= at < last
+        ):
+            self.read += 1
+            yield at, b""
+
+    def flush(self, timers: StoredTimers) -> None:
+        self.entries.update(timers.take_changes())
+
+
+MANY = st.sets(st.builds(Timer, st.integers(0, 60), st.integers(0, 40)), max_size=200)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.sampled_from(["register", "delete"]), st.builds(Timer, st.integers(0, 70), st.integers(0, 40))
+        ),
+        st.tuples(st.just("due"), st.integers(0, 70)),
+        st.tuples(st.sampled_from(["next", "flush", "restore"]), st.none()),
+    ),
+    max_size=40,
+)
+
+
+@given(stored=MANY, steps=STEPS, at_once=st.booleans())
+def test_timers_that_are_read_late_are_those_that_are_read_at_once(
+    stored: set[Timer], steps: list[tuple[str, Any]], at_once: bool
+) -> None:
+    store, model = Stored(), set(stored)
+    timers = store.opened()
+    for timer in stored:
+        timers.register(timer)
+    for what, with_what in [("restore", None), *steps, ("restore", None), ("due", 100)]:
+        match what:
+            case "register":
+                timers.register(with_what)
+                model.add(with_what)
+            case "delete":
+                timers.delete(with_what)
+                model.discard(with_what)
+            case "due":
+                fired = list(timers.due(with_what))
+                due = {timer for timer in model if timer.time <= with_what}
+                assert [timer.time for timer in fired] == sorted(timer.time for timer in due)
+                assert set(fired) == due
+                model -= due
+            case "next":
+                assert timers.next_time() == min((timer.time for timer in model), default=None)
+            case "flush":
+                store.flush(timers)
+            case "restore":
+                store.flush(timers)
+                timers = store.opened(at_once=at_once)
+    assert model == set()
+
+
+def test_what_is_due_later_is_not_read() -> None:
+    store = Stored()
+    timers = store.opened()
+    for time in range(3_000):
+        timers.register(Timer(time, time))
+    store.flush(timers)
+    again = store.opened()
+
+    assert [timer.time for timer in again.due(5)] == list(range(6))
+    assert store.read == 9, "those that are due, and of each key group one more to know when to go on"
+    assert again.next_time() == 6
+    assert [timer.time for timer in again.due(2_999)] == list(range(6, 3_000))
+    assert again.next_time() is None
+
+
+def test_a_restored_timer_that_is_deleted_before_it_was_read_is_gone(open_store: Open) -> None:
+    store = open_store(backend=RocksDBBackend())
+    for key in ("gone", "kept"):
+        store.event_timers.register(Timer(9, key))
+    again = open_store(store.snapshot(CheckpointId(1), None).finish(), backend=RocksDBBackend())
+
+    again.event_timers.delete(Timer(9, "gone"))
+    again.event_timers.register(Timer(9, "kept"))
+
+    last = open_store(again.snapshot(CheckpointId(2), None).finish(), backend=RocksDBBackend())
+    assert list(last.event_timers.due(9)) == list(again.event_timers.due(9)) == [Timer(9, "kept")]
