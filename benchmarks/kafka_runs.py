@@ -177,10 +177,10 @@ class Arena:
             try:
                 return sum(int(future.result().offset) for future in found.values())
             except KafkaException as error:
-                # Of a topic that was made just now the brokers do not agree at once who leads it.
+                # A new topic, or a broker that was too busy to say that it lives: what the client knows of leaders is old.
                 if error.args[0].code() not in _UNSETTLED:
                     raise
-                time.sleep(LOOK_S)
+                self._admin.list_topics(topic, timeout=10)
 
     def _check(self, command: Command, payments: Payments, topic: str) -> None:
         """Everything is there once, and the last total of each user is right."""

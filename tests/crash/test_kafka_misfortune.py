@@ -23,6 +23,7 @@ from tests.crash.programs import kafka_totals
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.testing.services import KafkaService
+from tidegate.testing.services.kafka import SOON_BACK
 
 pytestmark = [pytest.mark.crash, pytest.mark.service]
 
@@ -37,7 +38,7 @@ FAIR = {"restart-strategy.fixed-delay.attempts": 20}
 def brittle() -> Iterator[KafkaService]:
     """A broker that may be killed, and looks for transactions that ran out more often than others do."""
     settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
-    with KafkaService(settings=settings) as service:
+    with KafkaService(settings=SOON_BACK | settings) as service:
         yield service
 
 

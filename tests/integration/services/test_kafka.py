@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from tidegate.errors import ConfigError, UnavailableError
 from tidegate.testing.services import KafkaService
 from tidegate.testing.services.jars import fetch_jars, fetch_with_resolver
-from tidegate.testing.services.kafka import KAFKA_JARS
+from tidegate.testing.services.kafka import KAFKA_JARS, SOON_BACK
 from tidegate.testing.services.repository import Coordinate
 
 pytestmark = pytest.mark.service
@@ -22,7 +22,7 @@ TIMEOUT_S = 30
 @pytest.fixture(scope="module")
 def other() -> Iterator[KafkaService]:
     """A second broker, which tests may kill."""
-    with KafkaService(settings={"transaction.max.timeout.ms": "120000"}) as service:
+    with KafkaService(settings=SOON_BACK | {"transaction.max.timeout.ms": "120000"}) as service:
         yield service
 
 
@@ -67,6 +67,12 @@ def test_a_topic_has_its_partitions_and_a_name_of_its_own(kafka: KafkaService) -
     topics = AdminClient({"bootstrap.servers": kafka.address}).list_topics(timeout=TIMEOUT_S).topics
     assert [len(topics[name].partitions) for name in (first, second)] == [3, 1]
     assert first.startswith("orders-")
+
+
+def test_a_record_of_long_ago_is_kept(kafka: KafkaService) -> None:
+    topic = ConfigResource(ConfigResource.Type.TOPIC, kafka.new_topic())
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    assert admin.describe_configs([topic])[topic].result(TIMEOUT_S)["retention.ms"].value == "-1"
 
 
 def test_a_topic_that_is_refused_is_reported_by_name(kafka: KafkaService) -> None:

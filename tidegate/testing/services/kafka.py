@@ -25,7 +25,7 @@ from tidegate.testing.services.process import LOOPBACK, Port
 from tidegate.testing.services.repository import Coordinate
 from tidegate.testing.services.service import Service
 
-__all__ = ["KAFKA_JARS", "KafkaService"]
+__all__ = ["KAFKA_JARS", "SOON_BACK", "KafkaService"]
 
 KAFKA_JARS = (
     Coordinate("org.apache.kafka", "kafka_2.13", "4.1.1"),
@@ -42,11 +42,16 @@ BROKER_SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
+    # Records that are as old as their event time says would be deleted while somebody reads them.
+    "log.retention.ms": "-1",
     "log.cleaner.dedupe.buffer.size": "8388608",
-    # After a kill the controller refuses the broker until its old session has run out.
-    "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "250",
 }
+SOON_BACK = {"broker.session.timeout.ms": "2000"}
+"""For a broker that is killed: until its old session has run out the controller refuses the new one.
+
+Where all cores are busy that is too short to be the rule: a broker that is late with a heartbeat loses its partitions.
+"""
 METADATA_KEY, METADATA_VERSION = 3, 1
 
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from tidegate.clock import SystemClock
 from tidegate.common import Types
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
 from tidegate.errors import JobCancelledError
+from tidegate.runtime.cli import figures
 from tidegate.runtime.cli.main import main
 from tidegate.runtime.client import JobClient
 from tidegate.state_reader import StateReader
@@ -116,14 +118,19 @@ def test_a_job_tells_how_it_is_doing_by_operator(tell: Told, start: Start) -> No
     assert (numbers[0], seen[0], numbers[1]["subtasks"]) == ("numbers", "seen", 1)
 
 
-def test_a_job_is_watched_until_it_ends(tell: Told, start: Start) -> None:
+def test_a_job_is_watched_until_it_ends(tell: Told, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     client = start()
-    ending = threading.Thread(target=lambda: client.stop().result(timeout=30))
-    ending.start()
+
+    class BetweenTwoLooks(SystemClock):
+        def sleep(self, seconds: float) -> None:
+            assert seconds == 1
+            if not client.get_job_execution_result().done():
+                client.stop().result(timeout=30)
+
+    monkeypatch.setattr(figures, "SYSTEM_CLOCK", BetweenTwoLooks())
 
     code, text, _ = tell("info", "numbers", "--watch")
 
-    ending.join()
     assert code == 0
     assert text.count("open transactions") >= 1
 
