@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from tidegate.clock import SYSTEM_CLOCK
+from tidegate.runtime.client import JobClient
 
 __all__ = ["PATIENCE_S", "until"]
 
@@ -21,14 +22,34 @@ PATIENCE_S: Final = 180.0
 _PAUSE_S: Final = 0.01
 
 
-def until(look: Callable[[], Found], seconds: float = PATIENCE_S) -> Found:
+def until(
+    look: Callable[[], Found],
+    seconds: float = PATIENCE_S,
+    *,
+    equals: object = None,
+    job: JobClient | None = None,
+) -> Found:
     """Look again and again until there is something; gives what was found.
 
+    Args:
+        look: What is looked at.
+        seconds: How long at most.
+        equals: What it must come to; by default, anything but what is empty or false.
+        job: Whose doing it is: if it ends before, nothing comes of waiting on.
+
     Raises:
-        AssertionError: nothing came about in time; says what was there last.
+        AssertionError: nothing came about in time, or before the job ended; says what was there last.
+        TidegateError: what the job failed with.
     """
     pause, deadline = threading.Event(), SYSTEM_CLOCK.monotonic() + seconds
-    while not (found := look()):
+    end = None if job is None else job.get_job_execution_result()
+    while True:
+        ended = end if end is not None and end.done() else None  # asked first: what it did last counts
+        found = look()
+        if found if equals is None else found == equals:
+            return found
+        if ended is not None:
+            ended.result()
+        assert ended is None, f"the job has ended, and there is still {found!r}"
         assert SYSTEM_CLOCK.monotonic() < deadline, f"after {seconds:.0f} s there is still {found!r}"
         pause.wait(_PAUSE_S)
-    return found

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka import KafkaAdminClient
 
 from tests.crash.conftest import COUNT, Job
+from tests.waiting import until
 from tidegate.testing.services import KafkaService
 from tidegate.twophase.spi import Committable
 
@@ -63,11 +64,12 @@ class KafkaJob(Job):
     def appended(self) -> int:
         """How many records the output has, whether committed or not."""
         asked = {TopicPartition(self.target, number): OffsetSpec.latest() for number in range(PARTITIONS)}
-        for _ in range(20):
+
+        def ends() -> list[int]:
             client = AdminClient({"bootstrap.servers": self.brokers, "log_level": 0})
             found = client.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED)
             try:
-                return sum(int(future.result(30).offset) for future in found.values())
+                return [int(future.result(30).offset) for future in found.values()]
             except KafkaException as error:
                 # A broker that has just begun again tells of its leaders before its partitions know of it.
                 if error.args[0].code() not in (
@@ -75,8 +77,9 @@ class KafkaJob(Job):
                     KafkaError.FENCED_LEADER_EPOCH,
                 ):
                     raise
-                client.poll(0.2)
-        raise AssertionError("the broker does not agree with itself about its leaders")
+            return []
+
+        return sum(until(ends))
 
     def unsettled(self) -> list[Committable]:
         """What the newest decided checkpoint has yet to make visible."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from tests.waiting import PATIENCE_S
 from tidegate.clock import ManualClock
 from tidegate.errors import InternalError, JobFailedError, UnavailableError
 from tidegate.runtime.cli.demo.command import _job_command
@@ -43,7 +44,7 @@ def demo(directory: Path, *options: str) -> subprocess.Popen[str]:
 def play(directory: Path, *options: str) -> tuple[int, str, dict[str, Any]]:
     """Return code, what was printed, the report."""
     with demo(directory, *options) as process:
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=PATIENCE_S)
     return process.returncode, said, json.loads((directory / "report.json").read_text())
 
 
@@ -117,22 +118,17 @@ def test_a_demo_that_ends_takes_its_job_with_it(tmp_path: Path, number: int, exp
 
     assert process.returncode == expected
     if number == signal.SIGKILL:
-        wait_until_gone(job)
+        assert ends(job), "it does when it next speaks"
     assert group_is_gone(job)
 
 
-def wait_until_gone(pid: int) -> None:
-    """A job whose demo was killed ends when it next speaks."""
-    assert ends(pid)
-
-
 def ends(pid: int) -> bool:
-    """Whether a process ends within the next seconds: closed files are seen before the process is."""
+    """Whether a process ends soon: closed files are seen before the process is."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
-    ended, _, _ = select.select([handle], [], [], 3.0)
+    ended, _, _ = select.select([handle], [], [], PATIENCE_S)
     os.close(handle)
     return bool(ended)
 

@@ -11,8 +11,7 @@ import random
 import shutil
 import signal
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import cloudpickle
@@ -20,14 +19,13 @@ import pytest
 
 from tests.crash.kafka_job import KafkaJob, assert_exactly_once, job_between, paid
 from tests.crash.programs import kafka_totals
-from tidegate.clock import SYSTEM_CLOCK
+from tests.waiting import PATIENCE_S, until
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.testing.services import KafkaService
 from tidegate.testing.services.kafka import SOON_BACK
 
 pytestmark = [pytest.mark.crash, pytest.mark.service]
 
-PATIENCE_S = 90
 SOON_MS = 4_000
 """When transactions run out that shall: later than a checkpoint follows another, sooner than patience ends."""
 QUICK, LONG = (1,), tuple(range(1, 7))
@@ -59,14 +57,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
         long = metafunc.config.getoption("--profile") == "long"
         metafunc.parametrize("seed", LONG if long else QUICK)
-
-
-def until(reached: Callable[[], bool]) -> None:
-    """Look until something is so."""
-    pause, deadline = threading.Event(), SYSTEM_CLOCK.monotonic() + PATIENCE_S
-    while not reached():
-        assert SYSTEM_CLOCK.monotonic() < deadline, "it did not come about"
-        pause.wait(0.02)
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
@@ -194,7 +184,7 @@ def test_what_ran_out_before_its_commit_is_written_again_from_the_last_settled_c
     source, dead, target = topics.split(",")
     job.arguments = (brokers, f"{source},{dead}:{SOON_MS},{target}:{SOON_MS}")
     kill_with_work_decided(job)
-    until(lambda: job.left_open() == [])
+    until(job.left_open, equals=[])
 
     done = job.run(**FAIR)
 
@@ -211,7 +201,7 @@ def test_where_one_sink_can_commit_and_the_other_ran_out_the_job_stops_and_names
     job.arguments = (brokers, f"{topics},{brief}:{SOON_MS}")
     kill_with_work_decided(job)
     job.target = brief
-    until(lambda: job.left_open() == [])
+    until(job.left_open, equals=[])
 
     done = job.run()
 

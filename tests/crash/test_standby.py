@@ -113,7 +113,7 @@ def test_who_stands_by_ends_with_a_job_that_ends_by_itself(job: Job) -> None:
 def test_who_stands_by_is_ended_by_a_signal_at_once(job: Job) -> None:
     with owner_and_standby(job) as (_, standby):
         standby.terminate()
-        standby.communicate(timeout=10)
+        standby.communicate(timeout=60)
 
     assert standby.returncode == -signal.SIGTERM
 

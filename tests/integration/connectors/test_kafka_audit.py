@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tidegate.clock import SYSTEM_CLOCK, new_id
+from tests.waiting import PATIENCE_S, until
+from tidegate.clock import new_id
 from tidegate.connectors.kafka import (
     JsonValues,
     KafkaOffsetsInitializer,
@@ -27,18 +28,17 @@ from tidegate.testing.services import KafkaService
 
 pytestmark = pytest.mark.service
 
-TIMEOUT_S = 30
 Told = Callable[..., tuple[int, dict[str, Any]]]
 
 
 def produce(kafka: KafkaService, topic: str, numbers: Iterable[int], **settings: Any) -> Producer:
     producer = Producer({"bootstrap.servers": kafka.address, "log_level": 0, **settings})
     if settings:
-        producer.init_transactions(TIMEOUT_S)
+        producer.init_transactions(PATIENCE_S)
         producer.begin_transaction()
     for number in numbers:
         producer.produce(topic, json.dumps({"id": number}), partition=number % 3)
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return producer
 
 
@@ -81,10 +81,8 @@ def copied(kafka: KafkaService, tmp_path: Path) -> tuple[str, str]:
     source = KafkaSource(kafka.address, (given,), deserializer=JsonValues())
     env.from_source(source).sink_to(KafkaSink(kafka.address, KafkaRecordSerializationSchema(found)))
     client = env.execute_async("copied")
-    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
-    while committed_in(kafka, found) < 300:
-        assert SYSTEM_CLOCK.monotonic() < deadline
-    client.stop().result(TIMEOUT_S)
+    until(lambda: committed_in(kafka, found) >= 300, job=client)
+    client.stop().result(PATIENCE_S)
     return given, found
 
 
@@ -99,7 +97,7 @@ def test_what_a_pipeline_copied_is_proven_and_what_is_wrong_is_named(
     produce(kafka, given, [300, 301])
     produce(kafka, found, [7, 1_000])
     aborted = produce(kafka, found, [8], **{"transactional.id": f"aborted-{new_id(4)}"})
-    aborted.abort_transaction(TIMEOUT_S)
+    aborted.abort_transaction(PATIENCE_S)
     code, proof = told(given, found)
 
     assert code == 1
@@ -159,7 +157,7 @@ def test_an_open_transaction_is_named_and_what_is_in_it_missed(kafka: KafkaServi
     assert (code, proof["missing"]) == (1, 3)
     assert proof["output"]["hidden"] == [f"transaction {name!r} is open on {found}:0, {found}:1"]
 
-    opened.commit_transaction(TIMEOUT_S)
+    opened.commit_transaction(PATIENCE_S)
     code, proof = told(given, found)
     assert (code, proof["missing"], proof["output"]["hidden"]) == (1, 1, [])
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from tidegate.clock import SYSTEM_CLOCK
+from tests.waiting import PATIENCE_S, until
 from tidegate.common import Duration, SimpleStringSchema, Types, WatermarkStrategy
 from tidegate.connectors.files import FileSink, TextLines
 from tidegate.connectors.kafka import (
@@ -35,7 +35,6 @@ from tidegate.testing.services import KafkaService
 
 pytestmark = pytest.mark.service
 
-TIMEOUT_S = 40
 MODEL = MapStateDescriptor("model", Types.STRING(), Types.LONG())
 
 
@@ -67,13 +66,7 @@ def produce(kafka: KafkaService, topic: str, values: Iterable[str]) -> None:
     producer = Producer({"bootstrap.servers": kafka.address, "log_level": 0})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(TIMEOUT_S) == 0
-
-
-def until(found: Callable[[], Any], expected: Any) -> None:
-    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
-    while (seen := found()) != expected:
-        assert SYSTEM_CLOCK.monotonic() < deadline, f"there is {seen}"
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def lines(directory: Path) -> list[str]:
@@ -102,8 +95,8 @@ def test_behind_a_kafka_source_every_flat_map_feeds_all_three_maps(
     flat = stream.flat_map(lambda value: [value]).set_parallelism(2).map(Where()).set_parallelism(2)
     flat.rebalance().map(Where()).set_parallelism(3).sink_to(FileSink(tmp_path / "out", TextLines()))
     client = anywhere.execute_async("rebalanced")
-    until(lambda: len(lines(tmp_path / "out")), len(numbers))
-    client.cancel().result(TIMEOUT_S)
+    until(lambda: len(lines(tmp_path / "out")), equals=len(numbers), job=client)
+    client.cancel().result(PATIENCE_S)
 
     found = [line.split() for line in lines(tmp_path / "out")]
     assert sorted(number for number, *_ in found) == sorted(numbers)
@@ -208,11 +201,16 @@ def test_a_model_from_one_topic_is_used_by_every_subtask_on_data_from_another(
     expected: list[int] = []
     for model, values in ((10, range(1, 7)), (100, range(7, 13))):
         produce(kafka, models, [str(model)])
-        until(lambda model=model: len(list(tmp_path.glob(f"model-{model}-*"))), everywhere)  # type: ignore[misc]
+        told = f"model-{model}-*"
+        until(lambda told=told: len(list(tmp_path.glob(told))), equals=everywhere, job=client)  # type: ignore[misc]
         produce(kafka, data, map(str, values))
         expected += [model * value for value in values]
-        until(lambda: sorted(int(line.split()[1]) for line in lines(tmp_path / "out")), sorted(expected))
-    client.cancel().result(TIMEOUT_S)
+        until(
+            lambda: sorted(int(line.split()[1]) for line in lines(tmp_path / "out")),
+            equals=sorted(expected),
+            job=client,
+        )
+    client.cancel().result(PATIENCE_S)
 
     assert {line.split()[0] for line in lines(tmp_path / "out")} == {str(n) for n in range(everywhere)}
 
@@ -237,6 +235,6 @@ def test_a_topic_is_written_by_batch_jobs_and_streams_and_read_without_an_end(
         writing.from_collection(new).sink_to(KafkaSink(kafka.address, schema))
         writing.execute(f"{topic} {mode}")
         written += new
-        until(lambda: lines(output), sorted(written))
+        until(lambda: lines(output), equals=sorted(written), job=reader)
     assert not reader.get_job_execution_result().done()
-    reader.cancel().result(timeout=TIMEOUT_S)
+    reader.cancel().result(timeout=PATIENCE_S)

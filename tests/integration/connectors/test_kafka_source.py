@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tidegate.clock import SYSTEM_CLOCK, new_id
+from tests.waiting import PATIENCE_S, until
+from tidegate.clock import new_id
 from tidegate.common import SimpleStringSchema, WatermarkStrategy
 from tidegate.connectors.files import FileSink, TextLines
 from tidegate.connectors.kafka import (
@@ -39,7 +41,6 @@ from tidegate.testing.services import KafkaService
 pytestmark = pytest.mark.service
 
 LATEST = KafkaOffsetsInitializer.latest()
-TIMEOUT_S = 30
 
 Environment = Callable[..., StreamExecutionEnvironment]
 
@@ -66,22 +67,22 @@ def produce(kafka: KafkaService, topic: str, values: Iterable[str], **more: Any)
     producer = Producer({"bootstrap.servers": kafka.address, "log_level": 0})
     for value in values:
         producer.produce(topic, value, **more)
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def committed(kafka: KafkaService, group: str, topic: str, partitions: int) -> int:
     """How many records of a topic the group is past."""
     consumer = Consumer({"bootstrap.servers": kafka.address, "group.id": group, "log_level": 0})
     asked = [TopicPartition(topic, partition) for partition in range(partitions)]
-    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
-    while True:
-        try:
-            found: int = sum(max(0, each.offset) for each in consumer.committed(asked, TIMEOUT_S))
-        except KafkaException:  # a new broker is still making a place for offsets
-            assert SYSTEM_CLOCK.monotonic() < deadline
-            continue
-        consumer.close()
-        return found
+
+    def heard() -> list[TopicPartition]:
+        with contextlib.suppress(KafkaException):  # a new broker is still making a place for offsets
+            return list(consumer.committed(asked, 30))
+        return []
+
+    found = until(heard)
+    consumer.close()
+    return sum(max(0, each.offset) for each in found)
 
 
 def test_a_bounded_job_reads_every_record_and_its_group_ends_where_the_topic_does(
@@ -125,8 +126,8 @@ def test_pyflinks_builder_and_older_class_read_the_same(
     env = environment()
     env.add_source(consumer.set_start_from_earliest()).sink_to(FileSink(tmp_path / "out", TextLines()))
     client = env.execute_async("older")
-    _wait_for_lines(tmp_path / "out", ["a", "b"])
-    client.cancel().result(TIMEOUT_S)
+    until(lambda: _words(tmp_path / "out"), equals=["a", "b"], job=client)
+    client.cancel().result(PATIENCE_S)
 
 
 def test_whole_records_come_with_key_headers_time_and_place(
@@ -146,11 +147,11 @@ def test_a_bounded_source_ends_though_a_transaction_left_a_gap_at_the_end(
 ) -> None:
     topic = kafka.new_topic()
     producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": topic, "log_level": 0})
-    producer.init_transactions(TIMEOUT_S)
+    producer.init_transactions(PATIENCE_S)
     for value, keep in (("kept", True), ("dropped", False)):
         producer.begin_transaction()
         producer.produce(topic, value)
-        producer.flush(TIMEOUT_S)
+        producer.flush(PATIENCE_S)
         producer.commit_transaction() if keep else producer.abort_transaction()
     source = KafkaSource(kafka.address, (topic,), deserializer=StringValues(), stop=LATEST)
 
@@ -167,13 +168,13 @@ def test_a_partition_added_while_the_job_runs_is_read(
     env = environment()
     env.from_source(source).sink_to(FileSink(tmp_path / "out", TextLines()))
     client = env.execute_async("growing")
-    _wait_for_lines(tmp_path / "out", ["old"])
+    until(lambda: _words(tmp_path / "out"), equals=["old"], job=client)
     admin = AdminClient({"bootstrap.servers": kafka.address})
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result()
-    _wait_for_partitions(admin, topic, 2)
+    until(lambda: _partitions(admin, topic), equals=2)
     produce(kafka, topic, ["new"], partition=1)
-    _wait_for_lines(tmp_path / "out", ["new", "old"])
-    client.cancel().result(TIMEOUT_S)
+    until(lambda: _words(tmp_path / "out"), equals=["new", "old"], job=client)
+    client.cancel().result(PATIENCE_S)
 
 
 def test_a_topic_made_anew_since_the_checkpoint_stops_the_next_start_unless_it_may_be_read_from_its_beginning(
@@ -185,11 +186,11 @@ def test_a_topic_made_anew_since_the_checkpoint_stops_the_next_start_unless_it_m
     env = environment()
     env.from_source(source).print()
     client = env.execute_async("anew")
-    client.stop_with_savepoint(False, str(tmp_path / "savepoint")).result(TIMEOUT_S)
-    client.get_job_execution_result().result(TIMEOUT_S)
+    client.stop_with_savepoint(False, str(tmp_path / "savepoint")).result(PATIENCE_S)
+    client.get_job_execution_result().result(PATIENCE_S)
     admin = AdminClient({"bootstrap.servers": kafka.address})
     admin.delete_topics([topic])[topic].result()
-    _wait_for_partitions(admin, topic, 0)
+    until(lambda: _partitions(admin, topic), equals=0)
     _create(admin, topic)
 
     env = environment()
@@ -272,43 +273,29 @@ def test_a_missing_permission_is_named(guarded: KafkaService) -> None:
     )
     admin.create_acls([rule])[rule].result()
     cluster = Cluster({"bootstrap.servers": guarded.address})
-    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
-
-    def until_the_rule_takes_effect() -> None:
-        while SYSTEM_CLOCK.monotonic() < deadline:
-            cluster.topics([topic])
-
     with pytest.raises(
         ConfigError, match=rf"^kafka topic '{topic}': permission denied \(TOPIC_AUTHORIZATION_FAILED"
     ):
-        until_the_rule_takes_effect()
+        until(lambda: not cluster.topics([topic]))  # answers until the rule takes effect
 
 
 def _create(admin: AdminClient, topic: str) -> None:
     from confluent_kafka.admin import NewTopic
 
-    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
-    while True:
-        try:
+    def created() -> bool:
+        with contextlib.suppress(KafkaException):  # the old one is still being deleted
             admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
-            break
-        except KafkaException:  # the old one is still being deleted
-            assert SYSTEM_CLOCK.monotonic() < deadline
-    _wait_for_partitions(admin, topic, 1)
+            return True
+        return False
+
+    until(created)
+    until(lambda: _partitions(admin, topic), equals=1)
 
 
-def _wait_for_lines(directory: Path, expected: list[str]) -> None:
-    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
-    while (
-        found := sorted("".join(path.read_text() for path in directory.glob("*.txt")).split())
-    ) != expected:
-        assert SYSTEM_CLOCK.monotonic() < deadline, f"the output is {found}"
+def _words(directory: Path) -> list[str]:
+    return sorted("".join(path.read_text() for path in directory.glob("*.txt")).split())
 
 
-def _wait_for_partitions(admin: AdminClient, topic: str, count: int) -> None:
-    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
-    while True:
-        found = admin.list_topics(timeout=TIMEOUT_S).topics.get(topic)
-        if (0 if found is None else len(found.partitions)) == count:
-            return
-        assert SYSTEM_CLOCK.monotonic() < deadline, "the cluster did not follow"
+def _partitions(admin: AdminClient, topic: str) -> int:
+    found = admin.list_topics(timeout=PATIENCE_S).topics.get(topic)
+    return 0 if found is None else len(found.partitions)

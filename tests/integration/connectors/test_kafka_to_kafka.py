@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import cloudpickle
@@ -13,7 +13,7 @@ from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.conformance.test_kafka import read_committed
-from tidegate.clock import SYSTEM_CLOCK
+from tests.waiting import PATIENCE_S, until
 from tidegate.common import Duration, SimpleStringSchema, WatermarkStrategy
 from tidegate.connectors.kafka import JsonValues, KafkaRecordSerializationSchema, KafkaSink, KafkaSource
 from tidegate.datastream import StreamExecutionEnvironment as Env
@@ -23,7 +23,6 @@ from tidegate.testing.services import KafkaService
 
 pytestmark = pytest.mark.service
 
-TIMEOUT_S = 60
 WINDOWS, PER_WINDOW = 3, 4
 
 
@@ -52,18 +51,12 @@ def carried_along(request: pytest.FixtureRequest) -> Iterator[None]:
     cloudpickle.unregister_pickle_by_value(request.module)
 
 
-def until(reached: Callable[[], bool]) -> None:
-    deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
-    while not reached():
-        assert SYSTEM_CLOCK.monotonic() < deadline, "it did not come about"
-
-
 def appended(kafka: KafkaService, topic: str) -> int:
     """How many records a topic of one partition has, committed or not."""
     client = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
     asked = {TopicPartition(topic, 0): OffsetSpec.latest()}
     (found,) = client.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED).values()
-    return int(found.result(TIMEOUT_S).offset)
+    return int(found.result(PATIENCE_S).offset)
 
 
 @pytest.mark.spec("004/AX-024", "004/EOS-014", "004/EOS-017", "004/EOS-018")
@@ -75,7 +68,7 @@ def test_windows_are_seen_once_the_checkpoint_is_complete_and_once_after_a_failu
     for number in range(WINDOWS * PER_WINDOW + 1):
         # The last one only closes the windows before it.
         producer.produce(orders, json.dumps({"user": "ada", "at": number * 1_000 // PER_WINDOW}))
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
     stamps = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
         lambda order, _: order["at"]
     )
@@ -86,13 +79,13 @@ def test_windows_are_seen_once_the_checkpoint_is_complete_and_once_after_a_failu
     schema = KafkaRecordSerializationSchema(totals, SimpleStringSchema())
     summed.map(lambda pair: f"{pair[0]} {pair[1]}").sink_to(KafkaSink(kafka.address, schema))
     client = anywhere.execute_async("counted")
-    until(lambda: appended(kafka, totals) == WINDOWS)
+    until(lambda: appended(kafka, totals), equals=WINDOWS, job=client)
 
     assert read_committed(kafka, totals, 1) == []
 
     with contextlib.suppress(TidegateError):
-        client.trigger_savepoint(str(tmp_path / "savepoints")).result(TIMEOUT_S)
-    until(lambda: read_committed(kafka, totals, 1) == [f"ada {PER_WINDOW}"] * WINDOWS)
-    client.cancel().result(TIMEOUT_S)
+        client.trigger_savepoint(str(tmp_path / "savepoints")).result(PATIENCE_S)
+    until(lambda: read_committed(kafka, totals, 1), equals=[f"ada {PER_WINDOW}"] * WINDOWS, job=client)
+    client.cancel().result(PATIENCE_S)
     assert read_committed(kafka, totals, 1) == [f"ada {PER_WINDOW}"] * WINDOWS
     assert [path.name for path in (tmp_path / "witnesses").iterdir()] == ["0-commit.before"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from tests.waiting import until
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.common import SimpleStringSchema
 from tidegate.connectors.kafka import (
@@ -171,9 +172,7 @@ def test_what_is_not_prepared_is_not_committed(
     topic = kafka.new_topic()
     writer = opened(kafka, topic, topic, 0, prepares=False)
     name = f"{topic}-0-0"
-    deadline = SYSTEM_CLOCK.monotonic() + 20
-    while not json.loads(run(kafka, capsys, "list", "--prefix", topic, "--json")[1]):
-        assert SYSTEM_CLOCK.monotonic() < deadline, "the broker has heard of no record"
+    until(lambda: json.loads(run(kafka, capsys, "list", "--prefix", topic, "--json")[1]))
     code, _, said = run(kafka, capsys, "commit", name, "--yes")
     assert (code, said.startswith(f"tidegate: transaction '{name}' is not prepared: nobody can tell")) == (
         2,

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 PROGRAMS = Path(__file__).parent / "programs"
-TIMEOUT_S = 30
 
 Watch = Callable[[dict[str, Any]], bool]
 
@@ -38,7 +39,7 @@ class Running:
 
     def end(self) -> tuple[int, str, str]:
         """Exit code, standard output and the rest of standard error, once it has ended."""
-        out, err = self.process.communicate(timeout=TIMEOUT_S)
+        out, err = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, out, err
 
     def signal_group(self, number: signal.Signals) -> None:

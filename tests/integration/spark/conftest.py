@@ -21,7 +21,6 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidegate.backends.storage import open_storage
-from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.base import RangeSplit
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.ids import PipelineId
@@ -136,14 +135,6 @@ class Job:
             "pipeline.progress": "off",
             **self.settings,
         }
-
-
-def await_until(come: Callable[[], object], seconds: float = 180) -> None:
-    """Wait until something is so, for as long as a busy machine may take."""
-    until = SYSTEM_CLOCK.monotonic() + seconds
-    while not come():
-        assert SYSTEM_CLOCK.monotonic() < until, "it does not come about"
-        SYSTEM_CLOCK.sleep(0.02)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,8 @@ import pytest
 
 from tests.crash.kafka_job import KafkaJob, assert_exactly_once, escaped, job_between, paid
 from tests.integration.spark import pythons
-from tests.integration.spark.conftest import PROGRAM, await_until, record_of, started
+from tests.integration.spark.conftest import PROGRAM, record_of, started
+from tests.waiting import PATIENCE_S, until
 from tidegate.testing.services import KafkaService, SparkService
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.crash]
@@ -49,7 +50,6 @@ TASK = [
     "sink.after-flush",
 ]
 SPARK_HOME = Path(str(pyspark.__file__)).parent
-PATIENCE_S = 180
 
 QUICK = 1
 """How many of each are tried here unless there is time; on a local master others are."""
@@ -104,7 +104,7 @@ def test_a_worker_process_an_executor_and_a_worker_die_in_one_run(
         cluster.workers[0].kill()
         job.await_settled(process, 6)
         cluster.workers[0].restart()
-        said, complaints = process.communicate(timeout=180)
+        said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
 
     assert json.loads(said)["records"] == job.count
@@ -120,7 +120,7 @@ def test_subtasks_stay_on_the_machine_that_has_their_state(
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.locality.wait=1min pyspark-shell")
     job.count, job.settings["parallelism.default"] = 1_600, 4
     with job.started(cluster.address) as process:
-        said, complaints = process.communicate(timeout=180)
+        said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
 
     assert json.loads(said)["checkpoint"] > 4
@@ -158,7 +158,7 @@ def test_a_task_that_lost_against_its_copy_may_write_late(
         job.await_settled(process, 2)
         assert (place / "straggler").exists(), "and it is not through: the copy was"
         (place / "go").touch()
-        said, complaints = process.communicate(timeout=180)
+        said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
 
     assert json.loads(said)["restarts"] == 0
@@ -192,14 +192,14 @@ def test_a_transaction_that_is_prepared_after_its_copy_has_won_holds_nobody_up(l
     """The copy's records count once, though the loser writes them again; and its transaction is ended by the driver."""
     place = late.directory / "late"
     with started(late.command({})) as process:
-        await_until((place / "held").exists)
+        until((place / "held").exists)
         assert (place / "straggler").exists()
         assert sum(late.written().values()) > 0, "the copy has won"
-        assert of_totals(late, late.left_open()) == []
+        until(lambda: of_totals(late, late.left_open()), equals=[])
         (place / "go").touch()
-        await_until(lambda: of_totals(late, late.left_open()))
+        until(lambda: of_totals(late, late.left_open()))
         (place / "end").touch()
-        said, complaints = process.communicate(timeout=180)
+        said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
 
     assert json.loads(said)["restarts"] == 0
@@ -212,9 +212,9 @@ def test_a_job_does_not_end_before_a_copy_that_lost_and_leaves_nothing_of_it_ope
     (place / "end").touch()
     with started(late.command({"execution.spark.epoch-records": 100_000})) as process:
         # All of it is read in the first epoch, and in the second one nothing.
-        await_until(lambda: events.exists() and events.read_text().count('"settled"') == 2)
+        until(lambda: events.exists() and events.read_text().count('"settled"') == 2)
         (place / "go").touch()
-        said, complaints = process.communicate(timeout=180)
+        said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
 
     assert json.loads(said)["checkpoint"] == 2
@@ -241,11 +241,11 @@ def kill_half_through(place: Path) -> int:
     dead executor had read.
     """
     waiting = [place / "subtask-2", place / "subtask-3"]
-    await_until(lambda: all(each.exists() for each in waiting))
+    until(lambda: all(each.exists() for each in waiting))
     readers = {int(line.split()[1]) for line in (place / "marked").read_text().splitlines()}
     victim = next(pid for pid in (int(each.read_text()) for each in waiting) if pid in readers)
     os.kill(victim, signal.SIGKILL)
-    await_until(lambda: victim not in executors())
+    until(lambda: victim not in executors())
     (place / "go").touch()
     return victim
 
@@ -260,7 +260,7 @@ def test_an_executor_that_dies_half_through_an_epoch_takes_its_random_records_wi
 ) -> None:
     with job.started(cluster.address) as process:
         victim = kill_half_through(half_through)
-        said, complaints = process.communicate(timeout=180)
+        said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
 
     assert not Path(f"/proc/{victim}").exists()
@@ -281,7 +281,7 @@ def test_an_epoch_whose_executions_nobody_compares_loses_and_doubles(
     monkeypatch.setenv("TOTALS_BELIEVES", "yes")
     with job.started(cluster.address) as process:
         kill_half_through(half_through)
-        said, complaints = process.communicate(timeout=180)
+        said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
 
     assert (json.loads(said)["state"], json.loads(said)["restarts"]) == ("finished", 0)
@@ -298,7 +298,7 @@ def test_a_storage_that_executors_do_not_see_is_named_before_anything_is_read(
     monkeypatch.chdir(job.directory)
     job.settings["state.checkpoints.dir"] = "/proc/self/cwd/state"
     with job.started(cluster.address) as process:
-        _, complaints = process.communicate(timeout=120)
+        _, complaints = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 1
     assert "cannot use the checkpoint storage" in complaints
@@ -416,7 +416,7 @@ def test_as_an_application_main_and_coordinator_run_on_the_cluster(
     done = submitted(cluster, *shipping, *on_the_cluster(), *program)
     assert done.returncode == 0, done.stderr
 
-    await_file(rules.parent / "found.json")
+    until((rules.parent / "found.json").exists)
     found = json.loads((rules.parent / "found.json").read_text())
     assert [row[0] for row in found["rows"]] == [2, 4, 6]
     assert all("rules.zip/shipped_rules.py" in row[1] for row in found["rows"])
@@ -435,17 +435,13 @@ def test_an_application_whose_driver_is_killed_is_started_again_and_goes_on(
     program = [str(PROGRAM), "", str(job.output), str(job.count), settings, str(job.rate)]
     done = submitted(cluster, "--supervise", *on_the_cluster(), *program)
     assert done.returncode == 0, done.stderr
-    await_until(lambda: len(job.rows()) > 100)
+    until(lambda: len(job.rows()) > 100)
     first = record_of(job).lease
     os.kill(first.pid, signal.SIGKILL)
-    await_until(lambda: record_of(job).status == "finished")
+    until(lambda: record_of(job).status == "finished")
 
     assert record_of(job).lease.run != first.run
     assert job.audit() == []
-
-
-def await_file(path: Path) -> None:
-    await_until(path.exists)
 
 
 def workers_among(pids: Iterable[int]) -> list[int]:

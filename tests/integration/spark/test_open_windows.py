@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from tidegate.backends.storage import open_storage
 from tidegate.common import Duration, Types, WatermarkStrategy
 from tidegate.connectors.files import FileSink
@@ -136,10 +137,8 @@ def check(directory: Path) -> None:
 def test_windows_and_timers_go_on_from_a_savepoint_on_the_other_executor(
     tmp_path: Path, first: str, then: str, backend: str, parallelism: int, form: Any
 ) -> None:
-    client = start(tmp_path, 500, settings={"execution.target": first, "parallelism.default": 2})
-    waiting = threading.Event()
-    while len(rows(tmp_path)) < 10:
-        waiting.wait(0.01)
+    client = start(tmp_path, 250, settings={"execution.target": first, "parallelism.default": 2})
+    until(lambda: len(rows(tmp_path)) >= 10, job=client)
     place = client.stop_with_savepoint(False, format_type=form).result(timeout=120)
     assert client.get_job_execution_result().result(timeout=120).state == "stopped"
     before = len(rows(tmp_path))

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from tests.integration.spark.conftest import await_until, record_of, start
+from tests.integration.spark.conftest import record_of, start
+from tests.waiting import PATIENCE_S, until
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.common import Types
 from tidegate.connectors.base import ListEnumerator, RangeSplit
@@ -28,8 +29,6 @@ from tidegate.ids import SplitId
 from tidegate.runtime.cli.main import main
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
-
-PATIENCE_S = 60
 
 
 def hanging(flag: Path) -> Callable[[Any], Any]:
@@ -125,7 +124,7 @@ class LogJob:
 def test_a_job_is_cancelled_in_the_middle_of_an_epoch_and_leaves_nothing_half_written(job: Any) -> None:
     flag = job.directory / "hangs"
     client = start(job, before=hanging(flag))
-    await_until(flag.exists)
+    until(flag.exists, job=client)
 
     client.cancel().result(PATIENCE_S)
 
@@ -139,7 +138,7 @@ def test_a_job_is_cancelled_in_the_middle_of_an_epoch_and_leaves_nothing_half_wr
 
 
 def test_a_savepoint_is_taken_while_the_job_runs_and_it_goes_on_from_there(job: Any) -> None:
-    job.count, job.rate = 1_500, 500
+    job.count, job.rate = 6_000, 500
     job.settings["execution.spark.epoch-records"] = 1_000
     client = start(job)
     place = client.trigger_savepoint(str(job.directory / "savepoints")).result(PATIENCE_S)
@@ -157,7 +156,7 @@ def test_a_savepoint_is_taken_while_the_job_runs_and_it_goes_on_from_there(job: 
 
 
 def test_what_is_stopped_for_good_with_a_savepoint_begins_anew(job: Any) -> None:
-    job.count, job.rate = 1_500, 500
+    job.count, job.rate = 6_000, 500
     job.settings["execution.spark.epoch-records"] = 1_000
     client = start(job)
     taken = client.stop_with_savepoint(False, str(job.directory / "savepoints"), for_good=True)
@@ -175,8 +174,7 @@ def test_draining_brings_event_time_to_its_end(tmp_path: Path) -> None:
     counted = job.log.key_by(lambda number: number % 2).process(at_the_end())
     counted.sink_to(CollectSink(str(job.output)))
     client = job.env.execute_async("drained")
-    while client.get_job_status().result().value == "created":
-        SYSTEM_CLOCK.sleep(0.01)
+    until(lambda: client.get_job_status().result().value != "created")
 
     client.stop(drain=True).result(PATIENCE_S)
 
@@ -227,8 +225,7 @@ def test_interval_begins_one_epoch_per_interval_though_there_is_more_to_read(tmp
     job.log.sink_to(CollectSink(str(job.output)))
     client = job.env.execute_async("paced")
     events = tmp_path / "events.jsonl"
-    while len(re.findall('"decided"', events.read_text() if events.exists() else "")) < 3:
-        SYSTEM_CLOCK.sleep(0.02)
+    until(lambda: events.exists() and events.read_text().count('"decided"') >= 3, job=client)
 
     client.stop().result(PATIENCE_S)
 
@@ -245,7 +242,7 @@ def test_a_record_on_which_the_program_hangs_is_named(job: Any) -> None:
         return value
 
     job.settings |= {
-        "execution.checkpointing.timeout": "1500 ms",
+        "execution.checkpointing.timeout": "4 s",
         "restart-strategy.fixed-delay.attempts": 0,
     }
     with pytest.raises(
@@ -261,11 +258,11 @@ def test_an_epoch_that_nothing_interrupts_is_ended_with_the_number_of_tasks_that
         return value
 
     job.settings |= {
-        "execution.checkpointing.timeout": "500 ms",
+        "execution.checkpointing.timeout": "4 s",
         "restart-strategy.fixed-delay.attempts": 0,
     }
     with pytest.raises(
-        JobFailedError, match=r"the epoch of checkpoint \d did not end within 500 ms; 1 of its tasks run$"
+        JobFailedError, match=r"the epoch of checkpoint \d did not end within 4000 ms; 1 of its tasks run$"
     ):
         job.run(before=compute)
 
@@ -281,8 +278,8 @@ def test_commands_from_another_process_and_figures_work_as_on_the_embedded_execu
         assert main([*command, "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
-    while (info := asked("info", "totals"))["settled"] < 2:
-        SYSTEM_CLOCK.sleep(0.05)
+    until(lambda: asked("info", "totals")["settled"] >= 2, job=client)
+    info = asked("info", "totals")
     (listed,) = asked("list")
     assert (listed["pipeline"], listed["target"], listed["state"]) == ("totals", "local[2]", "running")
     source, chain = info["operators"].values()
@@ -329,9 +326,9 @@ def test_jobs_of_one_session_have_one_owner_and_wait_while_others_have_its_slots
 
     other = type(job)(tmp_path / "other", job.count)
     clients = [start(job, before=hold)]
-    await_until(lambda: running() == [2])
+    until(lambda: running() == [2])
     clients.append(start(other, before=tell))
-    await_until(lambda: len(running()) == 2)
+    until(lambda: len(running()) == 2)
     SYSTEM_CLOCK.sleep(0.5)
 
     assert sorted(running()) == [0, 2]
@@ -394,8 +391,7 @@ def test_a_job_on_spark_that_is_cancelled_was_cancelling(job: Any) -> None:
     job.count, job.rate = 4_000, 500
     job.settings["pipeline.event-log"] = str(job.directory / "events")
     client = start(job)
-    while client.get_job_status().result().value == "created":
-        SYSTEM_CLOCK.sleep(0.01)
+    until(lambda: client.get_job_status().result().value != "created")
 
     client.cancel().result(PATIENCE_S)
 
@@ -439,7 +435,8 @@ def test_a_strategy_says_how_often_a_job_on_spark_that_always_fails_is_started(
 
 @pytest.mark.spec("004/AX-029")
 def test_a_job_on_spark_goes_on_from_the_metadata_of_a_checkpoint_under_another_id(job: Any) -> None:
-    job.count, job.rate = 1_500, 500
+    job.count, job.rate = 6_000, 500
+    job.settings["execution.spark.epoch-records"] = 1_000
     client = start(job)
     stopped = client.stop_with_savepoint(False, str(job.directory / "savepoints"), format_type="native")
     stopped.result(PATIENCE_S)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.waiting import until
 from tidegate.common import Types
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
@@ -84,9 +84,7 @@ def test_a_job_on_spark_takes_savepoints_and_embedded_goes_on_from_one(tmp_path:
         assert list(reader.operators()) == ["counts"]
 
     client = start("inline", **{"execution.savepoint.path": last})
-    waiting = threading.Event()
-    while len(written()) <= before:
-        waiting.wait(0.01)
+    until(lambda: len(written()) > before, job=client)
     client.stop().result(timeout=60)
     for key in range(3):
         mine = sorted(pair[1] for pair in map(json.loads, written()) if pair[0] == key)

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.integration.spark.conftest import await_until
 from tests.integration.spark.gate import Gate
+from tests.waiting import PATIENCE_S, until
 from tidegate.testing.services import S3Service
 
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
-PATIENCE_S = 120
 NO_ANSWER = "checkpoint storage does not take or give s3://"
 
 
@@ -45,7 +44,7 @@ def stops(job: Any, s3: S3Service, gate: Gate, monkeypatch: pytest.MonkeyPatch) 
 
 def shut(gate: Gate, stops: Path) -> None:
     """Shut the gate when a task is at work."""
-    await_until((stops / "stopped").exists)
+    until((stops / "stopped").exists)
     gate.open = False
     (stops / "go").touch()
 
@@ -62,7 +61,7 @@ def test_an_epoch_that_finds_no_storage_runs_again_and_nothing_is_lost_or_double
 ) -> None:
     with job.started() as process:
         shut(gate, stops)
-        await_until(lambda: texts(job, "aborted"))
+        until(lambda: texts(job, "aborted"))
         gate.open = True
         said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints

@@ -19,12 +19,10 @@ from pyspark.sql import SparkSession
 
 from tests.integration.spark.programs import stream
 from tests.integration.spark.topics import left_open, read
-from tidegate.clock import SYSTEM_CLOCK
+from tests.waiting import until
 from tidegate.testing.services import KafkaService
 
 pytestmark = [pytest.mark.spark, pytest.mark.service]
-
-LONGEST_S = 240
 
 
 @dataclass
@@ -48,17 +46,19 @@ class Query:
         arguments = [str(self.directory / "checkpoint"), json.dumps(self._options())]
         command = [sys.executable, "-P", str(Path(stream.__file__)), *arguments]
         with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
-            deadline = SYSTEM_CLOCK.monotonic() + LONGEST_S
+
+            def struck() -> bool:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    _, said = process.communicate(timeout=0.02)
+                    raise AssertionError(f"the query ended by itself: {said}")
+                return self.struck()
+
             try:
-                while not self.struck() and SYSTEM_CLOCK.monotonic() < deadline:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        _, said = process.communicate(timeout=0.02)
-                        raise AssertionError(f"the query ended by itself: {said}")
+                until(struck)
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-        assert self.struck()
 
     def struck(self) -> bool:
         return self.witnesses.exists() and any(self.witnesses.iterdir())

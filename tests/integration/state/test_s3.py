@@ -12,6 +12,7 @@ from urllib.request import urlopen
 import cloudpickle
 import pytest
 
+from tests.waiting import until
 from tidegate.backends.spi import CheckpointStorage, Decisions
 from tidegate.backends.storage import below, open_storage
 from tidegate.backends.storage._client import Bucket, Stored
@@ -138,8 +139,7 @@ def test_a_savepoint_in_the_bucket_is_gone_on_from(
         return env.execute_async(name)
 
     client = start("first")
-    while not held(client.trigger_savepoint().result(timeout=60)):
-        pass
+    until(lambda: held(client.trigger_savepoint().result(timeout=60)))
     place = client.stop_with_savepoint(False, format_type="native").result(timeout=60)
     assert place.startswith(url.partition("?")[0])
     assert place.endswith(url.partition("?")[2])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from tests.waiting import until
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink, _client, sink as module
 from tidegate.connectors.kafka.outcome import Marker
@@ -58,8 +59,7 @@ def test_a_producer_that_has_nothing_to_do_keeps_no_statistics(settings: dict[st
     transaction = some.take()
     assert transaction.key is not None
     some.give_back(transaction)
-    while len(transaction.producer) < 5:
-        pass  # nobody listens, so they pile up
+    until(lambda: len(transaction.producer) >= 5)  # nobody listens, so they pile up
 
     some.listen()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.connectors.test_kafka_reader import Fake
+from tests.waiting import until
 from tidegate.common import Types
 from tidegate.connectors.files import (
     AvroFormat,
@@ -147,21 +147,16 @@ def test_a_watched_directory_is_read_without_an_end(tmp_path: Path) -> None:
     env = environment(**{"execution.checkpointing.interval": "50 ms"})
     watched = RecordFileSource(str(tmp_path / "in"), JsonFormat(), watch_ms=10)
     env.from_source(watched).sink_to(FileSink(str(tmp_path / "out"), JsonLines()))
-    client, wait = env.execute_async(), threading.Event()
+    client = env.execute_async()
 
     def read() -> list[str]:
         return sorted(line for path in (tmp_path / "out").glob("part-*") for line in path.read_text().split())
 
-    def until(lines: list[str]) -> None:
-        while read() != lines:
-            assert not client.get_job_execution_result().done()
-            wait.wait(0.01)
-
-    until(["1"])
+    until(read, equals=["1"], job=client)
     for number, name in enumerate(("second", "third"), 2):
         (tmp_path / "in" / f".{name}").write_text(f"{number}\n")
         (tmp_path / "in" / f".{name}").rename(tmp_path / "in" / name)
-        until([str(each) for each in range(1, number + 1)])
+        until(read, equals=[str(each) for each in range(1, number + 1)], job=client)
     client.cancel().result(timeout=60)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
@@ -39,12 +39,6 @@ def lines(output: Path) -> list[int]:
     return sorted(int(line) for path in output.glob("part-*") for line in path.read_text().splitlines())
 
 
-def wait_for_output(output: Path) -> None:
-    some = threading.Event()
-    while not lines(output):
-        some.wait(0.01)
-
-
 def ended(client: JobClient) -> JobResult:
     return client.get_job_execution_result().result(timeout=60)
 
@@ -66,7 +60,7 @@ def test_the_result_arrives_while_the_program_goes_on(settings: dict[str, Any], 
 
 def test_a_stopped_job_goes_on_where_it_was(settings: dict[str, Any], tmp_path: Path) -> None:
     client = start(settings, tmp_path / "out")
-    wait_for_output(tmp_path / "out")
+    until(lambda: lines(tmp_path / "out"), job=client)
     stopped = client.stop().result(timeout=60)
 
     again = start(settings, tmp_path / "out")
@@ -81,7 +75,7 @@ def test_a_cancelled_job_leaves_what_was_decided_and_begins_anew(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
     client = start(settings, tmp_path / "out")
-    wait_for_output(tmp_path / "out")
+    until(lambda: lines(tmp_path / "out"), job=client)
 
     client.cancel().result(timeout=60)
     with pytest.raises(JobCancelledError, match="job 'numbers' was cancelled"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from tidegate.clock import SystemClock
 from tidegate.common import Types
 from tidegate.connectors.files import FileSink
@@ -70,19 +70,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
         seen.sink_to(FileSink(str(tmp_path / "out"))).uid("files")
         before = set((tmp_path / "out").glob("part-*"))
         clients.append(env.execute_async("numbers"))
-        wait_until(lambda: set((tmp_path / "out").glob("part-*")) > before)
+        until(lambda: set((tmp_path / "out").glob("part-*")) > before, job=clients[-1])
         return clients[-1]
 
     yield run
     for client in clients:
         if not client.get_job_execution_result().done():
             client.cancel().result(timeout=30)
-
-
-def wait_until(happened: Callable[[], bool]) -> None:
-    some = threading.Event()
-    while not happened():
-        some.wait(0.01)
 
 
 def test_jobs_are_listed_with_what_counts(tell: Told, start: Start) -> None:
@@ -105,7 +99,7 @@ def test_jobs_are_listed_with_what_counts(tell: Told, start: Start) -> None:
 
 def test_a_job_tells_how_it_is_doing_by_operator(tell: Told, start: Start) -> None:
     run = start().get_job_id()
-    wait_until(lambda: "seen" in tell("info", "numbers")[1])
+    until(lambda: "seen" in tell("info", "numbers")[1])
 
     code, text, _ = tell("info", run[:6])
     _, told, _ = tell("info", run, "--json")
@@ -177,7 +171,7 @@ def test_everything_that_happens_is_a_line_in_the_event_log(tell: Told, start: S
 
 def test_checkpoints_of_a_job_are_shown_with_their_times(tell: Told, start: Start) -> None:
     start()
-    wait_until(lambda: " settled " in tell("checkpoints", "numbers")[1])
+    until(lambda: " settled " in tell("checkpoints", "numbers")[1])
 
     code, listed, _ = tell("checkpoints", "numbers", "--json")
 

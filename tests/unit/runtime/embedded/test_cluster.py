@@ -130,7 +130,7 @@ def test_a_task_manager_that_is_killed_is_noticed_at_once_and_named(place: Path)
         env.execute("killed")
 
     pid, at = (place / "witness").read_text().split()
-    assert SYSTEM_CLOCK.monotonic() - float(at) < 2
+    assert SYSTEM_CLOCK.monotonic() - float(at) < 20, "noticed, not missed after heartbeat.timeout"
     assert f"is gone (pid {pid}, killed by SIGKILL); it ran " in str(caught.value)
     assert "fragile[1]" in str(caught.value)
 
@@ -156,7 +156,9 @@ def test_a_task_manager_that_hangs_is_noticed_after_a_while_killed_and_named(pla
     )
     numbers.map(stopped_at(99)).uid("fragile").sink_to(FileSink(place / "out"))
 
-    hangs = r"task manager \d hangs: it has not answered for 2\d{3} ms and was killed; it ran .*fragile\[\d\]"
+    hangs = (
+        r"task manager \d hangs: it has not answered for \d{4,5} ms and was killed; it ran .*fragile\[\d\]"
+    )
     with pytest.raises(JobFailedError, match=hangs):
         env.execute("hanging")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,13 +11,12 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from tests.waiting import until
 from tidegate.connectors.files import FileSink
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.errors import ConfigError
 from tidegate.runtime.embedded import jobmanager
 from tidegate.runtime.embedded.cluster import Hear, ProcessCluster
-
-PATIENCE_S = 30.0
 
 
 @pytest.fixture(autouse=True)
@@ -102,8 +102,9 @@ class Late(ProcessCluster):
         super().close(how)
 
     def _wait(self) -> None:
-        never, tries = threading.Event(), int(PATIENCE_S / 0.02)
-        self.in_vain.append(not any(self.seen.exists() or never.wait(0.02) for _ in range(tries)))
+        with contextlib.suppress(AssertionError):
+            until(self.seen.exists, 60)
+        self.in_vain.append(not self.seen.exists())
         super().start(self._workers)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runtime.stream.test_savepoints import FORMS, faults, held, lines, wait_for_more
+from tests.unit.runtime.stream.test_savepoints import FORMS, faults, held, lines
+from tests.waiting import until
 from tidegate.common import Time, Types, WatermarkStrategy
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
@@ -303,14 +304,14 @@ def test_a_snapshot_holds_all_that_a_record_does_or_nothing(
     }
     output = tmp_path / "out"
     client = started(settings, tmp_path / "one", output)
-    wait_for_more(output, 50)
+    until(lambda: len(lines(output)) > 50, job=client)
     place = client.stop_with_savepoint(False, str(tmp_path / "saved"), format_type=form).result(timeout=60)
 
     before = len(lines(output))
     assert sum(held(place).values()) == before
     more = {"execution.savepoint.path": place, "parallelism.default": parallelism + 1}
     client = started(settings, tmp_path / "two", output, **more)
-    wait_for_more(output, before + 50)
+    until(lambda: len(lines(output)) > before + 50, job=client)
     client.stop().result(timeout=60)
     assert faults(lines(output)) == []
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from tidegate.common import Duration
 from tidegate.connectors.files import FileSink
 from tidegate.datastream import MapFunction, SourceFunction, StreamExecutionEnvironment
@@ -71,13 +72,12 @@ def run_until(env: StreamExecutionEnvironment, directory: Path, run: int, ordere
     source = env.set_parallelism(1).add_source(Numbers(directory)).uid("in")
     answers = wait(source, OddNumbersLater(directory, run), Duration.of_minutes(1)).uid("ask")
     answers.map(Left(directory)).uid("left").sink_to(FileSink(str(directory / "out"))).uid("out")
-    client, waiting = env.execute_async("requests"), threading.Event()
-    result = client.get_job_execution_result()
-    while not result.done():
-        waiting.wait(0.01)
-        asked = len(numbers(directory / "asked-1")) == 4
-        if asked and len(numbers(directory / "left")) == wanted:
-            break
+    client = env.execute_async("requests")
+    until(
+        lambda: [len(numbers(directory / name)) for name in ("asked-1", "left")],
+        equals=[4, wanted],
+        job=client,
+    )
     client.stop().result(timeout=60)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import ExternalizedCheckpointRetention, StreamExecutionEnvironment
 from tidegate.errors import JobCancelledError, JobFailedError
@@ -41,9 +41,7 @@ def start(
     numbers: Any = env.from_source(GeneratorSource(int, count=None, rate_per_second=500))
     numbers.map(Poison(place / "poison")).filter(lambda _: False).print()
     client = env.execute_async("numbers")
-    some = threading.Event()
-    while not checkpoints():
-        some.wait(0.01)
+    until(checkpoints, job=client)
     return client
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.common import Duration, WatermarkStrategy
 from tidegate.connectors.collection import CollectionSource
@@ -143,10 +143,8 @@ def run_until(env: StreamExecutionEnvironment, now_ms: int, directory: Path, wit
     source = GeneratorSource(lambda n: "a", count=None)
     keyed = env.from_source(source).uid("in").key_by(lambda value: value)
     keyed.process(Alarm(1_000_000, directory)).uid("alarm").print().uid("out")
-    client, waiting = env.execute_async("alarm"), threading.Event()
-    result = client.get_job_execution_result()
-    while not (directory / witness).exists() and not result.done():
-        waiting.wait(0.01)
+    client = env.execute_async("alarm")
+    until((directory / witness).exists, job=client)
     client.stop().result(timeout=60)
 
 

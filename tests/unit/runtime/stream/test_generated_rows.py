@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import threading
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from tidegate.connectors.blackhole import BlackHoleSink
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import (
@@ -64,8 +64,6 @@ def test_one_source_serves_batch_jobs_streams_that_end_and_streams_that_do_not(
         anywhere.configure({"execution.runtime-mode": mode})
         assert sorted(numbers(100).execute_and_collect()) == list(range(100))
     numbers(None).sink_to(FileSink(str(tmp_path)))
-    client, wait = anywhere.execute_async(), threading.Event()
-    while sum(len(path.read_text().split()) for path in tmp_path.glob("part-*")) < 200:
-        assert not client.get_job_execution_result().done()
-        wait.wait(0.01)
+    client = anywhere.execute_async()
+    until(lambda: sum(len(path.read_text().split()) for path in tmp_path.glob("part-*")) >= 200, job=client)
     client.cancel().result(timeout=60)

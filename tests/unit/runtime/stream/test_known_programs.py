@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit.runtime.stream.written import Numbered
+from tests.waiting import until
 from tidegate.common import Duration, WatermarkStrategy
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
@@ -192,8 +193,7 @@ def test_a_key_stays_in_its_subtask_and_moves_with_its_key_group(anywhere: Env, 
         counted = numbers.uid("numbers").key_by(lambda number: number % 20).process(Where()).uid("count")
         counted.sink_to(FileSink(str(tmp_path))).uid("files")
         client = anywhere.execute_async("counts")
-        while not any(line[0] == parallelism for line in lines()):
-            threading.Event().wait(0.02)
+        until(lambda: max((line[0] for line in lines()), default=0), equals=parallelism, job=client)
         client.stop().result(timeout=60)
 
     found = lines()
@@ -232,11 +232,9 @@ def test_a_local_submission_ends_in_a_client_with_id_and_status(anywhere: Env, t
 
     client = anywhere.execute_async("local")
 
-    pause = threading.Event()
+    until(out.exists, job=client)
     # A first record may be written before all of the job is heard of.
-    while not out.exists() or client.get_job_status().result() is JobStatus.CREATED:
-        pause.wait(0.005)
-    assert client.get_job_status().result() is JobStatus.RUNNING
+    until(lambda: client.get_job_status().result() is JobStatus.RUNNING, job=client)
     told.touch()
     result = client.get_job_execution_result().result(timeout=60)
     assert (result.get_job_id(), result.name, result.records) == (client.get_job_id(), "local", 1)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runtime.stream.test_savepoints import FORMS, wait_for_more
+from tests.unit.runtime.stream.test_savepoints import FORMS, lines
+from tests.waiting import until
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import (
@@ -116,13 +117,13 @@ def test_bytes_of_key_groups_go_where_their_keys_go(
     }
     output = tmp_path / "out"
     client = start(settings, tmp_path / "one", output, **{"parallelism.default": before})
-    wait_for_more(output)
+    until(lambda: lines(output), job=client)
     place = client.stop_with_savepoint(False, str(tmp_path / "saved"), format_type=form).result(timeout=60)
 
-    size = sum(1 for path in output.glob("part-*") for _ in path.read_text().splitlines())
+    size = len(lines(output))
     second = {"parallelism.default": after, "execution.savepoint.path": place}
     client = start(settings, tmp_path / "two", output, **second)
-    wait_for_more(output, size)
+    until(lambda: len(lines(output)) > size, job=client)
     client.stop().result(timeout=60)
 
     assert gaps(output) == []
@@ -250,7 +251,7 @@ def test_key_groups_that_nobody_knows_the_keys_of_keep_their_number(tmp_path: Pa
     client = start(
         settings, tmp_path / "one", tmp_path / "out", **{"execution.checkpointing.interval": "50 ms"}
     )
-    wait_for_more(tmp_path / "out")
+    until(lambda: lines(tmp_path / "out"), job=client)
     place = client.stop_with_savepoint(False, str(tmp_path / "saved")).result(timeout=60)
     (tallies,) = [each for each in open_snapshot(place).manifest.operators if each.uid == "tallies"]
 

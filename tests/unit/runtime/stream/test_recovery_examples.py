@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.waiting import until
 from tidegate.backends.storage import LocalStorage
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.base import RangeReader, RangeSplit
@@ -128,9 +128,7 @@ def number_from(root: Path, first: int) -> None:
 
 def checkpoint_at(client: JobClient, directory: Path, offset: int) -> str:
     """Take a checkpoint, as a savepoint, once the source has come to an offset."""
-    some = threading.Event()
-    while not (directory / f"at-{offset}").exists():
-        some.wait(0.01)
+    until((directory / f"at-{offset}").exists, job=client)
     return client.trigger_savepoint().result(timeout=60)
 
 

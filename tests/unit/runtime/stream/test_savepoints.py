@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment, state
@@ -69,7 +69,7 @@ def go_on(settings: dict[str, Any], root: Path, output: Path, place: str) -> Non
     """Start from a savepoint, until there is more output than before."""
     before = len(lines(output))
     client = start(settings, root, output, **{"execution.savepoint.path": place})
-    wait_for_more(output, before)
+    until(lambda: len(lines(output)) > before, job=client)
     client.stop().result(timeout=60)
 
 
@@ -83,12 +83,6 @@ def held(place: str) -> dict[int, int]:
 def lines(output: Path) -> list[str]:
     paths = sorted(output.glob("part-*"))
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
-
-
-def wait_for_more(output: Path, than: int = 0) -> None:
-    some = threading.Event()
-    while len(lines(output)) <= than:
-        some.wait(0.01)
 
 
 def faults(written: list[str]) -> list[str]:
@@ -117,7 +111,7 @@ def test_a_job_stopped_with_a_savepoint_goes_on_from_it_exactly(
 ) -> None:
     output = tmp_path / "out"
     client = start(settings, tmp_path / "one", output, **{"state.backend.type": backend})
-    wait_for_more(output)
+    until(lambda: lines(output), job=client)
     taken = client.stop_with_savepoint(False, str(tmp_path / "savepoints"), format_type=form)
     place = taken.result(timeout=60)
 
@@ -137,10 +131,11 @@ def test_a_job_goes_on_after_savepoints_and_others_go_on_from_them(
     output = tmp_path / "out"
     more = {"state.savepoints.dir": str(tmp_path / "savepoints"), "state.checkpoints.num-retained": 1}
     client = start(settings, tmp_path / "state", output, **more)
-    wait_for_more(output)
+    until(lambda: lines(output), job=client)
     taken = [client.trigger_savepoint(format_type=form) for _ in range(2)]
     places = [each.result(timeout=60) for each in taken]
-    wait_for_more(output, len(lines(output)))
+    before = len(lines(output))
+    until(lambda: len(lines(output)) > before, job=client)
     client.stop().result(timeout=60)
 
     assert faults(lines(output)) == []
@@ -157,7 +152,7 @@ def test_a_drained_job_brings_time_to_its_end_and_its_savepoint_knows_what_is_un
 ) -> None:
     output = tmp_path / "out"
     client = start(settings, tmp_path / "one", output)
-    wait_for_more(output)
+    until(lambda: lines(output), job=client)
     place = client.stop_with_savepoint(True, str(tmp_path)).result(timeout=60)
 
     assert client.get_job_execution_result().result(timeout=60).state == "stopped"
@@ -201,7 +196,8 @@ def test_a_savepoint_that_cannot_be_is_refused_with_the_reason(
         client.trigger_savepoint()
     with pytest.raises(UnavailableError, match="file"):
         client.trigger_savepoint(str(tmp_path / "file")).result(timeout=60)
-    wait_for_more(tmp_path / "out", len(lines(tmp_path / "out")))
+    before = len(lines(tmp_path / "out"))
+    until(lambda: len(lines(tmp_path / "out")) > before, job=client)
     with pytest.raises(UnavailableError, match="file"):
         client.stop_with_savepoint(False, str(tmp_path / "file")).result(timeout=60)
     assert client.get_job_execution_result().result(timeout=60).state == "stopped"
@@ -260,8 +256,7 @@ def test_a_savepoint_maps_what_keeps_state_and_fits_with_a_step_put_between(
             numbers = numbers.map(abs)
         numbers.key_by(lambda number: number % KEYS).map(Mapper()).uid("mapper-id").print()
         client = anywhere.execute_async(name)
-        while mapped(client.trigger_savepoint().result(timeout=60)) <= more_than:
-            pass
+        until(lambda: mapped(client.trigger_savepoint().result(timeout=60)) > more_than)
         return client.stop_with_savepoint(False).result(timeout=60)
 
     place = stopped("one", between=False)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.functions import SourceFunction
 from tidegate.datastream import (
@@ -104,11 +105,9 @@ def run(
     kept = numbers.key_by(lambda number: 0).process(Keep(account)).set_parallelism(1).uid("keep")
     kept.sink_to(FileSink(str(out))).uid(f"out {number}")
     client = env.execute_async(f"keep {number}")
-    waiting = threading.Event()
-    while not (told := [line for part in out.glob("part-*") for line in part.read_text().splitlines()]):
-        waiting.wait(0.01)
-        if client.get_job_status().result().is_terminal_state():
-            client.get_job_execution_result().result()
+    told = until(
+        lambda: [line for part in out.glob("part-*") for line in part.read_text().splitlines()], job=client
+    )
     if form == "checkpoint":
         client.stop().result(timeout=60)
         place = str(max((root / "state").glob("*/chk-*"), key=lambda path: int(path.name[4:])))

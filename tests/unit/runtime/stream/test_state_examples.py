@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.runtime.stream.buffering import BufferingSink
+from tests.waiting import until
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.functions import ParallelSourceFunction
 from tidegate.datastream import (
@@ -196,9 +197,7 @@ def test_a_counter_goes_on_from_the_list_its_instance_is_given(
         numbers = anywhere.add_source(CounterSource(*steps)).set_parallelism(len(steps)).uid("counter")
         numbers.sink_to(FileSink(str(out))).uid(f"out {place is not None}")
         client = anywhere.execute_async(f"counted from {place is not None}")
-        waiting = threading.Event()
-        while len(written(out)) < count:
-            waiting.wait(0.01)
+        until(lambda: len(written(out)) >= count, job=client)
         return client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result(timeout=60), written(
             out
         )
