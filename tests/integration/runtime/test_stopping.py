@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.runtime.audit import faults_in_totals
 from tests.integration.runtime.conftest import Place, Running
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 from tidegate.backends.storage import open_storage
 from tidegate.connectors.base import RangeSplit
 from tidegate.ids import CheckpointId, OperatorUid, RunId
@@ -118,7 +118,7 @@ def test_the_second_ctrl_c_ends_at_once(place: Place, target: str) -> None:
     code, _, err = running.end()
     assert code == -signal.SIGINT
     assert "KeyboardInterrupt" in err
-    assert processes_of(place) == []
+    until(lambda: processes_of(place), equals=[])
 
 
 def test_a_signal_cancels_a_batch_job_and_says_so(place: Place) -> None:
@@ -136,7 +136,7 @@ def test_a_signal_cancels_a_batch_job_and_says_so(place: Place) -> None:
         code,
         "batch job 'stuck' has no checkpoint to go on from before its end; it was cancelled" in err,
     ) == (1, True)
-    assert processes_of(place) == []
+    until(lambda: processes_of(place), equals=[])
 
 
 @pytest.mark.parametrize("before", ["heap", "filesystem", "rocksdb"])

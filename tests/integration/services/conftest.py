@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
+
 
 def _belongs(process: Path, directory: Path) -> bool:
     try:
@@ -22,7 +24,8 @@ def assert_nothing_left() -> Callable[[Path, int], None]:
 
     def check(directory: Path, port: int) -> None:
         assert not directory.exists()
-        assert [process for process in Path("/proc").glob("[0-9]*") if _belongs(process, directory)] == []
+        # A process that ends has closed its files before it is quite gone.
+        until(lambda: [each for each in Path("/proc").glob("[0-9]*") if _belongs(each, directory)], equals=[])
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), timeout=1)
 

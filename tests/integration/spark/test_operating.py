@@ -270,7 +270,7 @@ def test_an_epoch_that_nothing_interrupts_is_ended_with_the_number_of_tasks_that
 def test_commands_from_another_process_and_figures_work_as_on_the_embedded_executor(
     job: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job.count, job.rate = 20_000, 2_000
+    job.count, job.rate = 200_000, 2_000
     job.settings |= {"metrics.http.port": 0, "state.savepoints.dir": str(job.directory / "savepoints")}
     client = start(job)
 
@@ -388,7 +388,7 @@ def test_a_job_on_spark_passes_through_the_states_of_what_happens_to_it(
 
 @pytest.mark.spec("004/AX-042")
 def test_a_job_on_spark_that_is_cancelled_was_cancelling(job: Any) -> None:
-    job.count, job.rate = 4_000, 500
+    job.count, job.rate = 40_000, 500
     job.settings["pipeline.event-log"] = str(job.directory / "events")
     client = start(job)
     until(lambda: client.get_job_status().result().value != "created")

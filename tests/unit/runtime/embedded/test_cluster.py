@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE_S
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.files import FileSink
@@ -188,9 +189,9 @@ def waits(seconds: float) -> Any:
 @pytest.mark.processes
 def test_a_function_that_blocks_longer_than_the_heartbeats_timeout_is_left_alone(place: Path) -> None:
     env = environment(
-        place, "embedded", {"heartbeat.interval": "50 ms", "heartbeat.timeout": "1 s"}, attempts=0
+        place, "embedded", {"heartbeat.interval": "50 ms", "heartbeat.timeout": "2 s"}, attempts=0
     )
-    env.from_collection([0, 1]).map(waits(1.5)).sink_to(FileSink(place / "out"))
+    env.from_collection([0, 1]).map(waits(2.5)).sink_to(FileSink(place / "out"))
 
     assert env.execute("patient").state == "finished"
 
@@ -222,7 +223,7 @@ def test_workers_end_when_the_process_they_were_forked_from_is_killed(place: Pat
     assert f"is gone (pid {parent}, killed by SIGKILL); it ran " in str(caught.value)
     with contextlib.suppress(ProcessLookupError):
         end = os.pidfd_open(worker)
-        assert select.select([end], [], [], 10)[0] == [end]
+        assert select.select([end], [], [], PATIENCE_S)[0] == [end]
         os.close(end)
 
 

@@ -308,7 +308,7 @@ def test_only_a_source_that_may_be_idle_does_not_hold_time_back(
     patient = by_record().with_idleness(Duration.of_millis(50)) if idleness else by_record()
     # One source goes on for a quarter of a second, the other is silent between its first and its last record.
     steady = GeneratorSource(lambda n: 100 + n, count=25, splits=1, rate_per_second=100)
-    silent = GeneratorSource(lambda n: n, count=2, splits=1, rate_per_second=2)
+    silent = GeneratorSource(lambda n: n, count=2, splits=1, rate_per_second=1)
     first = anywhere.from_source(steady, by_record()).set_parallelism(1)
     second = anywhere.from_source(silent, patient).set_parallelism(1)
 
