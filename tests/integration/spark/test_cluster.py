@@ -79,12 +79,14 @@ def cluster() -> Iterator[SparkService]:
         yield service
 
 
-def executors() -> list[int]:
-    """The Java processes that run tasks of this cluster's user."""
+def executors(cluster: SparkService) -> list[int]:
+    """The Java processes that run tasks on this cluster, and not on that of tests which run at the same time."""
+    places = [(worker.directory / "work").resolve() for worker in cluster.workers]
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if b"CoarseGrainedExecutorBackend\0--driver-url" in (process / "cmdline").read_bytes():
+            is_one = b"CoarseGrainedExecutorBackend\0--driver-url" in (process / "cmdline").read_bytes()
+            if is_one and any((process / "cwd").readlink().is_relative_to(place) for place in places):
                 found.append(int(process.name))
     return found
 
@@ -95,11 +97,11 @@ def test_a_worker_process_an_executor_and_a_worker_die_in_one_run(
     job.count, job.rate = 3_000, 1_000
     job.settings["pipeline.progress"] = "json"
     job.arm(f"taskmanager-1/{of_task}")
-    before = set(executors())
+    before = set(executors(cluster))
     with job.started(cluster.address) as process:
         job.await_settled(process, 2)
         assert not Path(f"/proc/{job.victim(of_task)}").exists()
-        os.kill(min(set(executors()) - before), signal.SIGKILL)
+        os.kill(min(set(executors(cluster)) - before), signal.SIGKILL)
         job.await_settled(process, 4)
         cluster.workers[0].kill()
         job.await_settled(process, 6)
@@ -234,7 +236,7 @@ def half_through(job: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def kill_half_through(place: Path) -> int:
+def kill_half_through(cluster: SparkService, place: Path) -> int:
     """Kill the executor of one of those that wait, which has also read; then the other one goes on.
 
     Those who wait hold both executors, so the first two have ended. The dead one is repeated, and for it alone what the
@@ -245,7 +247,7 @@ def kill_half_through(place: Path) -> int:
     readers = {int(line.split()[1]) for line in (place / "marked").read_text().splitlines()}
     victim = next(pid for pid in (int(each.read_text()) for each in waiting) if pid in readers)
     os.kill(victim, signal.SIGKILL)
-    until(lambda: victim not in executors())
+    until(lambda: victim not in executors(cluster))
     (place / "go").touch()
     return victim
 
@@ -259,7 +261,7 @@ def test_an_executor_that_dies_half_through_an_epoch_takes_its_random_records_wi
     job: Any, cluster: SparkService, half_through: Path
 ) -> None:
     with job.started(cluster.address) as process:
-        victim = kill_half_through(half_through)
+        victim = kill_half_through(cluster, half_through)
         said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
 
@@ -280,7 +282,7 @@ def test_an_epoch_whose_executions_nobody_compares_loses_and_doubles(
     """What the test before is worth: Spark itself is content with what it has repeated in part."""
     monkeypatch.setenv("TOTALS_BELIEVES", "yes")
     with job.started(cluster.address) as process:
-        kill_half_through(half_through)
+        kill_half_through(cluster, half_through)
         said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
 
