@@ -11,8 +11,8 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from tests.unit.runtime.stream.written import Halting
 from tidegate.connectors.files import FileSink
-from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import MapFunction, StreamExecutionEnvironment
 from tidegate.errors import JobFailedError
 
@@ -79,7 +79,7 @@ def two_pipelines(
     )
     for side in ("left", "right"):
         note = Noting(place / side, 700, harm) if side == "left" and harm else Noting(place / side)
-        numbers = env.from_source(GeneratorSource(int, count=COUNT, rate_per_second=RATE)).uid(
+        numbers = env.from_source(Halting(int, count=COUNT, rate_per_second=RATE, halt=300)).uid(
             f"{side}-numbers"
         )
         numbers.slot_sharing_group(side).map(note).uid(f"{side}-notes").sink_to(

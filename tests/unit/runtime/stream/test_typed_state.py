@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runtime.stream.written import FailOnce
+from tests.unit.runtime.stream.written import FailOnce, Halting
 from tidegate.common import Duration, Row, Types, WatermarkStrategy
-from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import (
     DataStream,
     KeyedStream,
@@ -70,7 +69,7 @@ def test_records_of_a_class_stay_what_they_are_in_the_state_a_failed_job_goes_on
 ) -> None:
     anywhere.enable_checkpointing(50).configure(RESTARTS)
     times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda number, _: number)
-    source = GeneratorSource(int, COUNT, rate_per_second=1_000)
+    source = Halting(int, COUNT, halt=FATAL // 2)
     numbers = anywhere.from_source(source, times, "numbers", Types.LONG()).set_parallelism(1)
     failing = numbers.map(FailOnce(FATAL, tmp_path / "failed", tmp_path / "resumed")).set_parallelism(1)
     orders = STEPS[step](

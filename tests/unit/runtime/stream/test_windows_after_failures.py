@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runtime.stream.written import FailOnce
+from tests.unit.runtime.stream.written import FailOnce, Halting
 from tidegate.common import Duration, WatermarkStrategy
-from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.window import (
     EventTimeSessionWindows,
@@ -50,7 +49,7 @@ def test_a_restored_window_counts_each_record_once(
         }
     ).enable_checkpointing(50)
     times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda number, _: number)
-    source = GeneratorSource(int, COUNT, rate_per_second=2_000)
+    source = Halting(int, COUNT, halt=FATAL // 2)
     numbers = env.from_source(source, times, "numbers").set_parallelism(1)
     failing = numbers.map(FailOnce(FATAL, tmp_path / "failed", tmp_path / "resumed")).set_parallelism(1)
     windows = failing.key_by(lambda number: number % 2).window(assigner)

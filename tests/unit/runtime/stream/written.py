@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tidegate.common import WatermarkStrategy
+from tidegate.connectors.base import Pace, RangeReader, RangeSplit
+from tidegate.connectors.generator import GeneratorSource
+from tidegate.connectors.spi import NotYet, Poll, ReaderContext
 from tidegate.datastream import DataStream, MapFunction, StreamExecutionEnvironment
+from tidegate.ids import CheckpointId
 from tidegate.runtime.stream.watermarks import WatermarkGenerator
 
 Item = tuple[Any, int] | int
@@ -69,3 +75,34 @@ class FailOnce(MapFunction):
         if self.failed.exists() and not self.resumed.exists():
             self.resumed.write_text(str(value))
         return value
+
+
+@dataclass(frozen=True)
+class Halting(GeneratorSource[int]):
+    """Goes no further than one of its numbers before a checkpoint with all before it is settled, however long that takes."""
+
+    halt: int = 0
+
+    def open_reader(self, context: ReaderContext) -> RangeReader:
+        rate = self.rate_per_second
+        return _HaltingReader(self._read, self.halt, None if rate is None else Pace(rate, context.clock))
+
+
+class _HaltingReader(RangeReader):
+    def __init__(self, read: Callable[[range], list[Any]], halt: int, pace: Pace | None) -> None:
+        super().__init__(read, pace)
+        self._halt = halt
+        self._first: CheckpointId | None = None
+        self._free = False
+
+    def poll(self, limit: int) -> Poll:
+        left = self._halt - self._splits[0].next if self._splits and not self._free else -1
+        return NotYet() if left == 0 else super().poll(min(limit, left) if left > 0 else limit)
+
+    def snapshot(self, checkpoint: CheckpointId) -> list[RangeSplit]:
+        if self._first is None and self._splits and self._splits[0].next == self._halt:
+            self._first = checkpoint
+        return super().snapshot(checkpoint)
+
+    def settled(self, checkpoint: CheckpointId) -> None:
+        self._free = self._free or (self._first is not None and checkpoint >= self._first)
