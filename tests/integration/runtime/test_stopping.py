@@ -21,7 +21,7 @@ from tidegate.runtime.checkpoint.archive import Archive, Retained
 
 pytestmark = pytest.mark.crash
 
-COUNT = 2_400
+COUNT = 7_200
 SLOWLY = {"count": COUNT, "rate": 2_400.0, "on_branch": "refuse"}
 ENDLESS = {**SLOWLY, "count": 10**9}
 AT_ONCE = {**SLOWLY, "rate": None}

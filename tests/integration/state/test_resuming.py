@@ -63,7 +63,7 @@ def rows(place: Path) -> list[dict[str, Any]]:
 def test_all_state_is_there_after_a_stop_and_a_start(
     tmp_path: Path, before: dict[str, Any], after: int
 ) -> None:
-    running = start(tmp_path, 600.0, **before)
+    running = start(tmp_path, 200.0, **before)
     assert running.stderr is not None
     for line in running.stderr:
         seen = json.loads(line)
