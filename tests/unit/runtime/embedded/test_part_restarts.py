@@ -11,7 +11,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from tests.unit.runtime.stream.written import Halting
+from tests.unit.runtime.stream import written as written_down
 from tidegate.connectors.files import FileSink
 from tidegate.datastream import MapFunction, StreamExecutionEnvironment
 from tidegate.errors import JobFailedError
@@ -21,9 +21,11 @@ COUNT, RATE = 1_500, 1_500
 
 @pytest.fixture(autouse=True)
 def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
-    cloudpickle.register_pickle_by_value(request.module)
+    for module in (request.module, written_down):
+        cloudpickle.register_pickle_by_value(module)
     yield
-    cloudpickle.unregister_pickle_by_value(request.module)
+    for module in (request.module, written_down):
+        cloudpickle.unregister_pickle_by_value(module)
 
 
 class Noting(MapFunction):
@@ -79,7 +81,7 @@ def two_pipelines(
     )
     for side in ("left", "right"):
         note = Noting(place / side, 700, harm) if side == "left" and harm else Noting(place / side)
-        numbers = env.from_source(Halting(int, count=COUNT, rate_per_second=RATE, halt=300)).uid(
+        numbers = env.from_source(written_down.Halting(int, count=COUNT, rate_per_second=RATE, halt=300)).uid(
             f"{side}-numbers"
         )
         numbers.slot_sharing_group(side).map(note).uid(f"{side}-notes").sink_to(
