@@ -176,7 +176,7 @@ class StoredTimers(TimerQueue):
 
     def _record(self, timer: Timer, value: bytes | None) -> None:
         # A change that undoes one of the same epoch leaves what is stored as it was, where that is known.
-        if timer in self._blind or self._may_be_stored(timer):
+        if (self._unread or self._blind) and (timer in self._blind or self._may_be_stored(timer)):
             self._blind[timer] = value
         elif timer in self._changes:
             del self._changes[timer]
