@@ -8,7 +8,8 @@ newer epoch, so no request of the old one that is still on its way can touch the
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,8 @@ _BRIEF: Final = {
     "reconnect.backoff.ms": 20,
 }
 """Settings for a producer that lives for an epoch, which may be shorter than all that another one waits for."""
+_GRACE_S: Final = 5.0
+"""How much later than it was told a call of the client may come back."""
 _POLL_S: Final = 0.02
 _SHOWN: Final = 60
 
@@ -147,13 +150,11 @@ class Transaction:
         """
         from tidegate.connectors.kafka._client import group_metadata, marker_offset, said
 
-        note = msgspec.json.encode(marker).decode()
-        with said(f"transaction {self.id!r}", self._brokers):
-            self.producer.send_offsets_to_transaction(
-                [marker_offset(topic, marker.checkpoint, note)],
-                group_metadata(marker_group(self.id)),
-                END_TIMEOUT_S,
-            )
+        note, what = msgspec.json.encode(marker).decode(), f"transaction {self.id!r}"
+        offset, group = marker_offset(topic, marker.checkpoint, note), group_metadata(marker_group(self.id))
+        send = self.producer.send_offsets_to_transaction
+        with said(what, self._brokers):
+            in_time(lambda: send([offset], group, END_TIMEOUT_S), END_TIMEOUT_S + _GRACE_S, what)
         self.key = self.key or self._named()
         return self.key
 
@@ -256,3 +257,29 @@ class Producers:
         return Transaction(
             self._settings, self._pool.take(), self._topic, self, self._clock, brief=self._brief
         )
+
+
+def in_time(call: Callable[[], object], seconds: float, what: str) -> None:
+    """Call the client on a thread of its own, which is left behind if it does not come back.
+
+    Where the coordinator of a group goes away, the client may wait for it for ever, whatever time it was given:
+    https://github.com/confluentinc/librdkafka/issues/5456.
+
+    Raises:
+        UnavailableError: it did not come back in time.
+    """
+    answer: Future[object] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, name="tidegate-kafka-call", daemon=True).start()
+    try:
+        answer.result(seconds)
+    except TimeoutError:
+        raise UnavailableError(
+            f"kafka {what}: the client has not come back for {seconds:.0f} s though it was given less; its producer is given up"
+        ) from None

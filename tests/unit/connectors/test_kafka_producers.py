@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +12,17 @@ from confluent_kafka import Producer
 
 from tests.waiting import until
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink, _client, sink as module
+from tidegate.connectors.kafka import (
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    _client,
+    producers as of_producers,
+    sink as module,
+)
 from tidegate.connectors.kafka.outcome import Marker
-from tidegate.connectors.kafka.pool import IdPool
+from tidegate.connectors.kafka.pool import IdPool, marker_group
 from tidegate.connectors.kafka.producers import Producers, prepared_here
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, UnavailableError
 from tidegate.ids import Branch, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.twophase.spi import WriterContext
 
@@ -23,15 +31,32 @@ MARKER = Marker("lineage", 0, 7, "attempt")
 
 
 @pytest.fixture
-def settings() -> Iterator[dict[str, Any]]:
-    holder = Producer({"test.mock.num.brokers": 1, "log_level": 0})
-    (broker,) = holder.list_topics(TOPIC, timeout=10).brokers.values()
-    yield {
+def holder() -> Iterator[Producer]:
+    """Two brokers, as long as it lives."""
+    holder = Producer({"test.mock.num.brokers": 2, "log_level": 0})
+    yield holder
+    holder.flush(0)
+
+
+@pytest.fixture
+def settings(holder: Producer) -> dict[str, Any]:
+    broker = holder.list_topics(TOPIC, timeout=10).brokers[1]
+    return {
         "bootstrap.servers": f"{broker.host}:{broker.port}",
         "statistics.interval.ms": 1,
         "transaction.timeout.ms": 60_000,
     }
-    holder.flush(0)
+
+
+def tell(holder: Producer, what: str, *arguments: bytes | int) -> None:
+    """Tell the brokers what the client has words for, but not in Python."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    (path,) = {line.split()[-1] for line in maps if "librdkafka" in line}
+    library = ctypes.CDLL(path)
+    library.rd_kafka_handle_mock_cluster.restype = ctypes.c_void_p
+    client = ctypes.c_void_p.from_address(id(holder) + object.__basicsize__)
+    brokers = ctypes.c_void_p(library.rd_kafka_handle_mock_cluster(client))
+    assert library[f"rd_kafka_mock_{what}"](brokers, *arguments) == 0
 
 
 def producers(settings: dict[str, Any], *, brief: bool) -> Producers:
@@ -52,6 +77,36 @@ def test_a_transaction_is_known_by_its_name_once_it_is_sealed(settings: dict[str
     assert prepared_here.take(key) is transaction
     assert transaction.commit()
     some.close()
+
+
+def test_a_marker_that_the_client_never_comes_back_from_is_given_up_and_the_next_incarnation_goes_on(
+    holder: Producer, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_producers, "END_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(of_producers, "_GRACE_S", 0.2)
+    tell(holder, "coordinator_set", b"transaction", b"totals-0-0", 1)
+    tell(holder, "coordinator_set", b"group", marker_group("totals-0-0").encode(), 2)
+    some = producers(settings, brief=False)
+    stuck = some.take()
+    stuck.producer.produce(TOPIC, b"1", partition=0)
+    assert stuck.producer.flush(10) == 0
+
+    tell(holder, "broker_set_down", 2)
+    with pytest.raises(
+        UnavailableError, match=r"^kafka transaction 'totals-0-0': the client has not come back"
+    ):
+        stuck.seal(TOPIC, MARKER)
+    some.close()
+    tell(holder, "broker_set_up", 2)
+    monkeypatch.undo()
+
+    others = producers(settings, brief=False)
+    transaction = others.take()
+    transaction.producer.produce(TOPIC, b"1", partition=0)
+    key = transaction.seal(TOPIC, MARKER)
+    assert key[0] == stuck.id
+    assert transaction.commit()
+    others.close()
 
 
 def test_a_producer_that_has_nothing_to_do_keeps_no_statistics(settings: dict[str, Any]) -> None:
