@@ -6,7 +6,7 @@ If the guard itself is killed, the kernel kills the server; only the directory s
 
 It reads and writes one JSON object a line:
     -> {"run": [...], "log": path, "user": uid, "group": gid}    <- {"exit": code}
-    -> {"signal": number}
+    -> {"signal": number}                                       <- {"sent": number}, once the server has it or is gone
 
 Only the standard library is imported, because it must start in a few milliseconds.
 """
@@ -68,8 +68,10 @@ class _Guard:
     def _obey(self, order: dict[str, Any]) -> None:
         if "run" in order:
             self._run(order)
-        elif self._server is not None:
-            self._server.send_signal(order["signal"])
+        else:
+            if self._server is not None:
+                self._server.send_signal(order["signal"])
+            _say(sent=order["signal"])
 
     def _run(self, order: dict[str, Any]) -> None:
         with Path(order["log"]).open("ab", buffering=0) as log:

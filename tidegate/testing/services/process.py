@@ -59,6 +59,7 @@ class GuardedProcess:
             start_new_session=True,  # Ctrl-C is for the owner, who then ends the guard
         )
         self._running = False
+        self._exit: int | None = None
         self.directory = Path(self._hear()["directory"])
 
     @property
@@ -75,15 +76,18 @@ class GuardedProcess:
     def wait(self, timeout: float | None = None) -> int | None:
         """The exit code once the server and all its children are gone; None if that takes longer than `timeout`."""
         assert self._guard.stdout is not None
-        if not select.select([self._guard.stdout], [], [], timeout)[0]:
-            return None
-        code = int(self._hear()["exit"])
-        self._running = False
+        if self._exit is None:
+            if not select.select([self._guard.stdout], [], [], timeout)[0]:
+                return None
+            self._exit = int(self._hear()["exit"])
+        code, self._exit, self._running = self._exit, None, False
         return code
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the server."""
+        """Send a signal to the server, which has it then; nobody gets it if the server has ended."""
         self._tell(signal=int(number))
+        while "exit" in (message := self._hear()):
+            self._exit = int(message["exit"])
 
     def close(self) -> None:
         """Kill the server, remove the directory, end the guard."""
