@@ -262,8 +262,8 @@ class Producers:
 def in_time(call: Callable[[], object], seconds: float, what: str) -> None:
     """Call the client on a thread of its own, which is left behind if it does not come back.
 
-    Where the coordinator of a group goes away, the client may wait for it for ever, whatever time it was given:
-    https://github.com/confluentinc/librdkafka/issues/5456.
+    Where the coordinator of a group goes away, the client may wait for it for ever, whatever time it was given (librdkafka,
+    issue 5456).
 
     Raises:
         UnavailableError: it did not come back in time.
