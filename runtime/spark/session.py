@@ -47,6 +47,7 @@ _SETTINGS = {
     "spark.speculation": "false",
     "spark.ui.liveUpdate.period": "0",
     "spark.locality.wait": "500ms",
+    "spark.shuffle.reduceLocality.enabled": "false",
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 

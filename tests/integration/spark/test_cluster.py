@@ -118,6 +118,8 @@ def test_subtasks_stay_on_the_machine_that_has_their_state(
 ) -> None:
     places = job.directory / "places"
     monkeypatch.setenv("TOTALS_PLACES", str(places))
+    # All that a subtask gets comes from one machine, now from this one and now from the other.
+    monkeypatch.setenv("TOTALS_SPLITS", "1")
     # So that nothing else is the reason where a task runs.
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.locality.wait=1min pyspark-shell")
     job.count, job.settings["parallelism.default"] = 1_600, 4

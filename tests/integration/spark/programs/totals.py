@@ -57,7 +57,12 @@ def build(
 ) -> StreamExecutionEnvironment:
     env = StreamExecutionEnvironment.get_execution_environment(settings)
     stream = env.from_source(
-        GeneratorSource(payment, count=count, splits=3, rate_per_second=rate or None)
+        GeneratorSource(
+            payment,
+            count=count,
+            splits=int(os.environ.get("TOTALS_SPLITS", "3")),
+            rate_per_second=rate or None,
+        )
     ).map(before)
     totals = stream.key_by(lambda value: value["account"]).process(Totals(behind))
     totals.sink_to(FileSink(directory)).uid("files")
