@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final
 
 import pyarrow.fs
 
@@ -45,9 +45,11 @@ class ArrowBlobs(Blobs):
                 raise
 
     def open(self, name: str) -> BinaryIO:
+        # Read here, since a file that was opened may still be one that the storage does not give.
         with self._available(name):
             try:
-                return cast("BinaryIO", self._system.open_input_file(f"{self._root}/{name}"))
+                with self._system.open_input_file(f"{self._root}/{name}") as file:
+                    return BytesIO(file.read())
             except FileNotFoundError as error:
                 raise StateCorruptError(
                     f"file {self._url}/{name} does not exist; restore an older checkpoint"

@@ -20,7 +20,6 @@ from typing import Any
 import xxhash
 from pyspark import TaskContext
 
-from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import InternalError, TidegateError, UnavailableError
 from tidegate.ids import Subtask
@@ -37,7 +36,7 @@ from tidegate.runtime.spark.local import Start, remove_later, state_of, working_
 from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult, digest
 from tidegate.runtime.spark.outbox import Outbox
 from tidegate.runtime.spark.slots import Slots, surely_first
-from tidegate.runtime.spark.working import Bell, DeclinedError, read_epoch, reports_of, work_epoch
+from tidegate.runtime.spark.working import Bell, DeclinedError, StateFiles, read_epoch, reports_of, work_epoch
 from tidegate.runtime.task.exchange import channels_into
 from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.messages import FromSubtask
@@ -139,7 +138,7 @@ class _Task:
         self.said: list[FromSubtask] = []
         self.background = ThreadPoolExecutor(1)
         vertex, blobs = self.vertex, order.storage.blobs
-        files = StorageFiles(blobs, f"{order.run}/shared", order.options.inline_bytes)
+        files = StateFiles(blobs, f"{order.run}/shared", order.options.inline_bytes)
         backend, state = state_of(order, subtask, start, directory, files)
         slots = Slots(order.storage, order.run, order.checkpoint)
         self.env = ChainEnvironment(
@@ -244,7 +243,7 @@ def _execute(
         ):
             return work(task)
     except DeclinedError as declined:
-        return TaskResult(subtask, _task_id(), error=declined.reason, declined=True)
+        return TaskResult(subtask, _task_id(), error=UnavailableError(str(declined)), declined=True)
     except TidegateError as error:
         return TaskResult(subtask, _task_id(), error=error)
     except OverdueError as error:
@@ -281,7 +280,7 @@ def _slot(slots: Slots, subtask: Subtask, *, first: bool) -> int:
     try:
         return slots.of(subtask, first=first)
     except UnavailableError as error:
-        raise DeclinedError(error) from error
+        raise DeclinedError(str(error)) from error
 
 
 def _is_first(order: Order, level: int, senders: Sequence[int]) -> bool:

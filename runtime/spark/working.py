@@ -14,6 +14,8 @@ from typing import Final
 
 import msgspec
 
+from tidegate.backends.spi import Chunk
+from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.elements import Barrier
 from tidegate.errors import ConfigError, InternalError, UnavailableError
@@ -38,7 +40,7 @@ from tidegate.runtime.task.runner import SubtaskRunner
 from tidegate.runtime.task.source import SourceRunner
 from tidegate.runtime.task.wire import EdgeWire, Frame
 
-__all__ = ["Bell", "DeclinedError", "read_epoch", "reports_of", "work_epoch"]
+__all__ = ["Bell", "DeclinedError", "StateFiles", "read_epoch", "reports_of", "work_epoch"]
 
 _PATIENCE_S: Final = 0.5
 """How long an epoch waits for records that a reader promises for later."""
@@ -51,12 +53,19 @@ _LISTEN_S: Final = 1.0
 _FRAMES: Final = msgspec.msgpack.Decoder(Frame)
 
 
-class DeclinedError(Exception):
-    """A part of a checkpoint could not be made durable, for a reason that may pass; the program has not failed."""
+class DeclinedError(UnavailableError):
+    """The storage does not take or give what a checkpoint holds, which may pass; the program has not failed."""
 
-    def __init__(self, reason: UnavailableError) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
+
+class StateFiles(StorageFiles):
+    """Files of state, without which an epoch counts for nothing."""
+
+    def fetch(self, chunk: Chunk) -> bytes:
+        """As ever; raises a DeclinedError if the storage did not answer."""
+        try:
+            return super().fetch(chunk)
+        except UnavailableError as error:
+            raise DeclinedError(str(error)) from error
 
 
 class Bell:
@@ -156,7 +165,7 @@ def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
             case Acked():
                 return message.reports
             case Declined(error=UnavailableError() as reason):
-                raise DeclinedError(reason)
+                raise DeclinedError(str(reason)) from reason
             case Declined() | Failed():
                 raise message.error
             case ToEnumerator():

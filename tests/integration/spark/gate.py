@@ -1,4 +1,4 @@
-"""A way to a server that can be shut, as when a network fails."""
+"""A way to a server that can be shut, or swallow what is said, as when a network fails."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ _BLOCK = 65_536
 
 
 class Gate:
-    """Passes on what clients and a server on this machine say to each other; shut, it ends every connection."""
+    """Passes on what clients and a server on this machine say to each other; shut, it ends every connection.
+
+    Silent, it takes every connection and all that is said, and passes nothing on until it is no longer.
+    """
 
     def __init__(self, server: int) -> None:
         self.open = True
+        self.passes = threading.Event()
+        self.passes.set()
         gate = self
 
         class Way(BaseRequestHandler):
@@ -44,12 +49,13 @@ class Gate:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.open = False
+        self.passes.set()
         self._listener.shutdown()
         self._listener.server_close()
 
     def _carry(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            while (data := source.recv(_BLOCK)) and self.open:
+            while (data := source.recv(_BLOCK)) and self.passes.wait() and self.open:
                 target.sendall(data)
         for each in (source, target):
             with contextlib.suppress(OSError):

@@ -49,6 +49,13 @@ def shut(gate: Gate, stops: Path) -> None:
     (stops / "go").touch()
 
 
+def silence(gate: Gate, stops: Path) -> None:
+    """Let the gate swallow what is said from when a task is at work."""
+    until((stops / "stopped").exists)
+    gate.passes.clear()
+    (stops / "go").touch()
+
+
 def texts(job: Any, what: str) -> list[str]:
     """What the job has noted of something so far."""
     log: Path = job.directory / "events"
@@ -61,13 +68,29 @@ def test_an_epoch_that_finds_no_storage_runs_again_and_nothing_is_lost_or_double
 ) -> None:
     with job.started() as process:
         shut(gate, stops)
-        until(lambda: texts(job, "aborted"))
+        until(lambda: texts(job, "aborted") or process.poll() is not None)
         gate.open = True
         said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
 
     assert NO_ANSWER in texts(job, "declined")[0]
     # Where the number of the next epoch could not be written down either, the job started again.
+    assert json.loads(said)["restarts"] <= 1
+    assert job.audit() == []
+
+
+@pytest.mark.long
+def test_an_epoch_that_has_no_answer_from_the_storage_runs_again_and_nothing_is_lost_or_doubled(
+    job: Any, gate: Gate, stops: Path
+) -> None:
+    with job.started() as process:
+        silence(gate, stops)
+        until(lambda: texts(job, "aborted") or process.poll() is not None)
+        gate.passes.set()
+        said, complaints = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, complaints
+
+    assert NO_ANSWER in texts(job, "declined")[0]
     assert json.loads(said)["restarts"] <= 1
     assert job.audit() == []
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow.fs
 import pytest
 
 from tidegate.backends.storage import open_storage
-from tidegate.backends.storage._arrow import RenamedBlobs
+from tidegate.backends.storage._arrow import ArrowBlobs, RenamedBlobs
 from tidegate.backends.storage.hadoop import HadoopStorage
 from tidegate.errors import ConfigError, UnavailableError
 
@@ -42,6 +44,23 @@ def test_a_file_that_cannot_be_written_is_unavailable(blobs: RenamedBlobs, tmp_p
 
     with pytest.raises(UnavailableError, match=r"does not take or give hdfs://host/state/run/shared/file"):
         blobs.put("run/shared/file", b"one")
+
+
+def test_a_file_that_is_there_and_is_not_given_is_unavailable() -> None:
+    class Given(BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise OSError("the server hangs up")
+
+    class Server:
+        def open_input_file(self, path: str) -> Given:
+            return Given()
+
+    blobs = ArrowBlobs(cast("Any", Server()), "bucket", "s3://bucket")
+
+    with pytest.raises(
+        UnavailableError, match=r"does not take or give s3://bucket/run/file: the server hangs up"
+    ):
+        blobs.open("run/file")
 
 
 def test_hdfs_is_found_by_its_url_and_decides_nothing() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import pytest
 
 from tests.unit.runtime.spark.orders import epoch_order
+from tidegate.backends.storage import MemoryStorage
 from tidegate.common import Duration, WatermarkStrategy
 from tidegate.connectors.base import Fetched, Fetcher, FetchingReader, ListEnumerator, RangeSplit
 from tidegate.connectors.generator import GeneratorSource
@@ -26,7 +27,7 @@ from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark import tasks
 from tidegate.runtime.spark.dealing import with_starts
 from tidegate.runtime.spark.messages import ReadOrder, TaskResult
-from tidegate.runtime.spark.working import DeclinedError, reports_of
+from tidegate.runtime.spark.working import DeclinedError, StateFiles, reports_of
 from tidegate.runtime.stream.watermarks import WatermarkGenerator
 from tidegate.runtime.task.messages import Acked, Declined, ToEnumerator
 from tidegate.runtime.task.wire import EdgeWire, Frame
@@ -270,6 +271,21 @@ def test_a_part_of_a_checkpoint_that_could_not_be_taken_is_an_error_of_the_task(
         InternalError, match="a subtask has not taken its part of the checkpoint; expected it to"
     ):
         reports_of([])
+
+
+def test_state_that_the_storage_does_not_give_declines_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    blobs = MemoryStorage().blobs
+    files = StateFiles(blobs, "run/shared", inline_threshold=0)
+    chunk = files.store(b"all there is")
+    assert files.fetch(chunk) == b"all there is"
+
+    def unanswered(name: str) -> BinaryIO:
+        raise UnavailableError("nobody answers")
+
+    monkeypatch.setattr(blobs, "open", unanswered)
+
+    with pytest.raises(DeclinedError, match="nobody answers"):
+        files.fetch(chunk)
 
 
 def test_what_a_reader_tells_an_enumerator_that_cannot_hear_it_is_refused() -> None:
