@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +42,23 @@ def stops(job: Any, s3: S3Service, gate: Gate, monkeypatch: pytest.MonkeyPatch) 
     return place
 
 
-def shut(gate: Gate, stops: Path) -> None:
-    """Shut the gate when a task is at work."""
-    until((stops / "stopped").exists)
+def shut(gate: Gate) -> None:
     gate.open = False
-    (stops / "go").touch()
 
 
-def silence(gate: Gate, stops: Path) -> None:
-    """Let the gate swallow what is said from when a task is at work."""
-    until((stops / "stopped").exists)
+def silence(gate: Gate) -> None:
     gate.passes.clear()
+
+
+def heal(gate: Gate) -> None:
+    gate.open = True
+    gate.passes.set()
+
+
+def at_work(stops: Path, strikes: Callable[[], None]) -> None:
+    """Let something happen when a task is at work."""
+    until((stops / "stopped").exists)
+    strikes()
     (stops / "go").touch()
 
 
@@ -63,13 +69,14 @@ def texts(job: Any, what: str) -> list[str]:
     return [event["text"] for event in events if event["what"] == what]
 
 
+@pytest.mark.parametrize("strike", [shut, pytest.param(silence, marks=pytest.mark.long)])
 def test_an_epoch_that_finds_no_storage_runs_again_and_nothing_is_lost_or_doubled(
-    job: Any, gate: Gate, stops: Path
+    job: Any, gate: Gate, stops: Path, strike: Callable[[Gate], None]
 ) -> None:
     with job.started() as process:
-        shut(gate, stops)
+        at_work(stops, lambda: strike(gate))
         until(lambda: texts(job, "aborted") or process.poll() is not None)
-        gate.open = True
+        heal(gate)
         said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
 
@@ -80,28 +87,12 @@ def test_an_epoch_that_finds_no_storage_runs_again_and_nothing_is_lost_or_double
 
 
 @pytest.mark.long
-def test_an_epoch_that_has_no_answer_from_the_storage_runs_again_and_nothing_is_lost_or_doubled(
-    job: Any, gate: Gate, stops: Path
-) -> None:
-    with job.started() as process:
-        silence(gate, stops)
-        until(lambda: texts(job, "aborted") or process.poll() is not None)
-        gate.passes.set()
-        said, complaints = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, complaints
-
-    assert NO_ANSWER in texts(job, "declined")[0]
-    assert json.loads(said)["restarts"] <= 1
-    assert job.audit() == []
-
-
-@pytest.mark.long
 def test_a_storage_that_stays_away_ends_the_job_in_clear_words_and_the_next_start_goes_on(
     job: Any, gate: Gate, stops: Path
 ) -> None:
     job.settings["restart-strategy.fixed-delay.delay"] = "10 ms"
     with job.started() as process:
-        shut(gate, stops)
+        at_work(stops, lambda: shut(gate))
         _, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert NO_ANSWER in texts(job, "declined")[0]
@@ -111,7 +102,7 @@ def test_a_storage_that_stays_away_ends_the_job_in_clear_words_and_the_next_star
         complaints,
     )
     assert len(job.rows()) < job.count
-    gate.open = True
+    heal(gate)
     with job.started() as process:
         said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
