@@ -47,9 +47,9 @@ def shares(memory_bytes: int) -> Shares:
         4
     """
     return Shares(
-        blocks=memory_bytes // 4,
+        blocks=memory_bytes // 8,
         writes=memory_bytes // 4,
-        rows=memory_bytes * 3 // 32,
+        rows=memory_bytes // 16,
         log=memory_bytes // 16,
         late=memory_bytes // 16,
     )

@@ -235,4 +235,4 @@ def test_block_cache_and_write_buffers_stay_within_the_memory_given(
     log = (given.directory / "db" / "LOG").read_text()
 
     assert re.search(r"Options.write_buffer_size: 2097152$", log, re.MULTILINE)
-    assert re.search(r"block_cache_options:\s+capacity : 4194304$", log, re.MULTILINE)
+    assert re.search(r"block_cache_options:\s+capacity : 2097152$", log, re.MULTILINE)
