@@ -23,10 +23,11 @@ _BIAS: Final = 2**63
 _UNKNOWN: Final = -_BIAS - 1
 """Before all times: nobody has looked yet."""
 
+_EVER: Final = _BIAS
+"""Behind all times, and more timers than there can be."""
+
 _AHEAD: Final = 16
 _FAR_AHEAD: Final = 1_024
-_EVERYTHING: Final = 2**63
-
 
 Scan: TypeAlias = Callable[[Address, Address], Iterator[tuple[Address, bytes]]]
 
@@ -71,7 +72,7 @@ class StoredTimers(TimerQueue):
         """By time; the second number keeps keys, which may be of any type, from being compared."""
         self._pushed = 0
         prefixes = (state_prefix(group, state) for group in stored)
-        ahead = _EVERYTHING if at_once else 0
+        ahead = _EVER if at_once else 0
         self._unread = [_Unread(_UNKNOWN, prefix, after(prefix), ahead) for prefix in prefixes]
         """A heap; what is earlier than its first time is known."""
         self._changes: dict[Timer, bytes | None] = {}
@@ -135,7 +136,7 @@ class StoredTimers(TimerQueue):
 
     def pending(self) -> list[Timer]:
         """All timers, in no order."""
-        self._read(_BIAS)
+        self._read(_EVER)
         return list(self._live)
 
     def take_changes(self) -> dict[Address, bytes | None]:

@@ -55,10 +55,10 @@ def heal(gate: Gate) -> None:
     gate.passes.set()
 
 
-def at_work(stops: Path, strikes: Callable[[], None]) -> None:
-    """Let something happen when a task is at work."""
+def at_work(stops: Path, gate: Gate, strike: Callable[[Gate], None]) -> None:
+    """Let something happen to the gate when a task is at work."""
     until((stops / "stopped").exists)
-    strikes()
+    strike(gate)
     (stops / "go").touch()
 
 
@@ -74,7 +74,7 @@ def test_an_epoch_that_finds_no_storage_runs_again_and_nothing_is_lost_or_double
     job: Any, gate: Gate, stops: Path, strike: Callable[[Gate], None]
 ) -> None:
     with job.started() as process:
-        at_work(stops, lambda: strike(gate))
+        at_work(stops, gate, strike)
         until(lambda: texts(job, "aborted") or process.poll() is not None)
         heal(gate)
         said, complaints = process.communicate(timeout=PATIENCE_S)
@@ -92,7 +92,7 @@ def test_a_storage_that_stays_away_ends_the_job_in_clear_words_and_the_next_star
 ) -> None:
     job.settings["restart-strategy.fixed-delay.delay"] = "10 ms"
     with job.started() as process:
-        at_work(stops, lambda: shut(gate))
+        at_work(stops, gate, shut)
         _, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert NO_ANSWER in texts(job, "declined")[0]
