@@ -9,7 +9,7 @@ SHARED := -n $(JOBS) --dist loadfile
 FAST := not service and not spark and not crash and not processes and not setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-spark demo-kafka test test-fast check bench soak coverage-spec guarantees view lock clean
+.PHONY: help setup demo demo-spark demo-kafka test test-fast check bench soak coverage-spec guarantees settings view lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ guarantees: setup ## run the kits of every connector and write what they guarant
 	@.ci/java
 	@$(PYTEST) -q tests/conformance/test_sources.py tests/conformance/test_sinks.py tests/conformance/test_kafka.py
 	@$(PY) .ci/guarantees.py
+
+settings: setup ## write the tables of docs/settings.md from the declarations of all options
+	@$(PY) .ci/settings.py
 
 view: ## link the package into .view/ for type checkers and import-linter
 	@python3 .ci/view.py

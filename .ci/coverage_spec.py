@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import re
 import subprocess
 import sys
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,7 +21,16 @@ EXAMPLES = ROOT / "tests" / "spec" / "examples.toml"
 RECORD = ROOT / ".cache" / "spec.json"
 EXECUTORS = ("inline", "embedded", "spark")
 
-Results = dict[str, dict[str, bool]]
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one test came to, and on which executors it ran."""
+
+    passed: bool
+    executors: frozenset[str]
+
+
+Results = dict[str, dict[str, Outcome]]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -41,7 +50,11 @@ def main(argv: list[str] | None = None) -> int:
     results = read_record()
     report(listed["examples"], results)
     report(listed["items"], results)
-    return 0 if all(all(tests.values()) for tests in results.values()) else 1
+    missing = [] if options.last else not_on_spark(listed["spark"]["examples"], results)
+    for cited in missing:
+        print(f"{cited} has tests, but none that ran on Spark; expected one, as it is listed under [spark]")
+    failed = [cited for cited, tests in results.items() if not all_passed(tests)]
+    return 1 if failed or missing else 0
 
 
 def read_record() -> Results:
@@ -50,7 +63,7 @@ def read_record() -> Results:
     if RECORD.exists():
         for nodeid, outcome in json.loads(RECORD.read_text(encoding="utf-8")).items():
             for cited in outcome["ids"]:
-                results[cited][nodeid] = outcome["passed"]
+                results[cited][nodeid] = Outcome(outcome["passed"], frozenset(outcome["executors"]))
     return results
 
 
@@ -61,7 +74,7 @@ def report(sentences: dict[str, str], results: Results) -> None:
     totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for cited, sentence in sentences.items():
         tests = results.get(cited, {})
-        state = "-" if not tests else "passed" if all(tests.values()) else "FAILED"
+        state = "-" if not tests else "passed" if all_passed(tests) else "FAILED"
         print(f"{cited:12} {state:7} {len(tests):3}  {executors(tests):16}  {sentence}")
         counts = totals[cited[:3]]
         counts[0] += state == "passed"
@@ -71,15 +84,20 @@ def report(sentences: dict[str, str], results: Results) -> None:
     print(f"in all: {sum(passed for passed, _ in totals.values())} of {len(sentences)} have passing tests\n")
 
 
-def executors(tests: Iterable[str]) -> str:
-    """The executors that the parameters of the tests name; none for what runs on no executor, such as a plan."""
-    named = {
-        executor
-        for test in tests
-        for executor in EXECUTORS
-        if executor in re.split(r"[^a-z]+", test.partition("[")[2])
-    }
-    return " ".join(executor for executor in EXECUTORS if executor in named)
+def all_passed(tests: Mapping[str, Outcome]) -> bool:
+    """Whether none of the tests of an id failed."""
+    return all(outcome.passed for outcome in tests.values())
+
+
+def executors(tests: Mapping[str, Outcome]) -> str:
+    """The executors on which tests ran; none for what runs on no executor, such as a plan."""
+    ran_on = frozenset().union(*(outcome.executors for outcome in tests.values()))
+    return " ".join(executor for executor in EXECUTORS if executor in ran_on)
+
+
+def not_on_spark(expected: Iterable[str], results: Results) -> list[str]:
+    """The ids that are to be shown on Spark, too, and were shown elsewhere only."""
+    return [cited for cited in expected if cited in results and "spark" not in executors(results[cited])]
 
 
 def show(cited: str, sentences: dict[str, str]) -> int:

@@ -27,12 +27,14 @@ _SOURCES: Final = {
         "three_readers_read",
         "description_survives",
         "positions_of_a_split",
+        "wall_clock_that_is_set_back",
     ),
     "restart anywhere": (
         "restore_at_any_point",
         "survive_a_restore",
         "given_back_unread",
         "not_changed_by_reading",
+        "split_of_another_source",
     ),
     "rescale": ("restore_at_another_parallelism", "exactly_one_place"),
     "old savepoint, branch": ("older_checkpoint",),
@@ -48,10 +50,13 @@ _SINKS: Final = {
         "killed_while_writing",
         "killed_is_recognised",
         "killed_before_its_first",
+        "killed_inside_a_commit",
     ),
     "leftovers removed": ("abort_", "killed_process_aborted"),
+    "two owners": ("owner_that_is_replaced", "replaced_owner_that_checks", "new_owner_has"),
     "rescale": ("fewer_writers",),
     "branch": ("branch_writes_beside",),
+    "expiry": ("expires_by_the_age",),
 }
 """What a column of the table says, by parts of the names of the clauses that prove it."""
 
@@ -119,7 +124,7 @@ def unproven(passed: dict[str, Clauses]) -> list[str]:
 
 def unassigned() -> list[str]:
     """Clauses of the kits that no column stands for."""
-    suites = (source.RangedSourceSuite, source.PausingSourceSuite), (sink.CommittingSinkSuite,)
+    suites = (source.RangedSourceSuite, source.PausingSourceSuite), (sink.ExpiringSinkSuite,)
     return [
         f"clause {clause} belongs to no column of the table"
         for columns, kits in zip((_SOURCES, _SINKS), suites, strict=True)

@@ -10,7 +10,7 @@ made) and the *workers* it opens.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol, TypeAlias, runtime_checkable
@@ -44,6 +44,8 @@ __all__ = [
     "Resumable",
     "SnapshotFiles",
     "StoredChunk",
+    "SupportsMetrics",
+    "SupportsMode",
     "Timer",
     "TimerQueue",
 ]
@@ -86,6 +88,8 @@ class KeyedHandle(msgspec.Struct, frozen=True, omit_defaults=True):
     segments: tuple[Chunk, ...]
     journal: Chunk | None = None
     """How its state came to be since the checkpoint before, change by change, where that is wanted."""
+    dropped_changes: int = 0
+    """The number of changes that were dropped instead, because too many checkpoints before were declined."""
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
@@ -173,10 +177,13 @@ class Materialisation(ABC):
         """
 
     @abstractmethod
-    def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
-        """Entries with first <= address < last, ascending, as they are when the iteration starts.
+    def scan(
+        self, first: Address, last: Address, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[Address, bytes]]:
+        """Entries with first <= address < last, ascending or in reverse, as they are when the iteration starts.
 
-        May read a local disk. The caller may `apply` while iterating.
+        With `limit`, the first so many of them, at a cost that does not depend on how many more there are. May read a
+        local disk. The caller may `apply` while iterating.
         """
 
     @abstractmethod
@@ -211,6 +218,19 @@ class Bounded(Protocol):
         """A state that is too large, None if there is none.
 
         Asked by the subtask's thread at each barrier, after `apply` of everything dirty. Must be quick.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsMetrics(Protocol):
+    """An ability of a materialisation: it has figures that users want to see."""
+
+    def metrics(self) -> Mapping[str, Callable[[], int | float]]:
+        """What tells each figure, by its name; shown as metrics `<operator uid>.<subtask>.<backend>.<name>`.
+
+        Asked once, when it was opened. The subtask's thread calls each function several times a second, so they must be
+        quick; and once more after `close`, where they tell the last figure.
         """
         ...
 
@@ -408,8 +428,24 @@ class Buffered(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsMode(Protocol):
+    """An ability of a checkpoint storage: it makes directories, and lets others say who may enter them."""
+
+    def with_mode(self, mode: int) -> CheckpointStorage:
+        """The same storage, where new directories get exactly `mode`, and new files what it allows but to execute.
+
+        Called once per run, at start, if `state.checkpoints.dir-mode` is set; does no I/O. Without it, directories are
+        0700 and files 0600. What exists keeps its mode.
+        """
+        ...
+
+
 class CheckpointStorage(ABC):
     """Describes where checkpoints live; made from a URL by the entry point `tidegate.storages` of its scheme.
+
+    One with options `tidegate.components.SupportsOptions`: it asks for those of `storage.<scheme>`, and its `url` says them
+    from then on, as other processes open the storage by it.
 
     `decisions` is None for a storage that cannot decide atomically: one writer only, said loudly at start.
     """

@@ -27,7 +27,7 @@ from tidegate.runtime.embedded.taskmanager import collect_rarely
 from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Hash
-from tidegate.runtime.task.exchange import CREDIT, ChannelId, Gate
+from tidegate.runtime.task.exchange import ChannelId, Gate
 from tidegate.runtime.task.routing import router
 from tidegate.runtime.task.wire import Frame
 from tidegate.serde import exchange_codec
@@ -35,6 +35,7 @@ from tidegate.types import Types
 
 BATCH, BATCHES = 16_384, 2
 """What sources arrive at under load."""
+WINDOW = 131_072
 RECORDS, KEYS, TURNS = 1_000_000, 1_000, 150
 CUSTOMERS = 10_000
 EXCHANGE_LIMIT, CPU_LIMIT = 1.5, 1.2
@@ -78,7 +79,7 @@ class Exchange:
             self._gate.emit(batch)
             for _ in self._channels:
                 self._take_one()
-        assert all(channel.credit == CREDIT for channel in self._channels.values())
+        assert all(channel.credit.used == 0 for channel in self._channels.values())
 
     def close(self) -> None:
         self._listener.close()
@@ -88,11 +89,12 @@ class Exchange:
     def _take_one(self) -> None:
         frame = self._there.get()
         assert isinstance(frame, Frame)
-        self._receiving.element(frame)
-        self._receiving.grant(frame.channel)
+        element = self._receiving.element(frame)
+        assert isinstance(element, Batch)
+        self._receiving.grant(frame.channel, len(element), WINDOW)
         granted = self._here.get()
         assert isinstance(granted, Granted)
-        self._sending.granted(granted.channel)
+        self._sending.granted(granted)
 
 
 class Busy(KeyedProcessFunction):

@@ -37,7 +37,6 @@ __all__ = [
     "Finding",
     "Finished",
     "JobFacts",
-    "ListCheckpointed",
     "NotYet",
     "OnBranch",
     "Part",
@@ -60,6 +59,7 @@ __all__ = [
     "SupportsEvents",
     "SupportsGlobalCommit",
     "SupportsHandover",
+    "SupportsLeftOut",
     "SupportsPausing",
     "SupportsPending",
     "SupportsPreCommit",
@@ -72,10 +72,11 @@ __all__ = [
 ]
 
 
-class Split(msgspec.Struct, frozen=True, tag_field="v", tag=1):
+class Split(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="v", tag=1):
     """A part of a source with the position to read from; a checkpoint stores it whole.
 
-    Subclasses add where it starts and, if known, where it stops. Their `v` tag is the version of that encoding.
+    Subclasses add where it starts and, if known, where it stops. Their `v` tag is the version of that encoding. What
+    has other fields, such as a split of another source that had the same uid, is refused at a restore.
     """
 
     id: SplitId
@@ -87,9 +88,13 @@ S_contra = TypeVar("S_contra", bound=Split, contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """Nothing to read now; worth asking again at `until_ms` (wall time), or when new splits arrive if None."""
+    """Nothing to read now; worth asking again in `after_ms` milliseconds, or when new splits arrive if None.
 
-    until_ms: int | None = None
+    A duration and not a time of day: a machine's wall clock may be set back, and a reader must not wait for it. A reader
+    that keeps deadlines of its own keeps them by `ReaderContext.clock.monotonic()`.
+    """
+
+    after_ms: int | None = None
 
 
 class Finished:
@@ -180,12 +185,22 @@ class SupportsDiscovery(Protocol):
         """Look. Called by a thread of its own after `start`, never twice at once; may block, changes nothing.
 
         Raises:
-            UnavailableError: the system did not answer; it is asked again at the next time.
+            UnavailableError: the system did not answer; the failure is counted and shown, and it is asked again at the next
+                time.
         """
         ...
 
     def discovered(self, found: Any) -> None:
         """Take what a look found. Called by the coordinator's thread; must not block."""
+        ...
+
+
+@runtime_checkable
+class SupportsLeftOut(Protocol):
+    """An enumerator that leaves out what it may not read and looks for it again, instead of failing."""
+
+    def left_out(self) -> Collection[str]:
+        """The names of what the newest look left out; shown as a failing look. Called after `start` and `discovered`."""
         ...
 
 
@@ -320,22 +335,6 @@ class SupportsBacklog(Protocol[S_contra]):
 
 
 @runtime_checkable
-class ListCheckpointed(Protocol):
-    """A user function whose state is a list; at another parallelism the items of all instances are dealt anew.
-
-    A function that cannot part with its state returns a list of one item.
-    """
-
-    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[Any]:
-        """What the function would need to go on from here."""
-        ...
-
-    def restore_state(self, state: list[Any]) -> None:
-        """Go on from there; called before `open`, not at a fresh start, nor if there are no items."""
-        ...
-
-
-@runtime_checkable
 class SupportsSettled(Protocol):
     """A reader that tells the outside how far the pipeline is, such as a consumer group's offsets."""
 
@@ -450,10 +449,13 @@ class SupportsBranch(Protocol):
 
 @runtime_checkable
 class SupportsTakeOver(Protocol):
-    """A sink that claims names outside, so that two pipelines do not end each other's work."""
+    """A sink that claims names outside, so that two pipelines do not end each other's work.
+
+    Its committer `SupportsClaim`. `ClaimingSinkSuite` proves both.
+    """
 
     def taking_over(self) -> Sink:
-        """The same sink, which sets aside the claims of other pipelines. Pure."""
+        """The same sink, whose committer replaces the claims of other pipelines and removes their work. Pure."""
         ...
 
 
@@ -490,7 +492,7 @@ class RowSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What is known of a job before its start.
+    """What is known of a job before its start, and the uid of the operator that is asked.
 
     `restart_ms` is the longest that its restarts in a row can take by their pauses alone, None if there is no end.
     """
@@ -499,6 +501,7 @@ class JobFacts:
     interval_ms: int
     timeout_ms: int
     restart_ms: int | None
+    uid: OperatorUid
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,7 +519,7 @@ class SupportsPreflight(Protocol):
     """A source or sink that can tell before a start what would go wrong."""
 
     def preflight(self, job: JobFacts) -> Iterable[Finding]:
-        """What was looked at. May connect; must change nothing, and raise nothing for what it finds."""
+        """What was looked at. May connect; must leave nothing behind, and raise only a `TidegateError`, which is a problem."""
         ...
 
 

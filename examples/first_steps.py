@@ -14,6 +14,9 @@ class RunningTotal(KeyedProcessFunction):
 
 
 env = StreamExecutionEnvironment.get_execution_environment()
-payments = env.from_collection([{"account": "ann", "amount": 5}, {"account": "bob", "amount": 7}] * 1000)
-payments.key_by(lambda p: p["account"]).process(RunningTotal()).sink_to(FileSink("totals"))
+payments = env.from_collection([{"account": "ann", "amount": 5}, {"account": "bob", "amount": 7}] * 1000).uid(
+    "payments"
+)
+totals = payments.key_by(lambda p: p["account"]).process(RunningTotal()).uid("totals")
+totals.sink_to(FileSink("totals")).uid("files")
 print(env.execute("running totals"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,14 +14,15 @@ from tidegate.connectors.spi import (
     Split,
     SplitEnumerator,
     SupportsDiscovery,
+    SupportsLeftOut,
     SupportsPending,
     SupportsReaderEvents,
 )
-from tidegate.errors import ConfigError
-from tidegate.ids import CheckpointId, OperatorUid
+from tidegate.errors import ConfigError, StateFormatError, UnavailableError
+from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.checkpoint.split_ledger import SplitLedger
-from tidegate.runtime.discovery import Discovery, Found
+from tidegate.runtime.discovery import Discovery, Found, look
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 from tidegate.runtime.operators.environment import OperatorReport
 
@@ -30,6 +31,9 @@ __all__ = ["Assign", "Enumerators", "Send", "open_enumerator"]
 Assign = Callable[[JobVertex, int, tuple[bytes, ...] | None], None]
 """Tells a reader of a source vertex its splits, or with None that there are no more."""
 
+
+_SHOWN: Final = 3
+"""How many names of what was left out are shown."""
 
 Send = Callable[[JobVertex, int, bytes], None]
 """Tells a reader of a source vertex an event of the source's own."""
@@ -63,8 +67,9 @@ class _Context:
 class Enumerators:
     """Opens one enumerator per source, restored, with the readers' splits given back.
 
-    Whoever gives `tell` hears there of what looks for more splits bring; else they are done at once. `send` is for
-    readers that stay open.
+    Whoever gives `tell` hears there of what looks for more splits bring; else they are done at once. `looked` hears of each
+    look why it failed, or None. `send` is for readers that stay open. `ended`, which batch jobs give, has the last
+    states of the sources that an earlier attempt has read to their end, and gets those that are read to it now.
     """
 
     def __init__(
@@ -72,10 +77,16 @@ class Enumerators:
         graph: JobGraph,
         manifest: Manifest | None,
         assign: Assign,
+        looked: Callable[[OperatorUid, str | None], None],
         tell: Callable[[Found], None] | None = None,
         send: Send | None = None,
+        ended: dict[OperatorUid, bytes] | None = None,
     ) -> None:
+        self._ended = ended
+        self._uids: dict[str, OperatorUid] = {}
+        self._reading: dict[str, set[Subtask]] = {}
         self._assign = assign
+        self._looked = looked
         self._send = send
         self._ledgers: dict[OperatorUid, SplitLedger] = {}
         self._assigned: Counter[tuple[OperatorUid, int]] = Counter()
@@ -126,7 +137,7 @@ class Enumerators:
         """Begin the looks for more splits that are due.
 
         Raises:
-            UnavailableError: there is nobody to tell later, and a system did not answer.
+            TidegateError: there is nobody to tell later, and `take` raised it.
         """
         for uid, enumerator in self._enumerators.items():
             if not isinstance(enumerator, SupportsDiscovery) or enumerator.discovery_interval_ms is None:
@@ -135,23 +146,27 @@ class Enumerators:
             if self._look_at.setdefault(uid, now_ms + enumerator.discovery_interval_ms) <= now_ms:
                 self._look_at[uid] = now_ms + enumerator.discovery_interval_ms
                 if self._discovery is None:
-                    self.take(Found(uid, enumerator.discover(), attempt=self._attempts[uid]))
+                    self.take(look(uid, enumerator.discover, self._attempts[uid]))
                 else:
                     self._discovery.begin(uid, enumerator.discover, self._attempts[uid])
 
     def take(self, found: Found) -> None:
-        """Give an enumerator what its look brought.
+        """Give an enumerator what its look brought; a system that did not answer is asked again at the next time.
 
         Raises:
             TidegateError: there is no going on with what it found.
         """
         if found.attempt != self._attempts[found.uid]:
             return
+        if isinstance(found.error, UnavailableError):
+            self._looked(found.uid, str(found.error))
+            return
         if found.error is not None:
             raise found.error
         enumerator = self._enumerators[found.uid]
         assert isinstance(enumerator, SupportsDiscovery)
         enumerator.discovered(found.what)
+        self._has_looked(found.uid, enumerator)
 
     def snapshot(self, checkpoint: CheckpointId) -> dict[OperatorUid, bytes]:
         """What the readers' snapshots do not hold.
@@ -162,6 +177,13 @@ class Enumerators:
         for uid, enumerator in self._enumerators.items():
             self._ledgers[uid].cut(enumerator.pending() if isinstance(enumerator, SupportsPending) else None)
         return {uid: enumerator.snapshot(checkpoint) for uid, enumerator in self._enumerators.items()}
+
+    def drained(self, subtask: Subtask) -> None:
+        """A reader has read to its end; where its source ended is kept if that is wanted."""
+        uid, reading = self._uids[subtask.vertex], self._reading[subtask.vertex]
+        reading.discard(subtask)
+        if self._ended is not None and not reading:
+            self._ended[uid] = self._enumerators[uid].snapshot(CheckpointId(0))
 
     def reported(self, reports: Iterable[OperatorReport]) -> None:
         """All readers have told their splits as of the last snapshot.
@@ -189,7 +211,8 @@ class Enumerators:
             enumerator.close()
 
     def _open(self, vertex: JobVertex, manifest: Manifest | None) -> None:
-        uid = vertex.head.uid
+        uid = self._uids[vertex.id] = vertex.head.uid
+        self._reading[vertex.id] = set(vertex.subtasks)
         ledger = self._ledgers[uid] = SplitLedger(uid)
 
         def assign(vertex: JobVertex, reader: int, splits: tuple[bytes, ...] | None) -> None:
@@ -203,7 +226,15 @@ class Enumerators:
             self._assigned[uid, reader] = 0
             self._answered.discard((uid, reader))
         self._tell[uid] = partial(assign, vertex)
-        self._enumerators[uid] = open_enumerator(vertex, manifest, assign, self._send)
+        enumerator = self._enumerators[uid] = open_enumerator(
+            vertex, manifest, assign, self._send, (self._ended or {}).get(uid)
+        )
+        self._has_looked(uid, enumerator)
+
+    def _has_looked(self, uid: OperatorUid, enumerator: SplitEnumerator[Any]) -> None:
+        names = sorted(enumerator.left_out()) if isinstance(enumerator, SupportsLeftOut) else []
+        shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else "")
+        self._looked(uid, f"left out, as it may not be read: {shown}" if names else None)
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -218,16 +249,30 @@ def _name(split: bytes) -> str:
 
 
 def open_enumerator(
-    vertex: JobVertex, manifest: Manifest | None, assign: Assign, send: Send | None = None
+    vertex: JobVertex,
+    manifest: Manifest | None,
+    assign: Assign,
+    send: Send | None = None,
+    ended: bytes | None = None,
 ) -> SplitEnumerator[Any]:
-    """The enumerator of a source, started where a checkpoint ends."""
+    """The enumerator of a source, started where a checkpoint ends, or where it `ended`."""
     source: Source[Any] = vertex.head.payload
     state = manifest.operator(vertex.head.uid) if manifest is not None else None
     enumerator = source.open_enumerator(
-        _Context(vertex, assign, send), state.coordinator if state is not None else None
+        _Context(vertex, assign, send), state.coordinator if state is not None else ended
     )
     enumerator.start()
     if state is not None:
-        splits = [msgspec.msgpack.decode(split, type=source.split_type) for split in state.splits]
-        enumerator.give_back(splits)
+        enumerator.give_back(_restored(vertex, source, state.splits))
     return enumerator
+
+
+def _restored(vertex: JobVertex, source: Source[Any], splits: Sequence[bytes]) -> list[Split]:
+    try:
+        return [msgspec.msgpack.decode(split, type=source.split_type) for split in splits]
+    except msgspec.MsgspecError as error:
+        raise StateFormatError(
+            f"source {vertex.head.uid!r}: a split of the checkpoint cannot be read ({error}); expected a "
+            f"{source.split_type.__name__} as {type(source).__name__} writes it; another source had this uid, or another "
+            "version wrote it; give the new source a uid of its own, or run the version that wrote it"
+        ) from error

@@ -13,7 +13,6 @@ Example:
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import tomllib
 import warnings
@@ -25,8 +24,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from tidegate.components import declared_classes
 from tidegate.errors import ConfigError
-from tidegate.options import Layer
+from tidegate.options import Layer, declarations
 from tidegate.runtime.options import JobOptions
 from tidegate.settings import parse_setting
 
@@ -166,9 +166,12 @@ def _setting(key: str, value: str, where: str) -> FlinkSetting:
     return FlinkSetting(key, value, known.status, known.to, given if known.to else None, known.why)
 
 
-def _ours() -> set[str]:
-    fields = [field.metadata for field in dataclasses.fields(JobOptions) if "key" in field.metadata]
-    return {name for field in fields for name in (field["key"], field["old"]) if name is not None}
+@cache
+def _ours() -> frozenset[str]:
+    classes: list[type[Any]] = [JobOptions, *declared_classes()]
+    fields = [each for cls in classes for each in declarations(cls).values()]
+    names = (name for each in fields for name in (each.metadata["key"], each.metadata["old"]))
+    return frozenset(name for name in names if name is not None)
 
 
 def _unquoted(value: str) -> str:

@@ -6,6 +6,7 @@ the snapshot any more, or they become the pipeline's own where they are (`CLAIM`
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -105,6 +106,8 @@ class GoingBack:
                 "committed in it cannot be told any more; going back could write records again; "
                 "give the sink on_branch='append' if that is wanted"
             )
+        found = self._program.matching(found).matched()
+        snapshot = dataclasses.replace(snapshot, manifest=found)
         regroup = self._regrouping(found)
         claims = self._program.options.claim_mode == "CLAIM"
         operators, described = self._claimed(snapshot) if claims else (self._copied(snapshot), ())

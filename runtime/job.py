@@ -7,8 +7,9 @@ what was not, redistribution of state. Executors differ only in what they do aft
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Container
+from collections.abc import Callable, Collection, Container, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from tidegate import faults, registry
@@ -18,10 +19,15 @@ from tidegate.clock import Clock, new_id
 from tidegate.connectors.spi import SupportsTakeOver
 from tidegate.errors import ConfigError, JobFailedError, StateCorruptError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
+from tidegate.runtime.ages import readable_age
+from tidegate.runtime.batch import BatchProgress
 from tidegate.runtime.checkpoint.archive import Retained
+from tidegate.runtime.checkpoint.claims import Claims
 from tidegate.runtime.checkpoint.committers import Committers
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator
+from tidegate.runtime.checkpoint.lease import LeaseKeeper
 from tidegate.runtime.checkpoint.manifest import Manifest, files_of
+from tidegate.runtime.checkpoint.matching import Matching, parse_mapping
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.checkpoint.protocol import Plan
 from tidegate.runtime.checkpoint.record import Record
@@ -30,11 +36,11 @@ from tidegate.runtime.checkpoint.retention import Release
 from tidegate.runtime.going_back import GoingBack
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.journals import journaled
-from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph
+from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph, paced
 from tidegate.runtime.graph.transformations import Transformation
-from tidegate.runtime.options import INTERVAL_MS, JobOptions
+from tidegate.runtime.options import FIRST_MS, INTERVAL_MS, JobOptions
 from tidegate.twophase import ledger
-from tidegate.twophase.spi import CommitAnswer, Committable
+from tidegate.twophase.spi import Answer, Committable, Retry
 
 __all__ = ["Program", "StartPoint", "Startup"]
 
@@ -50,6 +56,8 @@ class Program:
     sinks: tuple[Transformation, ...]
     options: JobOptions
     parallelism: int
+    named: bool = True
+    """Whether another run can have the same pipeline id."""
 
     def graph(self, manifest: Manifest | None) -> JobGraph:
         """The job graph; key groups follow the state it goes on from."""
@@ -80,11 +88,16 @@ class Program:
         never = self.options.checkpointing == "NONE" or (graph.iterative and not self.options.forced)
         return self.options.interval_ms or (_NEVER_MS if never else INTERVAL_MS)
 
+    def first_ms(self, graph: JobGraph) -> int | None:
+        """The time until the first checkpoint; None if it is as long as between any two."""
+        by_default = self.options.interval_ms is None and not self.options.pause_ms and not graph.batch
+        return FIRST_MS if by_default and self.interval_ms(graph) == INTERVAL_MS else None
+
     def stream_graph(
         self, manifest: Manifest | None, regrouping: Collection[OperatorUid] = ()
     ) -> StreamGraph:
         """What the user wrote with everything resolved; the state of `regrouping` can have other key groups."""
-        return build_stream_graph(
+        graph = build_stream_graph(
             self.sinks,
             parallelism=self.parallelism,
             max_parallelism=self.options.max_parallelism,
@@ -92,6 +105,22 @@ class Program:
             regrouping=regrouping,
             chaining=self.options.operator_chaining,
             mode=self.options.mode,
+        )
+        every_ms = self.options.watermark_interval_ms
+        return graph if every_ms is None else paced(graph, every_ms)
+
+    def matching(self, manifest: Manifest) -> Matching:
+        """Which operators of a checkpoint of another run are which steps of it.
+
+        Raises:
+            ConfigError: what was said about it by --map does not fit.
+        """
+        options = self.options
+        return Matching(
+            manifest,
+            self.stream_graph(None).nodes,
+            parse_mapping(options.state_map),
+            unclaimed=options.ignore_unclaimed,
         )
 
 
@@ -102,6 +131,13 @@ class StartPoint:
     graph: JobGraph
     manifest: Manifest | None
     restored: Restored
+    batch: BatchProgress | None = None
+    """What earlier attempts of a batch job have finished; None in a stream."""
+
+    @property
+    def ended(self) -> dict[OperatorUid, bytes] | None:
+        """Where the sources of a batch job have ended; see `Enumerators`."""
+        return self.batch.ended if self.batch is not None else None
 
     @property
     def checkpoint(self) -> CheckpointId | None:
@@ -118,20 +154,18 @@ class Startup:
         self.program = program
         self.run = RunId(new_id())
         self.pipeline = Pipeline(storage, program.pipeline, self.run, clock, program.options.lease_ms)
+        self.lease = LeaseKeeper(self.pipeline, program.options.lease_ms / 3_000)
         self.backend = _backend(program.options.backend)
         self.storage = storage
         self.resumed_from: CheckpointId | None = None
-        self.run_before: RunId | None = None
-        """The run that owned the pipeline before this one."""
         self._coordinator: CheckpointCoordinator | None = None
         """That of the newest attempt."""
+        self._found: Record | None = None
+        """What the run before left, if there was one."""
+        self._claimed = False
+        """Whether an attempt has claimed names outside; from then on no claim of another pipeline is set aside."""
         self._clock = clock
         self.say = say
-
-    @property
-    def renewal_s(self) -> float:
-        """How often an owner shows that it lives: a lost sign or two cost nothing."""
-        return self.program.options.lease_ms / 3_000
 
     def files(self) -> SnapshotFiles:
         """Where this run's snapshots go."""
@@ -149,6 +183,13 @@ class Startup:
                 f"run {ended.lease.run} of job {self.program.name!r}, which this process stood by for, has failed"
             )
         return ended
+
+    @contextlib.contextmanager
+    def owning(self) -> Iterator[None]:
+        """Acquire the pipeline, and keep its lease until all is over."""
+        self.acquire()
+        with self.lease:
+            yield
 
     def acquire(self) -> None:
         """Become the owner of the pipeline; checks the program before anything is touched."""
@@ -177,22 +218,28 @@ class Startup:
             say=self.say,
             going_back=options.savepoint is not None,
         )
+        self._found = self.pipeline.turn.record
         try:
-            if options.savepoint is not None:
-                self._newest_settled()
-                GoingBack(self).go_to(options.savepoint)
-            elif options.replay_from is not None:
-                GoingBack(self).replay_from(options.replay_from)
-            self.run_before = before.lease.run if before else None
-            for run in {before.lease.run, *(known.run for known in before.retained)} if before else ():
-                self.pipeline.archive.sweep(run, self.pipeline.record.retained)
-            self.storage.blobs.reserve(f"{self.run}/taskowned")
+            with self.lease:
+                self._begin(before)
         except BaseException:
             with contextlib.suppress(TidegateError):
                 self.pipeline.leave(before.status if before and before.status != "running" else "failed")
             raise
         retained = self.pipeline.record.retained
         self.resumed_from = retained[-1].checkpoint if retained else None
+
+    def _begin(self, before: Record | None) -> None:
+        """Go where the program is to start, and remove what the run before left behind."""
+        options = self.program.options
+        if options.savepoint is not None:
+            self._newest_settled()
+            GoingBack(self).go_to(options.savepoint)
+        elif options.replay_from is not None:
+            GoingBack(self).replay_from(options.replay_from)
+        for run in {before.lease.run, *(known.run for known in before.retained)} if before else ():
+            self._sweep(run)
+        self.storage.blobs.reserve(f"{self.run}/taskowned")
 
     def start_point(self) -> StartPoint:
         """Settle what is decided, remove what is not, and say where to go on.
@@ -202,8 +249,11 @@ class Startup:
             CommitUnknownError: it cannot be told what became of it.
         """
         self.pipeline.refresh()
-        manifest = self._newest()
-        self._sweep()
+        manifest = self._newest(self._load)
+        first = not self._claimed
+        if first and self.program.named:
+            self.say(self._beginning(manifest))
+        self._sweep(self.run)
         graph = self.program.graph(manifest)
         if graph.batch and manifest is not None and not manifest.batch:
             raise ConfigError(
@@ -211,9 +261,27 @@ class Startup:
                 "and runtime mode is BATCH, which has no midst; use STREAMING to go on from it or --fresh to begin anew"
             )
         with contextlib.closing(self.committers(graph)) as committers:
-            for uid, removed in committers.abort(manifest).items():
-                self.say(f"sink {uid!r}: removed {removed} pieces of work that were never decided")
+            removed = committers.abort(manifest)
+            # A writer that was stopped had opened the next file or transaction already; nothing of it is missed.
+            if not (first and self._found is not None and self._found.status in ("finished", "stopped")):
+                for uid, pieces in removed.items():
+                    self.say(f"sink {uid!r}: removed {pieces} pieces of work that were never decided")
+            committers.fence()
+        self._claimed = True
         return StartPoint(graph, manifest, self._redistributed(graph, manifest))
+
+    def _beginning(self, manifest: Manifest | None) -> str:
+        """Where this run begins, in words."""
+        if manifest is not None:
+            age = readable_age(max(0, self._clock.now_ms() - manifest.created_ms))
+            return f"resuming from checkpoint {manifest.checkpoint}, taken {age} ago"
+        name = self.pipeline.id
+        if self.program.options.fresh:
+            return f"starting new: --fresh forgets the checkpoints of {name!r}"
+        if self._found is not None and self._found.status in ("finished", "canceled"):
+            ended = "finished" if self._found.status == "finished" else "was cancelled"
+            return f"starting new: the last run of {name!r} {ended}, so this run reads its input from the beginning"
+        return f"starting new: no checkpoint of {name!r} yet"
 
     def part_point(self, graph: JobGraph, uids: Container[OperatorUid]) -> StartPoint:
         """Where a part of a job, these operators of it, goes on while the rest runs; all that is decided is visible.
@@ -223,9 +291,10 @@ class Startup:
         """
         self.pipeline.refresh()
         retained = self.pipeline.record.retained
-        manifest = self.pipeline.archive.load(retained[-1]) if retained else None
+        manifest = self._load(retained[-1]) if retained else None
         with contextlib.closing(self.committers(graph)) as committers:
             committers.abort(manifest, uids)
+            committers.fence(uids)
         return StartPoint(graph, manifest, self._redistributed(graph, manifest))
 
     def _redistributed(self, graph: JobGraph, manifest: Manifest | None) -> Restored:
@@ -235,8 +304,14 @@ class Startup:
 
     def committers(self, graph: JobGraph) -> Committers:
         """The committers of the sinks of a graph, for whoever coordinates; to be closed."""
-        asked = self.program.options.take_over
-        return Committers(self.pipeline, graph, self._clock, self.storage.url, take_over=asked)
+        # A pipeline whose id is new in each run can be nobody else's, and would leave a claim behind in each.
+        home = self.storage.url if self.program.named else ""
+        asked = self.program.options.take_over and not self._claimed
+        return Committers(self.pipeline, graph, self._clock, home, take_over=asked, running=self._claimed)
+
+    def claims(self, graph: JobGraph) -> Claims:
+        """Renews what the sinks of a graph claim outside while it runs."""
+        return Claims(partial(self.committers, graph), self._clock)
 
     def coordinator(
         self,
@@ -267,6 +342,7 @@ class Startup:
             tolerated=tolerated if options.tolerated_failures is None else options.tolerated_failures,
             pause_ms=options.pause_ms if interval_ms is None else 0,
             aligned_ms=options.aligned_ms if overtaking else None,
+            first_ms=self.program.first_ms(graph) if interval_ms is None else None,
         )
         self._coordinator = CheckpointCoordinator(
             plan,
@@ -284,11 +360,11 @@ class Startup:
             if status == "canceled" and self.program.options.retention == "DELETE_ON_CANCELLATION":
                 all_of_them = tuple(known.checkpoint for known in self.pipeline.record.retained)
                 self.pipeline.release(Release(all_of_them, self.retained_files()))
-            self._sweep()
+            self._sweep(self.run)
 
-    def _sweep(self) -> None:
+    def _sweep(self, run: RunId) -> None:
         """Remove what subtasks that are gone left behind, such as a base that was never finished."""
-        self.pipeline.archive.sweep(self.run, self.pipeline.record.retained)
+        self.pipeline.archive.sweep(run, self.pipeline.record.retained, self.pipeline.check_owner)
 
     def retained_files(self) -> frozenset[str]:
         """The files that retained checkpoints refer to, as far as these can be read."""
@@ -298,10 +374,10 @@ class Startup:
                 files |= files_of(self.pipeline.archive.load(known))
         return frozenset(files)
 
-    def _newest(self) -> Manifest | None:
+    def _newest(self, load: Callable[[Retained], Manifest]) -> Manifest | None:
         """The newest checkpoint once its output is visible, or the one before if it never will be."""
         retained = self.pipeline.record.retained
-        manifest = self.pipeline.archive.load(retained[-1]) if retained else None
+        manifest = load(retained[-1]) if retained else None
         if manifest is None or self._settle(manifest, retained):
             return manifest
         back = self.pipeline.archive.newest_settled(retained)
@@ -309,7 +385,19 @@ class Startup:
             f"output of checkpoint {manifest.checkpoint} was aborted; going back to {back.checkpoint if back else 'the start'}"
         )
         self.pipeline.go_back(back)
-        return self.pipeline.archive.load(back) if back else None
+        return load(back) if back else None
+
+    def _load(self, retained: Retained) -> Manifest:
+        """A checkpoint with the uids of the program; those of this run have them already."""
+        manifest = self.pipeline.archive.load(retained)
+        return manifest if manifest.run == self.run else self.program.matching(manifest).matched()
+
+    def _to_be_settled(self, retained: Retained) -> Manifest:
+        """A checkpoint of which only the output matters; work of a sink must not be committed by another one."""
+        manifest = self.pipeline.archive.load(retained)
+        sinks = {each.uid for unsettled in manifest.unsettled for each in unsettled.committables}
+        matching = Matching(manifest, self.program.stream_graph(None).nodes, {}, unclaimed=True)
+        return matching.matched() if sinks & matching.undecided.keys() else manifest
 
     def _newest_settled(self) -> None:
         """Make sure that what was decided is visible before the pipeline goes elsewhere."""
@@ -317,7 +405,7 @@ class Startup:
         if not retained or self.pipeline.archive.settled(retained[-1]):
             return
         try:
-            self._newest()
+            self._newest(self._to_be_settled)
         except StateCorruptError as error:
             raise StateCorruptError(
                 f"checkpoint {retained[-1].checkpoint} of pipeline {self.pipeline.id!r} is decided, and whether its output "
@@ -361,10 +449,14 @@ class Startup:
 
     def _commit(
         self, work: tuple[Committable, ...], committers: Committers
-    ) -> tuple[tuple[Committable, CommitAnswer], ...]:
+    ) -> tuple[tuple[Committable, Answer], ...]:
         answers = committers.commit(work)
-        if all(answer is CommitAnswer.RETRY for _, answer in answers):
-            raise UnavailableError("no sink could commit what is decided; try again when the systems answer")
+        refused = {work: answer.reason for work, answer in answers if isinstance(answer, Retry)}
+        if len(refused) == len(answers):
+            raise UnavailableError(
+                f"no sink could commit what is decided: {ledger.described(refused, refused)}; nothing is lost; start again "
+                "once that is mended"
+            )
         return answers
 
 

@@ -7,8 +7,8 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from tidegate.runtime.client import Executor, JobClient
 from tidegate.runtime.control.reachable import reachable
 from tidegate.runtime.embedded.jobmanager import JobManager
 from tidegate.runtime.graph.transformations import Transformation
+from tidegate.runtime.in_use import apply_settings, unused_settings
 from tidegate.runtime.job import Program, Startup
 from tidegate.runtime.observe.events import EventFile
 from tidegate.runtime.options import SUBMITTED, JobOptions, default_root
@@ -35,6 +36,7 @@ from tidegate.runtime.report import Reporter
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.spark.master import MASTERS, is_master
 from tidegate.runtime.status import RunStatus
+from tidegate.runtime.working_directory import OwnedDirectory, sweep, temporary_roots
 
 __all__ = [
     "Launch",
@@ -105,9 +107,15 @@ def _stop_at(client: JobClient, enough: Callable[[], bool]) -> None:
 def _in_turn(
     executor: Executor, startup: Startup, running: Callable[[], AbstractContextManager[None]]
 ) -> JobResult:
-    """Run a program once it is its turn. Who only stands by is ended by a signal as any other process."""
+    """Run a program once it is its turn; SIGTERM ends a process that only stands by."""
     while True:
-        if startup.program.options.standby and (ended := startup.stand_by()) is not None:
+        try:
+            with _told_to_end_by_sigterm():
+                ended = startup.stand_by() if startup.program.options.standby else None
+        except _ToldToEnd:
+            startup.say("SIGTERM: this process stood by, and ends; the job goes on where it runs")
+            return JobResult.of_no_run(startup)
+        if ended is not None:
             return JobResult.of_another(startup, ended)
         try:
             with running():
@@ -119,9 +127,13 @@ def _in_turn(
 
 @contextlib.contextmanager
 def _prepared(launch: Launch) -> Iterator[tuple[JobClient, Executor, Startup]]:
+    options = launch.options
+    connectors = apply_settings(launch.steps, options)
+    sweep((*temporary_roots(), *options.local_dirs))
     with checkpoint_root(launch) as root, contextlib.ExitStack() as open_things:
-        options = launch.options
         program = program_of(launch)
+        for line in unused_settings(options, root, connectors):
+            warnings.warn(line, RuntimeWarning, stacklevel=4)
         reporter = Reporter(options.progress, program.name, sys.stderr, SYSTEM_CLOCK)
         startup = Startup(program, _storage(root, options), SYSTEM_CLOCK, reporter.say)
         whose = {"job": program.name, "pipeline": program.pipeline, "run": startup.run}
@@ -156,8 +168,14 @@ def instead_of_running(handler: Callable[[Launch], NoReturn]) -> Iterator[None]:
 def program_of(launch: Launch) -> Program:
     """What a program is, with its place over restarts."""
     options = launch.options
+    apply_settings(launch.steps, options)
     return Program(
-        job_name(launch), _pipeline_id(launch), launch.steps, options, default_parallelism(options)
+        job_name(launch),
+        _pipeline_id(launch),
+        launch.steps,
+        options,
+        default_parallelism(options),
+        _has_lasting_id(launch),
     )
 
 
@@ -191,7 +209,7 @@ def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus]
 
 
 def _storage(root: str, options: JobOptions) -> CheckpointStorage:
-    storage = open_storage(root)
+    storage = open_storage(root, options.new_mode, options.components)
     if isinstance(storage, Buffered):
         # What is below the threshold is never a file, so pieces need not be smaller.
         return storage.buffered(max(options.buffer_bytes, options.inline_bytes))
@@ -208,16 +226,20 @@ def checkpoint_root(launch: Launch) -> Iterator[str]:
     elif _has_name(launch):
         yield str(default_root(os.environ))
     else:
-        with tempfile.TemporaryDirectory(prefix="tidegate-run-") as directory:
-            yield directory
+        with OwnedDirectory("run") as directory:
+            yield str(directory)
 
 
 def _has_name(launch: Launch) -> bool:
     return bool(launch.options.pipeline_id or launch.job_name or launch.script)
 
 
+def _has_lasting_id(launch: Launch) -> bool:
+    return launch.root is None and _has_name(launch)
+
+
 def _pipeline_id(launch: Launch) -> PipelineId:
-    if launch.root is not None or not _has_name(launch):
+    if not _has_lasting_id(launch):
         return PipelineId(f"unnamed-{new_id(8)}")
     name = launch.options.pipeline_id or launch.job_name or str(launch.script)
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")
@@ -227,6 +249,26 @@ def _pipeline_id(launch: Launch) -> PipelineId:
     return PipelineId(
         f"{readable[-_LONGEST_NAME:].lstrip('-.') or 'job'}-{xxhash.xxh32_hexdigest(name.encode())}"
     )
+
+
+class _ToldToEnd(BaseException):
+    """SIGTERM came while this process waited."""
+
+
+@contextlib.contextmanager
+def _told_to_end_by_sigterm() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        raise _ToldToEnd
+
+    before = signal.signal(signal.SIGTERM, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from tidegate import faults
+from tidegate.backends.private import parse_mode
+from tidegate.backends.storage import complete
+from tidegate.components import declared_classes, options_for, owner_of
 from tidegate.errors import ConfigError
-from tidegate.options import Layer, as_mapping, from_environ, from_toml, option
+from tidegate.options import (
+    Layer,
+    check_ranges,
+    from_environ,
+    from_toml,
+    option,
+    options_of_components,
+    origins,
+)
+from tidegate.runtime.embedded.options import EmbeddedOptions
 from tidegate.runtime.given import Given
 from tidegate.runtime.graph.mode import RuntimeMode
 from tidegate.runtime.schedule.restart import NoRestart, RestartStrategy
 from tidegate.runtime.schedule.restart_options import RestartOptions
+from tidegate.runtime.spark.options import SparkOptions
 from tidegate.twophase.fencing import LEASE_MS
 
 __all__ = [
+    "FIRST_MS",
     "INTERVAL_MS",
     "SUBMITTED",
     "Granularity",
@@ -24,7 +38,6 @@ __all__ = [
     "Progress",
     "Retention",
     "SavepointFormat",
-    "SparkTrigger",
     "client_layers",
     "default_root",
     "set_command_line",
@@ -32,6 +45,9 @@ __all__ = [
 
 INTERVAL_MS: Final = 10_000
 """Between two checkpoints, unless the program says otherwise."""
+
+FIRST_MS: Final = 1_000
+"""From the start to the first checkpoint, unless the program sets an interval or a pause."""
 
 SUBMITTED: Final = "spark-submit"
 """The target of a program that Spark's launcher has started, unless a setting names one."""
@@ -43,30 +59,16 @@ Retention = Literal["RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"]
 
 Progress = Literal["auto", "plain", "json", "off"]
 Granularity = Literal["net", "event"]
-SparkTrigger = Literal["as-fast-as-possible", "interval", "available-now", "once"]
-
-_FROM_ZERO = (
-    "restart-strategy.",
-    "execution.replay-from",
-    "metrics.http.port",
-    "state.backend.fs.memory-threshold",
-    "state.cache.entries",
-    "execution.checkpointing.tolerable-failed-checkpoints",
-    "execution.checkpointing.aligned-checkpoint-timeout",
-    "execution.checkpointing.min-pause",
-)
 
 _HEAP = {"hashmap": "heap", "jobmanager": "heap"}
 """Flink's names."""
-
-_LEAST = {"execution.buffer-timeout": -1}
 
 _command_line = Layer("command line", {})
 _file: Layer | None = None
 
 
 @dataclass(frozen=True)
-class JobOptions(RestartOptions):
+class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
     """How a program runs; the program's own code is stronger than the command line, that than the environment,
     that than `tidegate.toml`."""
 
@@ -93,12 +95,14 @@ class JobOptions(RestartOptions):
         "execution.buffer-timeout",
         0,
         "how long records wait for others at an exchange; 0 sends at once, -1 only full buffers",
+        least=-1,
     )
-    task_managers: int | None = option(
-        "minicluster.number-of-taskmanagers", None, "processes; default: as many as the job needs slots for"
-    )
-    task_slots: int = option(
-        "taskmanager.numberOfTaskSlots", 1, "slots per process; they share one interpreter lock"
+    watermark_interval_ms: int | None = option(
+        "pipeline.auto-watermark-interval",
+        None,
+        "how often watermarks follow records; 0: only those of strategies that look at each record; "
+        "default: after each batch of a source",
+        least=0,
     )
     managed_bytes: int | None = option(
         "taskmanager.memory.managed.size",
@@ -119,21 +123,13 @@ class JobOptions(RestartOptions):
         True,
         "whether a checkpoint writes only what changed since the one before",
     )
-    heap_max_state_bytes: int | None = option(
-        "state.backend.heap.max-state", None, "how large one state of a subtask may become; default: 5 mb"
-    )
     cache_entries: int = option(
-        "state.cache.entries", 100_000, "rows of keyed state held as objects per subtask"
+        "state.cache.entries", 100_000, "rows of keyed state held as objects per subtask", least=0
     )
     local_dirs: tuple[str, ...] = option(
         "taskmanager.state.local.root-dirs",
         (),
         "directories for working state, dealt to the task managers; default: that of temporary files",
-    )
-    local_recovery: bool = option(
-        "state.backend.local-recovery",
-        False,
-        "whether task managers keep copies of their snapshots for restarts; not on Spark",
     )
     granularity: Granularity = option(
         "state.log.granularity",
@@ -146,9 +142,18 @@ class JobOptions(RestartOptions):
     root: str | None = option(
         "state.checkpoints.dir", None, "where checkpoints live; default: $XDG_STATE_HOME/tidegate"
     )
+    dir_mode: str | None = option(
+        "state.checkpoints.dir-mode",
+        None,
+        "octal mode of new directories of checkpoints and savepoints, such as 0770; files are the same without x; "
+        "default: 0700",
+    )
     retained: int = option("state.checkpoints.num-retained", 10, "checkpoints kept for going back")
     inline_bytes: int = option(
-        "state.backend.fs.memory-threshold", 20 * 1024, "smaller pieces of state live in the metadata"
+        "state.backend.fs.memory-threshold",
+        20 * 1024,
+        "smaller pieces of state live in the metadata",
+        least=0,
     )
     buffer_bytes: int = option(
         "state.backend.fs.write-buffer-size",
@@ -158,7 +163,7 @@ class JobOptions(RestartOptions):
     interval_ms: int | None = option(
         "execution.checkpointing.interval",
         None,
-        "time between two checkpoints; default: 10 s, iterations: none",
+        "time between two checkpoints; default: 10 s, the first one after 1 s; iterations: none",
     )
     checkpointing: CheckpointingMode = option(
         "execution.checkpointing.mode",
@@ -176,20 +181,29 @@ class JobOptions(RestartOptions):
         0,
         "how long unaligned checkpoints wait for records on their way; also as execution.checkpointing.alignment-timeout",
         old="execution.checkpointing.alignment-timeout",
+        least=0,
     )
     pause_ms: int = option(
-        "execution.checkpointing.min-pause", 0, "between the end of a checkpoint and the next one"
+        "execution.checkpointing.min-pause", 0, "between the end of a checkpoint and the next one", least=0
+    )
+    max_concurrent: int = option(
+        "execution.checkpointing.max-concurrent-checkpoints",
+        1,
+        "how many checkpoints may be under way; there is one at a time, however many may be",
     )
     forced: bool = option(
         "execution.checkpointing.force", False, "checkpoints without what iterations have on its way"
     )
     timeout_ms: int = option(
-        "execution.checkpointing.timeout", 600_000, "after this a checkpoint is given up"
+        "execution.checkpointing.timeout",
+        600_000,
+        "after this a checkpoint is given up; and a job that ends, if its output is refused for so long",
     )
     tolerated_failures: int | None = option(
         "execution.checkpointing.tolerable-failed-checkpoints",
         None,
         "checkpoints in a row that may come to nothing; default: any number, but 2 at the end",
+        least=0,
     )
     retention: Retention = option(
         "execution.checkpointing.externalized-checkpoint-retention",
@@ -212,21 +226,12 @@ class JobOptions(RestartOptions):
         False,
         "leave state behind whose operator the program no longer has",
     )
+    state_map: str = option(
+        "execution.savepoint.map",
+        "",
+        "old=new, with commas between: whose state goes to which operator, by uid; old= leaves state behind",
+    )
     fresh: bool = option("execution.fresh", False, "begin a new history instead of going on")
-    failover: Literal["region", "full"] = option(
-        "jobmanager.execution.failover-strategy",
-        "region",
-        "region: what a failure concerns restarts, the rest runs on; full: everything restarts",
-    )
-    slot_timeout_ms: int = option(
-        "slot.request.timeout", 300_000, "how long a part of a job waits for the processes with its slots"
-    )
-    heartbeat_ms: int = option(
-        "heartbeat.interval", 10_000, "how often processes are asked whether they live"
-    )
-    heartbeat_timeout_ms: int = option(
-        "heartbeat.timeout", 50_000, "a process that has not answered for so long is killed and replaced"
-    )
     standby: bool = option(
         "high-availability.standby",
         False,
@@ -244,28 +249,12 @@ class JobOptions(RestartOptions):
         "execution.replay-from",
         None,
         "go back to this checkpoint, 0 for the beginning, and write again what output came later",
+        least=0,
     )
     take_over: bool = option(
         "execution.take-over",
         False,
-        "set aside what other pipelines claim outside, such as a prefix of transactional ids",
-    )
-    epoch_records: int = option(
-        "execution.spark.epoch-records", 100_000, "records read per source subtask and epoch on Spark"
-    )
-    epoch_bytes: int = option(
-        "execution.spark.epoch-bytes",
-        256 * 1024 * 1024,
-        "bytes sent on per source subtask and epoch on Spark, after which it reads no more",
-    )
-    epoch_reading_ms: int = option(
-        "execution.spark.epoch-reading-time", 30_000, "how long a source subtask reads in an epoch on Spark"
-    )
-    spark_trigger: SparkTrigger = option(
-        "execution.spark.trigger",
-        "as-fast-as-possible",
-        "when an epoch begins: as-fast-as-possible while there is input; interval: once per checkpoint interval; "
-        "available-now: until the input is read that is there, then stop; once: one epoch, then stop",
+        "set aside what other pipelines claim outside, such as an output directory or a prefix of transactional ids",
     )
     progress: Progress = option(
         "pipeline.progress", "auto", "how a running job shows itself on standard error"
@@ -274,13 +263,20 @@ class JobOptions(RestartOptions):
         "pipeline.event-log", None, "a file that gets everything that happens to a run as lines of JSON"
     )
     http_port: int | None = option(
-        "metrics.http.port", None, "port of /metrics and /status; 0: a free one; default: they are not served"
+        "metrics.http.port",
+        None,
+        "port of /metrics and /status; 0: a free one; default: they are not served",
+        least=0,
     )
     http_address: str = option(
         "metrics.http.bind-address", "127.0.0.1", "address of /metrics and /status; 0.0.0.0 lets others look"
     )
     faults: str = option("testing.faults", "", "crash points, for tests of recovery")
     faults_dir: str | None = option("testing.faults-dir", None, "where crash points leave their witness")
+    components: Mapping[str, Any] = options_of_components(declared_classes)
+    """What was set of the options of backends, storages, connectors and formats, by dotted key."""
+    origins: Mapping[str, str] = origins()
+    """Where each key was set."""
     given: Given = field(default_factory=Given)
     """Set by the program alone."""
 
@@ -291,14 +287,51 @@ class JobOptions(RestartOptions):
     @property
     def of_backend(self) -> dict[str, Any]:
         """What was said about the chosen backend; what was not is its own default."""
-        prefix = f"state.backend.{self.backend}."
-        settings = as_mapping(self).items()
-        return {key: value for key, value in settings if key.startswith(prefix) and value is not None}
+        return options_for(f"backend.{self.backend}", self.components)
 
     @property
     def exposed_ms(self) -> int:
-        """How long what a sink prepared may have to wait for its commit: an interval, and the pauses of restarts."""
-        return (self.interval_ms or INTERVAL_MS) + self.pauses_ms
+        """From the first record of a sink's work to its commit.
+
+        One interval until the checkpoint, one for each of two declined checkpoints after which the work is reported
+        again, one for the decision and the commit, and the pauses of restarts.
+        """
+        return 4 * self._spacing_ms + self.pauses_ms
+
+    @property
+    def commit_ms(self) -> int:
+        """What must be left of the time of a sink's work when its checkpoint is decided.
+
+        Half an interval for the commit, and the pauses of restarts. The other half that `exposed_ms` has for it may
+        pass before the decision.
+        """
+        return self._spacing_ms // 2 + self.pauses_ms
+
+    @property
+    def _spacing_ms(self) -> int:
+        """The time between two checkpoints."""
+        return max(self.interval_ms or INTERVAL_MS, self.pause_ms)
+
+    @property
+    def new_mode(self) -> int | None:
+        """The mode of directories that a checkpoint storage makes; None for its own default."""
+        return (
+            None
+            if self.dir_mode is None
+            else parse_mode(self.dir_mode, "option 'state.checkpoints.dir-mode'")
+        )
+
+    def with_complete_urls(self) -> Self:
+        """The same, with URLs of checkpoints and savepoints that say themselves what was set for their storage."""
+        if not self.components:
+            return self
+        values = self.components
+        return replace(
+            self,
+            root=self.root and complete(self.root, values),
+            savepoints=self.savepoints and complete(self.savepoints, values),
+            savepoint=self.savepoint and complete(self.savepoint, values),
+        )
 
     def arm_faults(self, role: str) -> None:
         """Make this process, known as `role`, die where a test of recovery asks for it."""
@@ -308,17 +341,15 @@ class JobOptions(RestartOptions):
             faults.disarm()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        for group in (RestartOptions, EmbeddedOptions, SparkOptions):
+            group.__post_init__(self)
         object.__setattr__(self, "backend", _HEAP.get(self.backend, self.backend))
-        for key, value in as_mapping(self).items():
-            least = _LEAST.get(key, 0 if key.startswith(_FROM_ZERO) else 1)
-            if type(value) is int and value < least:
-                raise ConfigError(f"option {key!r} is out of range; got {value}; expected at least {least}")
-        if self.heartbeat_timeout_ms <= self.heartbeat_ms:
-            raise ConfigError(
-                f"option 'heartbeat.timeout' is out of range; got {self.heartbeat_timeout_ms}; expected more than "
-                f"heartbeat.interval, which is {self.heartbeat_ms}"
-            )
+        check_ranges(self)
+        _ = self.new_mode
+        for component in {owner_of(key) for key in self.components}:
+            # What a program leaves open in its sources and sinks is checked together with what it does not.
+            if component.kind in ("backend", "storage"):
+                component.check(self.components)
         if self.journaled and self.granularity != "event":
             raise ConfigError(
                 "option 'state.log.operators' says whose changes are all kept; got state.log.granularity "

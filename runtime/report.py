@@ -16,6 +16,7 @@ from tidegate.runtime.task.flow import back_pressure
 
 __all__ = ["Reporter", "line", "operator", "readable"]
 
+_SAID = ("restart", "aborted", "discovery-failed", "discovery-alarm", "discovery-recovered")
 _LIVE_S, _PLAIN_S, _JSON_S = 0.2, 10.0, 0.2
 
 
@@ -43,7 +44,7 @@ class Reporter:
     def show(self, status: RunStatus) -> None:
         """Show the run if it is time to, or if its state changed."""
         for event in status.events.since(self._told):
-            if event.what in ("restart", "aborted"):
+            if event.what in _SAID:
                 self.say(f"{self._name}: {event.what}: {event.text}")
         self._told = status.events.count
         now = self._clock.monotonic()
@@ -81,10 +82,14 @@ def line(name: str, run: Snapshot) -> str:
         parts.append(readable(run.checkpoint_bytes))
     if run.open_transactions:
         parts.append(f"{run.open_transactions} transactions open")
+    if run.unsettled_reason is not None:
+        parts.append(f"commits are refused: {run.unsettled_reason}")
     if run.restarts:
         parts.append(f"{run.restarts} restarts")
+    if run.warnings:
+        parts.append(f"{len(run.warnings)} warnings")
     if run.slowest is not None:
-        parts.append(f"slow: {run.slowest}")
+        parts.append(f"busy: {run.slowest}")
     operators = (f" | {operator(uid, figures)}" for uid, figures in run.operators.items())
     return f"{name}: {', '.join(parts)}{''.join(operators)}"
 

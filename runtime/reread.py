@@ -87,8 +87,8 @@ def _batches(reader: SourceReader[Any], clock: Clock) -> Iterator[Batch]:
             case (Batch() as batch) | Unreadable(batch=Batch() as batch):
                 since = clock.monotonic()
                 yield batch
-            case NotYet(until_ms=int(until_ms)):
-                clock.sleep(min(max(0.0, (until_ms - clock.now_ms()) / 1_000), _PATIENCE_S))
+            case NotYet(after_ms=int(after_ms)):
+                clock.sleep(min(after_ms / 1_000, _PATIENCE_S))
             case NotYet() | Finished():
                 return
 

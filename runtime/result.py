@@ -73,6 +73,21 @@ class JobResult:
             resumed_from=None,
         )
 
+    @classmethod
+    def of_no_run(cls, startup: Startup) -> JobResult:
+        """The result of a process that was told to end while it stood by."""
+        return cls(
+            name=startup.program.name,
+            pipeline=startup.pipeline.id,
+            run=startup.run,
+            state="stopped",
+            records=0,
+            restarts=0,
+            checkpoint=None,
+            seconds=0.0,
+            resumed_from=None,
+        )
+
     def get_job_id(self) -> RunId:
         """The id of the run."""
         return self.run

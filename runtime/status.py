@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
 from tidegate.clock import Clock
-from tidegate.ids import CheckpointId, Subtask
+from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.observe.checkpoints import CheckpointHistory
+from tidegate.runtime.observe.discovery import DiscoveryHealth
 from tidegate.runtime.observe.events import EventFile, EventLog, Happening, JobEvent
 from tidegate.runtime.observe.figures import Snapshot, State
 from tidegate.runtime.observe.operators import operators_of, slowest
 from tidegate.runtime.operators.measures import Measured, totals
 from tidegate.runtime.schedule.states import JobLife
 from tidegate.runtime.task.flow import Flow
+from tidegate.twophase.ledger import Answered
+from tidegate.twophase.spi import Retry
 
-__all__ = ["JobEvent", "RunStatus", "Snapshot", "State"]
+__all__ = ["JobEvent", "RunStatus", "Snapshot", "State", "note_answers"]
 
 NOTHING_MEASURED: Final = Measured()
 NOTHING_FLOWS: Final[Mapping[Subtask, Flow]] = MappingProxyType({})
 
 _FOLDED_S: Final = 0.2
-_RATE_S: Final = 0.5
+_SAMPLED_S: Final = 0.5
+_RATE_S: Final = 10.0
 
 
 @dataclass(slots=True)
 class _Rate:
-    """How fast something grows, over at least half a second."""
+    """How fast something grows, over the last seconds: longer than the rhythm of batches and checkpoints."""
 
-    then: float = 0.0
-    count: int = 0
-    per_second: float = 0.0
+    samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def at(self, now: float, count: int) -> float:
-        if count < self.count:  # counted anew
-            self.then, self.count = now, count
-        elif now - self.then >= _RATE_S:
-            self.per_second = (count - self.count) / (now - self.then)
-            self.then, self.count = now, count
-        return self.per_second
+        # A counter that began again, or did not move at all, such as before the workers run: measured from here.
+        if self.samples and (count < self.samples[-1][1] or count == self.samples[0][1]):
+            self.samples.clear()
+        if not self.samples or now - self.samples[-1][0] >= _SAMPLED_S:
+            self.samples.append((now, count))
+        while len(self.samples) > 2 and now - self.samples[1][0] >= _RATE_S:
+            self.samples.popleft()
+        (then, before), (newest, last) = self.samples[0], self.samples[-1]
+        return (last - before) / (newest - then) if newest > then else 0.0
 
 
 @dataclass(slots=True)
@@ -55,8 +60,11 @@ class RunStatus:
     file: EventFile | None = None
     life: JobLife = field(default_factory=JobLife)
     events: EventLog = field(init=False)
+    discovery: DiscoveryHealth = field(init=False)
     latest: Snapshot = field(init=False)
     _counts: Counter[str] = field(default_factory=Counter)
+    commits_retried: Counter[str] = field(default_factory=Counter)
+    """Pieces of output that were refused, by sink."""
     _checkpoints: CheckpointHistory = field(default_factory=CheckpointHistory)
     _failure: str | None = None
     _started: float = 0.0
@@ -71,6 +79,7 @@ class RunStatus:
     def __post_init__(self) -> None:
         self._started = self._folded = self.clock.monotonic()
         self.events = EventLog(self.clock, self.file)
+        self.discovery = DiscoveryHealth(self.clock, self.note)
         self.latest = self.snapshot()
 
     def note(
@@ -178,9 +187,14 @@ class RunStatus:
             checkpoint_ms=newest.decided_after_ms if newest is not None else None,
             checkpoint_bytes=newest.size if newest is not None else None,
             open_transactions=checkpoints.open_transactions,
+            unsettled_age_s=checkpoints.open_for_s(now),
+            unsettled_reason=checkpoints.oldest_open.reason if checkpoints.oldest_open is not None else None,
+            commits_retried=dict(self.commits_retried),
             behind_ms=max(behind, default=None),
             slowest=slowest(operators),
             checkpoints=checkpoints.figures,
+            discovery=self.discovery.figures,
+            warnings=self.discovery.warnings,
         )
 
     def _per_second(self, now: float) -> dict[str, float]:
@@ -189,3 +203,16 @@ class RunStatus:
         for subtask, flow in self._flow.items():
             counts[subtask.vertex] += flow.records
         return {name: self._rates.setdefault(name, _Rate()).at(now, n) for name, n in counts.items()}
+
+
+def note_answers(
+    status: RunStatus, answered: Answered, left: dict[str, int], news: Mapping[OperatorUid, str]
+) -> None:
+    """Committers answered: `left` is what each sink still has to make visible, `news` why one was refused."""
+    number = answered.checkpoint
+    retried = [work.uid for work, answer in answered.answers if isinstance(answer, Retry)]
+    status.commits_retried.update(retried)
+    for uid, reason in news.items():
+        status.note("retrying", f"checkpoint {number}: sink {uid!r}: {reason}", checkpoint=number, sinks=left)
+    if len(retried) < len(answered.answers):
+        status.note("committed", f"checkpoint {number}", checkpoint=number, sinks=left)

@@ -11,7 +11,7 @@ from tidegate.errors import FencedError, JobCancelledError, JobFailedError, Tide
 from tidegate.runtime.checkpoint.protocol import How
 from tidegate.runtime.job import Startup
 from tidegate.runtime.result import JobResult
-from tidegate.runtime.schedule.restart import RestartStrategy, worth_restarting
+from tidegate.runtime.schedule.restart import RestartStrategy, repeats, worth_restarting
 from tidegate.runtime.status import RunStatus
 
 __all__ = ["AttemptOnce", "Supervisor", "used_up"]
@@ -79,12 +79,18 @@ class Supervisor:
     def _after_failure(self, error: TidegateError) -> None:
         now_ms = int(self._clock.monotonic() * 1000)
         self._status.become("failing")
-        delay_ms = self._restart.failed(now_ms) if worth_restarting(error) else None
+        again = repeats(self._restart, error)
+        delay_ms = self._restart.failed(now_ms) if worth_restarting(error) and not again else None
         if delay_ms is None:
             self._give_up()
             if not worth_restarting(error):
                 raise error
-            raise used_up(self._startup.program.name, error) from error
+            name = self._startup.program.name
+            if again:
+                raise JobFailedError(
+                    f"job {name!r} failed twice in the same way on the same record: {error}"
+                ) from error
+            raise used_up(name, error) from error
         self._status.become("restarting")
         self._status.note("restart", str(error))
         self._observe(self._status)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections import defaultdict
 from collections.abc import Generator, Iterator
@@ -26,6 +27,7 @@ Profile = Literal["dev", "ci", "long"]
 TESTS = Path(__file__).resolve().parent
 RECORD = TESTS.parent / ".cache" / "spec.json"
 KIT_RECORD = TESTS.parent / ".cache" / "clauses.json"
+EXECUTORS = {"inline", "embedded", "spark"}
 HYPOTHESIS_PROFILES: dict[Profile, str] = {"dev": "dev", "ci": "ci", "long": "nightly"}
 
 settings.register_profile("dev", max_examples=50, deadline=None)
@@ -107,6 +109,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     _refuse_skip(report)
     report.user_properties += [("spec", cited) for mark in item.iter_markers("spec") for cited in mark.args]
+    if report.user_properties:
+        report.user_properties += [("executor", executor) for executor in executors_of(item)]
     report.user_properties += [("connector", mark.args[0]) for mark in item.iter_markers("connector")]
     return report
 
@@ -118,7 +122,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     seconds_per_folder[_folder(report.nodeid)] += report.duration
     ids = list(dict.fromkeys(value for name, value in report.user_properties if name == "spec"))
     if ids:
-        entry = outcomes.setdefault(report.nodeid, {"ids": ids, "passed": True})
+        executors = sorted({str(value) for name, value in report.user_properties if name == "executor"})
+        entry = outcomes.setdefault(report.nodeid, {"ids": ids, "executors": executors, "passed": True})
         entry["passed"] = bool(entry["passed"] and report.passed)
     for name, connector in report.user_properties:
         if name == "connector":
@@ -147,6 +152,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if clauses and not hasattr(session.config, "workerinput"):
         KIT_RECORD.parent.mkdir(exist_ok=True)
         KIT_RECORD.write_text(json.dumps(clauses, indent=1, sort_keys=True), encoding="utf-8")
+
+
+def executors_of(item: pytest.Item) -> set[str]:
+    """Where a test runs its jobs, as its marks and its parameters say; nowhere, if it looks at a plan or a machine."""
+    callspec = getattr(item, "callspec", None)
+    words = set() if callspec is None else set(re.split(r"[^a-z]+", callspec.id))
+    marked = {"spark": "spark", "processes": "embedded"}
+    return words & EXECUTORS | {each for mark, each in marked.items() if item.get_closest_marker(mark)}
 
 
 def _has_three(parameter: object) -> bool:

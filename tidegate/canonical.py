@@ -26,7 +26,8 @@ import msgspec
 from tidegate.checks import checker, exact_class, shorten
 from tidegate.classes import class_name, record_entry
 from tidegate.errors import RecordError
-from tidegate.types import Kind, TypeInformation, record_fields
+from tidegate.row import Row
+from tidegate.types import Kind, TypeInformation, Types, record_fields
 
 __all__ = ["canonical", "canonical_batch", "themselves"]
 
@@ -102,6 +103,10 @@ def _canonical_time(key: datetime.time) -> datetime.time:
     return key.replace(fold=0)
 
 
+def _canonical_row(key: Row) -> Row:
+    return Row.of(list(map(_canonical, key)), key.names, key.get_row_kind())
+
+
 def _rebuild(key: Any, fields: list[Any]) -> Any:
     """The record with canonical fields; itself if they are canonical already."""
     class_name(type(key))
@@ -169,6 +174,7 @@ _FORMS: Final[dict[type[Any], Callable[[Any], Any]]] = {
     bool: int,
     float: _canonical_float,
     tuple: _canonical_tuple,
+    Row: _canonical_row,
 }
 # the methods of the base class, because a subclass may override str() and friends
 _PLAIN_OF: Final[dict[type[Any], Callable[[Any], Any]]] = {
@@ -196,10 +202,15 @@ def _coerce(key: Any, info: TypeInformation) -> Any:
             return _canonical(key)
         case Kind.OPTIONAL:
             return None if key is None else _coerce(key, info.items[0])
-        case Kind.TUPLE | Kind.VARIADIC if isinstance(key, tuple):
+        case Kind.TUPLE | Kind.VARIADIC if isinstance(key, tuple | list | Row):
             items = info.items * len(key) if info.kind is Kind.VARIADIC else info.items
             if len(items) == len(key):
                 return tuple(map(_coerce, key, items))
+        case Kind.ROW if (
+            isinstance(key, Row) and key.names in ((), info.names) and len(key) == len(info.items)
+        ):
+            fields = map(_coerce, key, map(Types.OPTIONAL, info.items))
+            return Row.of(list(fields), info.names, key.get_row_kind())
         case Kind.RECORD if type(key) is info.cls and (isinstance(key, tuple) or _is_frozen(type(key))):
             return _rebuild(
                 key,
@@ -208,6 +219,10 @@ def _coerce(key: Any, info: TypeInformation) -> Any:
                     for name, item in zip(info.names, info.items, strict=True)
                 ],
             )
+        case Kind.LIST | Kind.SET | Kind.FROZENSET | Kind.MAP if isinstance(
+            key, list | set | frozenset | dict
+        ):
+            raise _refusal(key, _remedy(key))
         case Kind.ENUM if type(key) is info.cls:
             class_name(type(key))
             return key

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from tidegate.row import Row
-from tidegate.types import Kind, TypeInformation, Types
+from tidegate.types import Kind, TypeInformation, Types, numbered
 
 __all__ = ["batch_checker", "checker", "exact_class", "locate", "shorten"]
 
@@ -136,8 +136,11 @@ class _Source:
             case Kind.RECORD:
                 return self._all(info, value, [f"{value}.{name}" for name in info.names])
             case Kind.ROW:
-                head = f"{self._exact(info, value)} and {value}.names == {info.names!r}"
-                return f"{head} and {self._call(Types.TUPLE(info.items), f'tuple({value})')}"
+                # Rows that were kept before their fields had names go on without.
+                names = (info.names, ()) if info.names == numbered(len(info.items)) else (info.names,)
+                head = f"{self._exact(info, value)} and {value}.names in {names!r}"
+                fields = Types.TUPLE([Types.OPTIONAL(item) for item in info.items])
+                return f"{head} and {self._call(fields, f'tuple({value})')}"
             case _:
                 extra = _EXTRA.get(info.kind)
                 return self._exact(info, value) + (f" and {extra.format(value)}" if extra else "")
@@ -194,9 +197,12 @@ def _parts(info: TypeInformation, value: Any) -> Iterator[tuple[TypeInformation,
     elif kind is Kind.RECORD:
         for item, name in zip(items, info.names, strict=True):
             yield item, getattr(value, name, None), f".{name}"
-    elif kind in (Kind.TUPLE, Kind.ROW) and len(value) == len(items):
+    elif kind is Kind.TUPLE and len(value) == len(items):
         for index, item in enumerate(items):
-            yield item, value[index], f".{info.names[index]}" if info.names else f"[{index}]"
+            yield item, value[index], f"[{index}]"
+    elif kind is Kind.ROW and len(value) == len(items):
+        for item, inner, name in zip(items, value, info.names or numbered(len(items)), strict=True):
+            yield Types.OPTIONAL(item), inner, f".{name}"
     elif kind is Kind.MAP:
         for key, inner in value.items():
             yield items[0], key, f"{{key {shorten(key)}}}"

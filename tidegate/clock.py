@@ -60,15 +60,23 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to; safe to share between threads."""
+    """A clock that moves only when told to; safe to share between threads.
+
+    Example:
+        >>> clock = ManualClock(now_ms=3_600_000)
+        >>> clock.advance(500)
+        >>> clock.set(0)
+        >>> clock.now_ms(), clock.monotonic()
+        (0, 0.5)
+    """
 
     def __init__(self, now_ms: int = 0) -> None:
         self._now_ms = now_ms
-        self._start_ms = now_ms
+        self._passed_ms = 0
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
-        """The time it was last moved to."""
+        """Wall time in milliseconds."""
         return self._now_ms
 
     def now_ns(self) -> int:
@@ -76,17 +84,29 @@ class ManualClock:
         return self._now_ms * 1_000_000
 
     def monotonic(self) -> float:
-        """Seconds since it was made."""
-        return (self._now_ms - self._start_ms) / 1_000
+        """Seconds that have passed since it was made, whatever the wall clock was set to."""
+        return self._passed_ms / 1_000
 
     def sleep(self, seconds: float) -> None:
         """Advance instead of waiting."""
         self.advance(int(seconds * 1_000))
 
     def advance(self, milliseconds: int) -> None:
-        """Move forward."""
+        """Let time pass.
+
+        Raises:
+            ValueError: time does not run backwards.
+        """
+        if milliseconds < 0:
+            raise ValueError(f"time cannot pass by {milliseconds} ms; expected 0 or more; use set(now_ms)")
         with self._lock:
             self._now_ms += milliseconds
+            self._passed_ms += milliseconds
+
+    def set(self, now_ms: int) -> None:
+        """Set the wall clock, forward or back, as an administrator or NTP does; no time passes."""
+        with self._lock:
+            self._now_ms = now_ms
 
 
 SYSTEM_CLOCK = SystemClock()

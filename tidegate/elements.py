@@ -49,6 +49,9 @@ class RowKind(IntEnum):
         """The two characters printed in front of a changed row."""
         return ("+I", "-U", "+U", "-D")[self]
 
+    def __str__(self) -> str:
+        return self.short
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:

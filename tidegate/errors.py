@@ -79,6 +79,9 @@ class RecordError(TidegateError, ValueError):
 class UserCodeError(TidegateError):
     """A user function raised; its own exception is the cause, the message says where the record came from."""
 
+    record: str | None = None
+    """The record it failed on, if the same failure is to be expected each time: not if a file or connection failed."""
+
 
 class JobFailedError(TidegateError):
     """The job ended in failure; the cause is the last failure, restarts are exhausted."""

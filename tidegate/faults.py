@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from tidegate.errors import ConfigError
 
@@ -45,10 +45,13 @@ POINTS = (
     "savepoint.before-complete",
     "restore.before-settle",
     "restore.after-settle",
+    "restore.before-sweep",
+    "abort.before",
 )
 """Every step of the protocol at which a process may die, in the order a checkpoint passes them."""
 
-Action = Literal["kill", "raise"]
+Action = Literal["kill", "raise", "stop"]
+"""`stop` is SIGSTOP: the process does nothing until it is told to go on."""
 
 
 class InjectedFaultError(RuntimeError):
@@ -89,7 +92,7 @@ class _Armed:
         os.close(handle)
         if fault.action == "raise":
             raise InjectedFaultError(f"injected at {fault.point}")
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL if fault.action == "kill" else signal.SIGSTOP)
 
 
 _armed: _Armed | None = None
@@ -131,8 +134,10 @@ def _parse_one(text: str) -> Fault:
         near = get_close_matches(name, POINTS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ConfigError(f"unknown crash point {name!r}{hint}")
-    if action not in ("", "kill", "raise"):
-        raise ConfigError(f"crash point {name!r}: unknown action {action!r}; expected 'kill' or 'raise'")
+    if action and action not in get_args(Action):
+        raise ConfigError(
+            f"crash point {name!r}: unknown action {action!r}; expected one of {', '.join(get_args(Action))}"
+        )
     if hit and not hit.isdigit():
         raise ConfigError(f"crash point {name!r}: hit is {hit!r}; expected a number")
     return Fault(name, int(hit or 1), role, cast("Action", action or "kill"))

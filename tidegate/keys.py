@@ -26,7 +26,9 @@ from xxhash import xxh3_64_intdigest
 
 from tidegate.canonical import canonical, canonical_batch
 from tidegate.classes import class_name, find_class, record_entry
+from tidegate.elements import RowKind
 from tidegate.errors import ConfigError, RecordError, StateFormatError
+from tidegate.row import Row
 from tidegate.types import record_fields
 
 __all__ = [
@@ -169,7 +171,7 @@ def check_max_parallelism(max_parallelism: int, parallelism: int = 1) -> None:
 
 
 # Extension numbers are persisted, and a key's group follows from its bytes: never give one another meaning.
-_BIG_INT, _DECIMAL, _UUID, _DATE, _TIME, _DATETIME, _DURATION, _ENUM, _RECORD = range(1, 10)
+_BIG_INT, _DECIMAL, _UUID, _DATE, _TIME, _DATETIME, _DURATION, _ENUM, _RECORD, _ROW = range(1, 11)
 
 _PLAIN: Final = frozenset({str, int, float, bool, bytes, types.NoneType})
 
@@ -186,6 +188,8 @@ def _pack(key: Any) -> Any:
     if packer := _PACKERS.get(kind):
         code, plain = packer(key)
         return _extension(code, plain)
+    if kind is Row:
+        return _extension(_ROW, [int(key.get_row_kind()), list(key.names), *map(_pack, key)])
     if isinstance(key, enum.Enum):
         return _extension(_ENUM, [class_name(kind), key.value if isinstance(key, enum.Flag) else key.name])
     if record_fields(kind) is None:
@@ -218,6 +222,10 @@ def _find_record(parts: list[Any]) -> Any:
     return record_entry(find_class(parts[0])).decode(tuple(map(_tuples, parts[1:])))
 
 
+def _find_row(parts: list[Any]) -> Row:
+    return Row.of(list(map(_tuples, parts[2:])), parts[1], RowKind(parts[0]))
+
+
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(ext_hook=_unpack).decode
 _PACKERS: Final[dict[type[Any], Callable[[Any], tuple[int, Any]]]] = {
@@ -238,4 +246,5 @@ _UNPACKERS: Final[dict[int, Callable[[Any], Any]]] = {
     _DURATION: lambda parts: datetime.timedelta(*parts),
     _ENUM: _find_member,
     _RECORD: _find_record,
+    _ROW: _find_row,
 }

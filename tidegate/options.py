@@ -17,11 +17,12 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Self, TypeVar, get_type_hints
 
 from tidegate.errors import ConfigError
 from tidegate.settings import parse_setting
@@ -29,13 +30,20 @@ from tidegate.settings import parse_setting
 __all__ = [
     "Guarantee",
     "Layer",
+    "PartialOptions",
+    "altered",
     "as_mapping",
+    "check_ranges",
+    "declarations",
+    "filled",
     "from_assignments",
     "from_environ",
     "from_toml",
     "guard",
     "load",
     "option",
+    "options_of_components",
+    "origins",
 ]
 
 T = TypeVar("T")
@@ -61,9 +69,26 @@ class Guarantee:
     promise: str
 
 
-def option(key: str, default: Any, doc: str, *, old: str | None = None) -> Any:
-    """A field of an options dataclass: its dotted key, its default, what it means, and a key of older programs."""
-    return field(default=default, metadata={"key": key, "doc": doc, "old": old})
+def option(
+    key: str, default: Any, doc: str, *, old: str | None = None, least: int = 1, shown: bool = True
+) -> Any:
+    """A field of an options dataclass: its dotted key, its default, what it means, and a key of older programs.
+
+    `least` is the smallest number it takes, where it is a whole number; see `check_ranges`. What is not `shown` is left out
+    where the options are printed.
+    """
+    metadata = {"key": key, "doc": doc, "old": old, "least": least}
+    return field(default=default, repr=shown, metadata=metadata)
+
+
+def options_of_components(declared: Callable[[], Iterable[type[Any]]]) -> Any:
+    """A field that takes what was set of the options that other classes declare, by dotted key."""
+    return field(default_factory=dict, metadata={"declared": declared})
+
+
+def origins() -> Any:
+    """A field that takes the name of the layer of each key that was set."""
+    return field(default_factory=dict, compare=False, metadata={"origins": True})
 
 
 def load(cls: type[T], *layers: Layer) -> T:
@@ -72,30 +97,105 @@ def load(cls: type[T], *layers: Layer) -> T:
     Raises:
         ConfigError: a key nobody knows, a value of the wrong type, or two keys of one option in one layer.
     """
-    fields, hints = _fields(cls), get_type_hints(cls)
-    known = fields | _old_fields(cls)
+    given_keys = {key for layer in layers for key in layer.values}
+    owner: Any = cls
+    known = _known(owner)
+    # Declarations of components are looked up only for keys that are not the class's own: a start is quicker without.
+    if not given_keys <= known.keys() | {_shout(key) for key in known}:
+        known = _known(owner, all_components=True)
     shouted = {_shout(key): key for key in known}
     found: dict[str, Any] = {}
+    told: dict[str, str] = {}
     for layer in reversed(layers):
         said: dict[str, str] = {}
         for given, value in layer.values.items():
             key = shouted.get(given, "") if layer.shouted else given
             if key not in known:
+                hint = _nearest(given, {each.key for each in known.values()}, layer.shouted)
+                raise ConfigError(f"unknown option {given!r} in {layer.name}{hint}")
+            option = known[key]
+            if said.setdefault(option.key, given) != given:
                 raise ConfigError(
-                    f"unknown option {given!r} in {layer.name}{_nearest(given, fields, layer.shouted)}"
+                    f"{said[option.key]!r} and {given!r} in {layer.name} are one option; got both; expected one of them"
                 )
-            name = known[key]
-            if said.setdefault(name, given) != given:
-                raise ConfigError(
-                    f"{said[name]!r} and {given!r} in {layer.name} are one option; got both; expected one of them"
-                )
-            found[name] = parse_setting(value, hints[name], name, f"option {key!r} in {layer.name}")
-    return cls(**found)
+            label = f"option {key!r} in {layer.name}"
+            found[option.key] = parse_setting(value, option.type, option.name, label)
+            told[option.key] = layer.name
+    own = {known[key].name: value for key, value in found.items() if known[key].owner is cls}
+    others = {key: value for key, value in found.items() if known[key].owner is not cls}
+    for each in dataclasses.fields(cls):  # type: ignore[arg-type]  # a type variable cannot be bound to dataclasses
+        if "declared" in each.metadata:
+            own[each.name] = others
+        elif "origins" in each.metadata:
+            own[each.name] = told
+    return cls(**own)
+
+
+class PartialOptions:
+    """Options of a source or a sink that know which of them the program has set, so that settings can fill the others.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class SinkOptions(PartialOptions):
+        ...     pool: int = option("connector.mine.sink.pool", 5, "how many connections there are")
+        >>> settings = {"connector.mine.sink.pool": 8}
+        >>> filled(SinkOptions(), settings), filled(SinkOptions(pool=5), settings)
+        (SinkOptions(pool=8), SinkOptions(pool=5))
+    """
+
+    chosen: frozenset[str]
+
+    def __new__(cls, *args: Any, **named: Any) -> Self:
+        """Note which fields are given; the dataclass fills them as usual."""
+        made = super().__new__(cls)
+        names = [each.name for each in dataclasses.fields(cls) if each.init]  # type: ignore[arg-type] # of a subclass
+        made.__dict__["chosen"] = frozenset(names[: len(args)]) | named.keys()
+        return made
+
+
+P = TypeVar("P", bound=PartialOptions)
+
+
+def altered(options: P, **changes: Any) -> P:
+    """The same options with some that the program sets now."""
+    made = dataclasses.replace(options, **changes)  # type: ignore[type-var] # each subclass is a dataclass
+    made.__dict__["chosen"] = options.chosen | changes.keys()
+    return made
+
+
+def filled(options: P, values: Mapping[str, Any]) -> P:
+    """The same options with `values`, by dotted key, for those that the program has not set.
+
+    Raises:
+        ConfigError: what comes of it does not fit together.
+    """
+    names = {key: found.name for key, found in declarations(type(options)).items()}
+    changes = {names[key]: value for key, value in values.items() if names[key] not in options.chosen}
+    made = dataclasses.replace(options, **changes)  # type: ignore[type-var] # each subclass is a dataclass
+    made.__dict__["chosen"] = options.chosen
+    return made
+
+
+def declarations(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
+    """The fields of an options class that have a dotted key, by key."""
+    return {found.metadata["key"]: found for found in dataclasses.fields(cls) if "key" in found.metadata}
+
+
+def check_ranges(options: Any) -> None:
+    """Refuse whole numbers that are less than their declaration allows; for the `__post_init__` of options.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    for key, found in declarations(type(options)).items():
+        value, least = getattr(options, found.name), found.metadata["least"]
+        if type(value) is int and value < least:
+            raise ConfigError(f"option {key!r} is out of range; got {value}; expected at least {least}")
 
 
 def as_mapping(options: Any) -> dict[str, Any]:
     """The values of an options object by dotted key."""
-    return {key: getattr(options, name) for key, name in _fields(type(options)).items()}
+    return {key: getattr(options, found.name) for key, found in declarations(type(options)).items()}
 
 
 def guard(user: Mapping[str, Any], guaranteed: Mapping[str, Guarantee]) -> None:
@@ -150,14 +250,29 @@ def from_assignments(assignments: Iterable[str]) -> Layer:
     return Layer("command line", values)
 
 
-def _fields(cls: type[Any]) -> dict[str, str]:
-    """Dotted key to field name."""
-    return {found.metadata["key"]: found.name for found in dataclasses.fields(cls) if "key" in found.metadata}
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An option that a key stands for; `owner` is the class that is loaded, or another one that declares it."""
+
+    key: str
+    name: str
+    type: Any
+    owner: type[Any]
 
 
-def _old_fields(cls: type[Any]) -> dict[str, str]:
-    """Older dotted key to field name."""
-    return {old: found.name for found in dataclasses.fields(cls) if (old := found.metadata.get("old"))}
+@cache
+def _known(cls: type[Any], *, all_components: bool = False) -> Mapping[str, _Known]:
+    """By dotted key, present or of older programs; the class's own keys come first."""
+    found: dict[str, _Known] = {}
+    lists = [each.metadata["declared"] for each in dataclasses.fields(cls) if "declared" in each.metadata]
+    others = (other for declared in lists if all_components for other in declared())
+    for owner in (cls, *others):
+        hints = get_type_hints(owner)
+        for key, each in declarations(owner).items():
+            option = _Known(key, each.name, hints[each.name], owner)
+            for name in filter(None, (key, each.metadata["old"])):
+                found.setdefault(name, option)
+    return found
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

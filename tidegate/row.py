@@ -18,7 +18,10 @@ __all__ = ["Row"]
 
 
 class Row:
-    """Values by position, and by name where names were given; mutable, so it has no hash and is no key."""
+    """Values by position, and by name where names were given.
+
+    Its hash is that of its values, so one that lies in a set or dictionary must not be changed.
+    """
 
     __slots__ = ("_kind", "_names", "_values")
 
@@ -89,10 +92,18 @@ class Row:
         """The values of these fields; all of them if the row is positional."""
         return [self[name] for name in names] if self._names else list(self._values)
 
-    def __getitem__(self, field: int | str) -> Any:
+    def __call__(self, *values: Any) -> Row:
+        """A row whose fields are called what the values of this one are: a positional row of names is a template.
+
+        Raises:
+            ConfigError: there are not as many values as names.
+        """
+        return Row.of(values, self._values, self._kind)
+
+    def __getitem__(self, field: int | slice | str) -> Any:
         return self._values[self._index(field)]
 
-    def __setitem__(self, field: int | str, value: Any) -> None:
+    def __setitem__(self, field: int | slice | str, value: Any) -> None:
         self._values[self._index(field)] = value
 
     def __getattr__(self, name: str) -> Any:
@@ -111,27 +122,30 @@ class Row:
     def __len__(self) -> int:
         return len(self._values)
 
+    def __contains__(self, item: object) -> bool:
+        """Whether there is a field of this name, or, where fields have no names, this value."""
+        return item in (self._names or self._values)
+
     def __eq__(self, other: object) -> bool:
         if type(other) is not Row:
             return NotImplemented
         return (self._kind, self._names, self._values) == (other._kind, other._names, other._values)
 
-    __hash__ = None  # type: ignore[assignment]  # mutable values have no hash
+    def __hash__(self) -> int:
+        return hash(tuple(self._values))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Row.of, (self._values, self._names, self._kind))
 
     def __repr__(self) -> str:
-        fields = (
-            (f"{name}={value!r}" for name, value in zip(self._names, self._values, strict=True))
-            if self._names
-            else map(repr, self._values)
-        )
         kind = "" if self._kind is RowKind.INSERT else self._kind.short
+        if not self._names:
+            return f"{kind}<Row({', '.join(map(repr, self._values))})>"
+        fields = (f"{name}={value!r}" for name, value in zip(self._names, self._values, strict=True))
         return f"{kind}Row({', '.join(fields)})"
 
-    def _index(self, field: int | str) -> int:
-        if isinstance(field, int):
+    def _index(self, field: int | slice | str) -> Any:
+        if isinstance(field, int | slice):
             return field
         if field not in self._names:
             raise KeyError(f"row has no field {field!r}")

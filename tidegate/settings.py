@@ -65,7 +65,9 @@ def _parse(value: Any, expected: Any, name: str) -> Any:
         return _parse_choice(value, arguments)
     if origin is tuple:
         parts = (
-            [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+            [part.strip() for part in re.split("[,;]", value) if part.strip()]
+            if isinstance(value, str)
+            else value
         )
         if not isinstance(parts, list | tuple):
             raise TypeError(value)
@@ -121,10 +123,14 @@ def _describe(expected: Any, name: str) -> str:
     for suffix, (text, _) in _UNITS.items():
         if name.endswith(suffix):
             return text
+    if typing.get_origin(expected) in (typing.Union, types.UnionType):
+        return _describe(typing.get_args(expected)[0], name)
     if typing.get_origin(expected) is Literal:
         return "one of " + ", ".join(map(repr, typing.get_args(expected)))
     if isinstance(expected, type) and issubclass(expected, enum.Enum):
         return "one of " + ", ".join(repr(member.name.lower()) for member in expected)
+    if typing.get_origin(expected) is tuple:
+        return f"a list of {_describe(typing.get_args(expected)[0], name)}"
     if expected is bool:
         return "true or false"
     return (

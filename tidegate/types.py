@@ -31,7 +31,17 @@ import msgspec
 from tidegate.errors import ConfigError
 from tidegate.row import Row
 
-__all__ = ["Kind", "Row", "TypeInformation", "Types", "common_type", "infer", "record_fields", "result_type"]
+__all__ = [
+    "Kind",
+    "Row",
+    "TypeInformation",
+    "Types",
+    "common_type",
+    "infer",
+    "numbered",
+    "record_fields",
+    "result_type",
+]
 
 # Types carries PyFlink's names.
 # ruff: noqa: N802
@@ -87,7 +97,7 @@ class TypeInformation:
         if self.kind is Kind.ENUM and self.cls is not None:
             return f"enum {self.cls.__qualname__}({', '.join(self.names)})"
         if self.kind in (Kind.RECORD, Kind.ROW):
-            labels = self.names or tuple(f"f{index}" for index in range(len(self.items)))
+            labels = self.names or numbered(len(self.items))
             fields = ", ".join(f"{name}: {item}" for name, item in zip(labels, self.items, strict=True))
             return f"record {self.cls.__qualname__}({fields})" if self.cls else f"row({fields})"
         if self.items or self.kind is Kind.TUPLE:
@@ -208,13 +218,13 @@ class Types:
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """A list of one type."""
-        return Types.LIST(element_type)
+        """A list of one type, and of None."""
+        return Types.LIST(Types.OPTIONAL(element_type))
 
     @staticmethod
     def OBJECT_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """A list of one type."""
-        return Types.LIST(element_type)
+        """A list of one type, and of None."""
+        return Types.LIST(Types.OPTIONAL(element_type))
 
     @staticmethod
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
@@ -238,12 +248,12 @@ class Types:
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> TypeInformation:
-        """A `Row` with positional fields."""
-        return TypeInformation(Kind.ROW, tuple(field_types))
+        """A `Row` whose fields are called f0, f1, ...; each may be None."""
+        return Types.ROW_NAMED(numbered(len(field_types)), field_types)
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> TypeInformation:
-        """A `Row` with named fields.
+        """A `Row` with named fields; each may be None.
 
         Raises:
             ConfigError: names and types differ in number, or a name repeats.
@@ -253,6 +263,11 @@ class Types:
                 f"row names do not fit; got {list(field_names)}; expected {len(field_types)} different ones"
             )
         return TypeInformation(Kind.ROW, tuple(field_types), tuple(field_names))
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """The names of fields that were given none: f0, f1, ..."""
+    return tuple(f"f{index}" for index in range(count))
 
 
 def infer(annotation: Any) -> TypeInformation | None:

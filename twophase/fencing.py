@@ -87,7 +87,6 @@ def judge(
         return following
     if holder_alive and not standing_by:
         return Refuse(
-            f"the pipeline is already running as run {current.run} on host {current.host}, boot {current.boot_id}, "
-            f"pid {current.pid}, started at tick {current.start_time}; stop it first"
+            f"the pipeline is already running as run {current.run} in process {current.pid} on host {current.host}"
         )
     return following if unchanged_ms >= lease_ms else Wait(lease_ms - unchanged_ms)

@@ -41,7 +41,7 @@ from tidegate.ids import OperatorUid
 from tidegate.serde import codec_for
 from tidegate.twophase.one_by_one import OneByOneCommitter
 from tidegate.twophase.process import this_process_id
-from tidegate.twophase.spi import CommitAnswer, Committable
+from tidegate.twophase.spi import Answer, CommitAnswer, Committable
 
 __all__ = ["TransactionCommitter", "TransactionWork", "TwoPhaseCommitSinkFunction"]
 
@@ -52,7 +52,8 @@ class TwoPhaseCommitSinkFunction(ABC, Generic[TXN]):
     """Takes records into a transaction per checkpoint; one instance per subtask writes, any instance commits.
 
     `commit` and the two `recover_` methods are called on a copy that was never opened, in whatever process settles
-    the checkpoint, so they connect by themselves. `UnavailableError` from them means: ask again.
+    the checkpoint, so they connect by themselves. `UnavailableError` from them means: ask again; its text is shown as
+    the reason.
     """
 
     def open(self, runtime_context: Any) -> None:
@@ -78,14 +79,14 @@ class TwoPhaseCommitSinkFunction(ABC, Generic[TXN]):
         """
 
     @abstractmethod
-    def commit(self, transaction: TXN) -> CommitAnswer | None:
+    def commit(self, transaction: TXN) -> Answer | None:
         """Make it visible, in the process that wrote it; None counts as committed. May be called again."""
 
     @abstractmethod
     def abort(self, transaction: TXN) -> None:
         """Remove a transaction that was not prepared, when its writer ends."""
 
-    def recover_and_commit(self, transaction: TXN) -> CommitAnswer | None:
+    def recover_and_commit(self, transaction: TXN) -> Answer | None:
         """Make it visible in another process than wrote it; it may have been done before."""
         return self.commit(transaction)
 
@@ -109,7 +110,7 @@ class TransactionCommitter(OneByOneCommitter):
         self._function = function
         self._codec = codec_for(None)
 
-    def _commit(self, work: Committable) -> CommitAnswer:
+    def _commit(self, work: Committable) -> Answer:
         held = msgspec.msgpack.decode(work.payload, type=TransactionWork)
         here = held.process == this_process_id()
         finish = self._function.commit if here else self._function.recover_and_commit

@@ -13,13 +13,14 @@ Example:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from tidegate.errors import CommitFailedError, CommitUnknownError, InternalError, TidegateError
 from tidegate.ids import CheckpointId
-from tidegate.twophase.spi import CommitAnswer, Committable
+from tidegate.twophase.spi import Answer, CommitAnswer, Committable, Retry
 
 __all__ = [
     "Action",
@@ -48,12 +49,12 @@ class Answered:
     """Committers answered for some or all of a checkpoint's work."""
 
     checkpoint: CheckpointId
-    answers: tuple[tuple[Committable, CommitAnswer], ...]
+    answers: tuple[tuple[Committable, Answer], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Have this work committed and report the answers; repeated for what answered `RETRY`."""
+    """Have this work committed and report the answers; repeated for what answered `Retry`."""
 
     checkpoint: CheckpointId
     committables: tuple[Committable, ...]
@@ -87,6 +88,7 @@ NOTHING_SETTLED = CheckpointId(0)
 """Checkpoints count from 1."""
 
 _BEGINNING = "0, the beginning"
+_NO_REASONS: Final[Mapping[Committable, str]] = MappingProxyType({})
 _VISIBLE = (CommitAnswer.COMMITTED, CommitAnswer.ALREADY_COMMITTED)
 
 
@@ -111,6 +113,7 @@ class Ledger:
         self._settled = settled
         self._accepted = accepted
         self._open: dict[CheckpointId, _Open] = {}
+        self._refused: dict[Committable, str] = {}
         self._stopped = False
 
     @property
@@ -122,6 +125,11 @@ class Ledger:
     def settled(self) -> CheckpointId:
         """The newest settled checkpoint, 0 if there is none."""
         return self._settled
+
+    @property
+    def refused(self) -> Mapping[Committable, str]:
+        """Work that is to be committed again, each with the newest reason why."""
+        return MappingProxyType(self._refused)
 
     def left(self, checkpoint: CheckpointId) -> list[Committable]:
         """What has to become visible before a checkpoint is settled, of it and of those before."""
@@ -160,9 +168,12 @@ class Ledger:
         for committable, answer in event.answers:
             if committable not in held:
                 return _broken(f"answer for {committable.describe!r}, which checkpoint {head} does not hold")
-            if answer is CommitAnswer.RETRY:
+            if isinstance(answer, Retry):
                 again.append(committable)
-            elif not _note(work, committable, answer):
+                self._refused[committable] = answer.reason
+                continue
+            self._refused.pop(committable, None)
+            if not _note(work, committable, answer):
                 return _contradiction(committable)
         return self._conclude(event.checkpoint, work, again)
 
@@ -188,7 +199,8 @@ class Ledger:
 
     def _settle(self, checkpoint: CheckpointId) -> list[Action]:
         self._settled = checkpoint
-        del self._open[checkpoint]
+        for committable in self._open.pop(checkpoint).committables:
+            self._refused.pop(committable, None)
         return [Settle(checkpoint), *self._go_on()]
 
     def _go_on(self) -> list[Action]:
@@ -199,11 +211,12 @@ class Ledger:
         return []
 
 
-def described(committables: Iterable[Committable]) -> str:
-    """Work in the words of messages, by sink."""
+def described(committables: Iterable[Committable], reasons: Mapping[Committable, str] = _NO_REASONS) -> str:
+    """Work in the words of messages, by sink; where there is a reason for its being refused, with that."""
     by_sink: defaultdict[str, list[str]] = defaultdict(list)
     for committable in committables:
-        by_sink[committable.uid].append(f"{committable.describe} ({committable.records} records)")
+        why = f"; {reasons[committable]}" if committable in reasons else ""
+        by_sink[committable.uid].append(f"{committable.describe} ({committable.records} records{why})")
     return ", ".join(f"sink {uid!r} {' and '.join(parts)}" for uid, parts in by_sink.items())
 
 

@@ -50,7 +50,8 @@ _OUTPUT = re.compile(
     re.ASCII,
 )
 _WORK = re.compile(
-    rf"(?P<lineage>{_PART})\.(?P<branch>{_NUMBER})-(?P<subtask>{_NUMBER})-(?P<checkpoint>{_NUMBER}|open)"
+    rf"(?P<lineage>{_PART})\.(?P<branch>{_NUMBER})(?:\.(?P<term>{_MORE}))?-(?P<subtask>{_NUMBER})"
+    rf"-(?P<checkpoint>{_NUMBER}|open)"
     rf"-(?P<attempt>{_PART})(?:-(?P<part>{_MORE}))?\.(?P<stage>inprogress|pending)",
     re.ASCII,
 )
@@ -91,7 +92,8 @@ class OutputName(msgspec.Struct, frozen=True):
 class WorkName(msgspec.Struct, frozen=True):
     """The name of work nobody may see yet; `checkpoint` is None while records are still written to it.
 
-    Attempts of one epoch differ in `attempt` and never meet, nor do the parts of one attempt.
+    Attempts of one epoch differ in `attempt` and never meet, nor do the parts of one attempt. `term` is the fencing term
+    of the owner under which it was made: an owner removes nothing of a newer one. Names of version 0.1 have none.
     """
 
     lineage: str
@@ -100,6 +102,7 @@ class WorkName(msgspec.Struct, frozen=True):
     checkpoint: int | None
     attempt: str
     part: int = 0
+    term: int = 0
 
     @property
     def stage(self) -> Stage:
@@ -109,7 +112,8 @@ class WorkName(msgspec.Struct, frozen=True):
     def build(self) -> str:
         """The name."""
         checkpoint = "open" if self.checkpoint is None else self.checkpoint
-        name = f"{escape(self.lineage)}.{self.branch}-{self.subtask}-{checkpoint}-{escape(self.attempt)}"
+        history = f"{escape(self.lineage)}.{self.branch}" + (f".{self.term}" if self.term else "")
+        name = f"{history}-{self.subtask}-{checkpoint}-{escape(self.attempt)}"
         return _short_enough(f"{name}{_more(self.part)}.{self.stage}", self.attempt)
 
 
@@ -140,7 +144,8 @@ def parse_work(name: str) -> WorkName | None:
         return None
     checkpoint = None if match["checkpoint"] == "open" else int(match["checkpoint"])
     part = int(match["part"] or 0)
-    work = WorkName(lineage, int(match["branch"]), int(match["subtask"]), checkpoint, attempt, part)
+    term = int(match["term"] or 0)
+    work = WorkName(lineage, int(match["branch"]), int(match["subtask"]), checkpoint, attempt, part, term)
     return work if work.stage == match["stage"] else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tidegate.errors import UnavailableError, UserCodeError
 from tidegate.ids import OperatorUid
-from tidegate.twophase.spi import CommitAnswer, Committable, Committer
+from tidegate.twophase.spi import Answer, Committable, Committer, Retry
 
 __all__ = ["OneByOneCommitter"]
 
@@ -23,15 +23,15 @@ class OneByOneCommitter(Committer):
     def __init__(self, name: str, uid: OperatorUid) -> None:
         self._where = f"{name} (uid {uid!r})"
 
-    def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+    def commit(self, committables: Sequence[Committable]) -> list[Answer]:
         """Commit each; what the user's code raises for one is raised when all others are done."""
-        answers: list[CommitAnswer] = []
+        answers: list[Answer] = []
         failed: UserCodeError | None = None
         for work in committables:
             try:
                 answers.append(self._commit(work))
-            except UnavailableError:
-                answers.append(CommitAnswer.RETRY)
+            except UnavailableError as error:
+                answers.append(Retry(str(error) or type(error).__name__))
             except Exception as error:
                 failed = UserCodeError(
                     f"{self._where} failed to commit {work.describe} of checkpoint {work.checkpoint}: "
@@ -47,4 +47,4 @@ class OneByOneCommitter(Committer):
         return 0
 
     @abstractmethod
-    def _commit(self, work: Committable) -> CommitAnswer: ...
+    def _commit(self, work: Committable) -> Answer: ...

@@ -7,27 +7,32 @@ checkpoint that holds the committable is decided does a *committer*, in whatever
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from tidegate.clock import Clock
 from tidegate.elements import Batch
-from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
+from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, OperatorUid, PipelineId, Subtask
 
 __all__ = [
+    "Answer",
     "CommitAnswer",
     "Committable",
     "Committer",
     "CommitterContext",
     "GlobalCommitter",
     "ProgramContext",
+    "Retry",
     "SinkWriter",
     "SupportsClaim",
     "SupportsEncoding",
+    "SupportsExpiry",
+    "SupportsFencing",
     "SupportsOpenWork",
     "SupportsWatermarks",
     "SupportsWriterState",
@@ -36,18 +41,31 @@ __all__ = [
 
 
 class CommitAnswer(Enum):
-    """What an external system says about one committable."""
+    """What became of one committable, as the external system says."""
 
     COMMITTED = "committed"
     """This call made it visible."""
     ALREADY_COMMITTED = "already committed"
     """An earlier call did; the system itself, not an error code, proves it."""
-    RETRY = "retry"
-    """Nothing changed; ask again later."""
     ABORTED = "aborted"
     """It is not visible and never will be; the system proves it."""
     UNKNOWN = "unknown"
     """It cannot be told; never replaced by another answer because it is likely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The external system refused or did not answer; nothing changed; commit it again later.
+
+    `reason` is for the person who has to help: what was refused, by whom, with the system's own words. It is shown by
+    `tidegate info` and `tidegate checkpoints`, stands in the event log, and names the cause if the job gives up.
+    """
+
+    reason: str
+
+
+Answer: TypeAlias = CommitAnswer | Retry
+"""What a committer says about one committable."""
 
 
 class Committable(msgspec.Struct, frozen=True):
@@ -82,14 +100,33 @@ class WriterContext:
     program: ProgramContext | None = None
     """For functions of the user; None where no program runs."""
     exposed_ms: int | None = None
-    """How long prepared work may have to wait for its commit, with the pauses of restarts; None if nobody knows."""
+    """From the first record of a piece of work to its commit, with declined checkpoints and the pauses of restarts; None if
+    unknown. A writer whose work expires sooner is refused when it opens."""
     slot: int | None = None
     """Which of the bounded number of names its subtask has outside this writer may use, if it lives for one epoch; None: all of
     them, for long."""
+    term: FencingTerm = FencingTerm(0)
+    """Numbers the owners of the pipeline. What is prepared outside carries it where the system lets us choose names."""
 
 
 class ProgramContext(Protocol):
     """What a program gives to all its functions, and what they show; for connectors that run functions of the user."""
+
+    def manage(
+        self, function: object, lock: AbstractContextManager[object] | None = None
+    ) -> Callable[[CheckpointId], None]:
+        """Give a function of the user its state, and tell it of checkpoints from now on, as the interfaces it has say.
+
+        Called once per function, before it is opened. `lock` is held whenever the function is called on account of a
+        checkpoint; needed if another thread runs it.
+
+        Returns:
+            What saves its state. The subtask's thread calls it for every checkpoint, at the moment to return to.
+
+        Raises:
+            ConfigError: it declares state of keys, and its input has none.
+        """
+        ...
 
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
         """A parameter given to the whole program."""
@@ -146,16 +183,36 @@ class SinkWriter(ABC):
 
 @runtime_checkable
 class SupportsClaim(Protocol):
-    """A committer whose names outside could be somebody else's too."""
+    """A committer whose names outside a pipeline with its checkpoints elsewhere could have too."""
 
     def claim(self) -> None:
-        """Make sure that they are this pipeline's; may block.
+        """Make sure that they are this pipeline's, which `context.home` tells from others with the same id; may block.
 
-        Called by any process, before the first of its writers opens and before anything is decided. Idempotent.
+        Called by the coordinator before any other method and about once an hour while the pipeline runs, and by any
+        process before the first of its writers opens; by a thread that is not the subtask's. Idempotent; every call renews
+        the claim, so that a system which forgets what is old does not give the names to another pipeline. Of several
+        pipelines that claim at the same moment one succeeds. A claim outlives the work it is for. `abort_except` claims as
+        well, or is refused as `claim` is, before it removes anything.
 
         Raises:
-            ConfigError: they belong to somebody else.
-            UnavailableError: the system did not answer.
+            ConfigError: another pipeline has claimed them; the message names it and what to do.
+            UnavailableError: the system did not answer; it is called again later.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsExpiry(Protocol):
+    """A writer whose prepared work is dropped by the external system if it is not committed in time."""
+
+    def expires_in_ms(self) -> int:
+        """How long the work that `prepare` returned last can still be committed.
+
+        Called by the subtask's thread right after every `prepare` that returned work; must not block. The time counts
+        from the moment when the system starts to count, which is often the first record and not `prepare`. Work of a
+        declined checkpoint is reported again with the next one, so it grows older: before every ack the framework
+        checks that the oldest work lasts until its commit. If it may not, the subtask fails before anything is
+        decided, and its records are written again.
         """
         ...
 
@@ -212,15 +269,32 @@ class CommitterContext:
     lineage: LineageId
     clock: Clock
     home: str = ""
-    """Where the pipeline's lease is; elsewhere another one of its name may run."""
+    """Where the pipeline's lease is; elsewhere another one of its name may run. Empty if no other run has its id."""
+    term: FencingTerm = FencingTerm(0)
+    """The term of the present owner; work of a newer term belongs to a newer owner."""
+    check_owner: Callable[[], None] = lambda: None
+    """Raises a `FencedError` if this process does not own the pipeline any more."""
+    running: bool = False
+    """Whether the pipeline runs already: it renews its claims and sets no claim of another pipeline aside."""
 
 
 class Committer(ABC):
-    """Makes prepared work visible or removes it. Holds no state that a crash could lose."""
+    """Makes prepared work visible or removes it. Holds no state that a crash could lose.
+
+    The process may be stopped between any two instructions and replaced meanwhile. So whatever is done outside is done
+    in three steps: *look* at what is there, *check* that this process is still the owner (`context.check_owner()`), and
+    *act* on what was seen only if it is still that: remove a file of a term up to one's own, abort a transaction with
+    the epoch that was seen. A committer that looks and acts by one call of the external system need not check: the
+    framework checks before each call of a method.
+    """
 
     @abstractmethod
-    def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         """Make each committable visible and answer for each, in order.
+
+        What is refused is answered with a `Retry` and its reason, also if only a person can help, as with missing
+        permissions. While there is input it is committed again, after half a second at first and ten later on, and the
+        job goes on. At its end the job fails once it was refused for longer than `execution.checkpointing.timeout`.
 
         Called only after the checkpoint is decided; by a background thread of the subtask, or by the ledger of
         the coordinator after a crash. May block. Idempotent: called again with the same committables, by any
@@ -235,10 +309,13 @@ class Committer(ABC):
         """Remove every prepared or open piece of this pipeline's and operator's work that `keep` does not name.
 
         Called on start, after settlement and before any writer opens, and after a declined epoch. May block.
-        Idempotent. Never touches what is visible.
+        Idempotent. Never touches what is visible, nor work of a term newer than `context.term`.
 
         Returns:
             How many pieces were removed.
+
+        Raises:
+            FencedError: this pipeline has a newer owner; nothing more was removed.
         """
 
     def close(self) -> None:  # noqa: B027
@@ -262,6 +339,23 @@ class GlobalCommitter(ABC):
 
     def close(self) -> None:  # noqa: B027
         """Release resources; called once."""
+
+
+@runtime_checkable
+class SupportsFencing(Protocol):
+    """A committer whose external system can refuse the writers of earlier owners, those without open work too."""
+
+    def fence(self) -> None:
+        """Refuse all writers that were opened before, also those of subtasks there are no more.
+
+        Called on start, after `abort_except` and before any writer opens; so all decided work is visible. May block.
+        Idempotent. Never touches a writer of a newer owner.
+
+        Raises:
+            FencedError: this pipeline has a newer owner; its writers are not touched.
+            UnavailableError: the system did not answer; it is called again at the next start.
+        """
+        ...
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.backends.heap.backend import HeapBackend as HeapBackend, HeapOptions as HeapOptions
+from tidegate.backends.heap.backend import HeapBackend as HeapBackend
+from tidegate.backends.heap.options import HeapOptions as HeapOptions
 
 __all__ = ["HeapBackend", "HeapOptions"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tidegate.backends.heap.materialisation import MemoryMaterialisation, kept_entries, merged, read_base
+from tidegate.backends.heap.options import HeapOptions
 from tidegate.backends.keyed.address import ROWS, state_of
 from tidegate.backends.keyed.log import size_of
 from tidegate.backends.spi import (
@@ -27,20 +28,11 @@ from tidegate.backends.spi import (
     SnapshotFiles,
 )
 from tidegate.keys import KeyGroupRange
-from tidegate.options import Layer, load, option
+from tidegate.options import Layer, load
 
-__all__ = ["HeapBackend", "HeapMaterialisation", "HeapOptions"]
+__all__ = ["HeapBackend", "HeapMaterialisation"]
 
 _REMEDY: Final = "raise state.backend.heap.max-state, or use backend filesystem or rocksdb"
-
-
-@dataclass(frozen=True, slots=True)
-class HeapOptions:
-    """Options of the heap backend."""
-
-    max_state_bytes: int = option(
-        "state.backend.heap.max-state", 5 * 1024 * 1024, "how large one state of a subtask may become"
-    )
 
 
 @dataclass(frozen=True, slots=True)

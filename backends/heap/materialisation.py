@@ -13,8 +13,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
+from tidegate.backends.heap.order import Order
 from tidegate.backends.keyed.address import GROUP_BYTES, range_bounds
 from tidegate.backends.keyed.segment import encode_parts, read_segment
 from tidegate.backends.spi import (
@@ -39,6 +40,7 @@ _WHOLE: Final = "entries"
 """What the only file of a base was called in version 1."""
 _FILE_BYTES: Final = 4 * 1024 * 1024
 _PART: Final = 500
+_FEW: Final = 1_000
 _WORK_S: Final = 0.001
 _SHORT_REST_S: Final = 0.000_05
 _LONG_REST_S: Final = 0.01
@@ -58,9 +60,10 @@ class MemoryMaterialisation(Materialisation):
         self._place = place
         self._layers: list[_Layer] = [dict(entries)]
         self._cuts: set[_MemoryCut] = set()
-        self._sorted: list[Address] | None = None
-        """All addresses but those of `_unsorted`, with some that are gone; None until somebody scans."""
-        self._unsorted: list[Address] = []
+        self._order: Order | None = None
+        """The addresses there were at the last scan; None until somebody scans."""
+        self._written: dict[Address, None] = {}
+        """Those written since then."""
 
     def get_many(self, addresses: Sequence[Address]) -> list[bytes | None]:
         """The bytes of each address."""
@@ -73,22 +76,23 @@ class MemoryMaterialisation(Materialisation):
         self._write(entries.mapping.copy() if isinstance(entries, _DICT_ITEMS) else dict(entries))
 
     def _write(self, written: dict[Address, bytes | None]) -> None:
-        if self._sorted is not None:
-            self._unsorted.extend(written)
-            if len(self._unsorted) > len(self._sorted):
-                self._sorted = None  # sorting all of it anew is no more work than merging
-                self._unsorted.clear()
+        if self._order is not None:
+            self._written.update(dict.fromkeys(written))
+            if len(self._written) > _FEW + len(self._order) // 4:
+                self._order = None  # sorting all of it anew is no more work than adding one by one
+                self._written.clear()
         if len(self._layers) == 1:
             _write_through(self._layers[0], written)
         else:
             self._layers[-1].update(written)
 
-    def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
+    def scan(
+        self, first: Address, last: Address, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[Address, bytes]]:
         """Entries of a range, of the moment of the call."""
-        order = self._ordered()
-        addresses = order[bisect_left(order, first) : bisect_left(order, last)]
-        values = self.get_many(addresses)
-        return ((at, value) for at, value in zip(addresses, values, strict=True) if value is not None)
+        addresses = self._ordered().between(first, last, reverse=reverse, limit=limit)
+        values = cast("list[bytes]", list(_newest(self._layers, addresses)))  # all of them are there
+        return zip(addresses, values, strict=True)
 
     def cut(self, checkpoint: CheckpointId) -> Cut:
         """Freeze the present layers."""
@@ -98,16 +102,21 @@ class MemoryMaterialisation(Materialisation):
         self._layers.append({})
         return cut
 
-    def _ordered(self) -> list[Address]:
+    def _ordered(self) -> Order:
         """All addresses in order; only what was written since the last scan is sorted."""
-        if self._sorted is None or len(self._sorted) > 2 * sum(map(len, self._layers)):
-            # Without doubles and in the order of the layers: that of a restored one is the right one already.
-            self._sorted = sorted(dict.fromkeys(chain.from_iterable(self._layers)))
-        elif self._unsorted:
-            # Two sorted runs: sorting merges them.
-            self._sorted = list(dict.fromkeys(sorted(self._sorted + sorted(self._unsorted))))
-        self._unsorted.clear()
-        return self._sorted
+        if self._order is None:
+            # In the order of the layers: that of a restored one is the right one already.
+            everything = merged(self._layers)
+            self._order = Order(sorted(at for at, value in everything.items() if value is not None))
+        elif self._written:
+            order = self._order
+            for at, value in zip(self._written, _newest(self._layers, list(self._written)), strict=True):
+                if value is None:
+                    order.remove(at)
+                else:
+                    order.add(at)
+        self._written.clear()
+        return self._order
 
     def _fold(self) -> None:
         """Make one layer of all, unless a cut still reads some of them in another thread."""

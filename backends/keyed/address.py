@@ -15,7 +15,7 @@ Example:
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from tidegate.backends.spi import Address
@@ -31,7 +31,9 @@ __all__ = [
     "Parts",
     "address",
     "after",
+    "by_subkey",
     "entry_address",
+    "entry_bound",
     "entry_prefix",
     "group_of",
     "range_bounds",
@@ -126,9 +128,20 @@ def entry_address(prefix: bytes, subkey: bytes) -> Address:
     return prefix + _escape(subkey)
 
 
+def entry_bound(prefix: bytes, subkey: bytes) -> Address:
+    """What the entries of a collection with this subkey or a larger one are not below, and all others are."""
+    return prefix + subkey.replace(b"\0", _ESCAPED_ZERO)
+
+
 def subkey_of(prefix: bytes, at: Address) -> bytes:
     """The subkey of an entry of the collection with that prefix."""
-    return at[len(prefix) : -len(_END)].replace(_ESCAPED_ZERO, b"\0")
+    return at[len(prefix) : -2].replace(_ESCAPED_ZERO, b"\0")
+
+
+def by_subkey(prefix: bytes, entries: Iterable[tuple[Address, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Entries of the collection with that prefix by their subkeys, without a call for each."""
+    begin = len(prefix)
+    return [(at[begin:-2].replace(_ESCAPED_ZERO, b"\0"), data) for at, data in entries]
 
 
 def with_state(at: Address, state: int) -> Address:

@@ -15,7 +15,16 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from tidegate.errors import ConfigError
 from tidegate.isolation import isolate
 
-__all__ = ["AT_HAND", "AsyncFolded", "AsyncList", "AsyncMap", "AsyncValue", "OnlyAsync", "RecordAtHand"]
+__all__ = [
+    "AT_HAND",
+    "AsyncFolded",
+    "AsyncList",
+    "AsyncMap",
+    "AsyncOrderedMap",
+    "AsyncValue",
+    "OnlyAsync",
+    "RecordAtHand",
+]
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -133,6 +142,33 @@ class AsyncMap(Generic[K, V]):
         await _ask(self, "clear")
 
 
+class AsyncOrderedMap(AsyncMap[K, V]):
+    """The `async_` methods of an ordered map beside those of a map."""
+
+    __slots__ = ()
+
+    async def async_first(self) -> tuple[K, V] | None:
+        """A copy of the entry with the smallest key, None if there is none."""
+        entry: tuple[K, V] | None = await _ask(self, "first")
+        return entry
+
+    async def async_last(self) -> tuple[K, V] | None:
+        """A copy of the entry with the largest key, None if there is none."""
+        entry: tuple[K, V] | None = await _ask(self, "last")
+        return entry
+
+    async def async_range(
+        self, first: K | None = None, last: K | None = None, *, reverse: bool = False
+    ) -> list[tuple[K, V]]:
+        """Copies of the entries with first <= key < last, ascending or in reverse."""
+        entries: list[tuple[K, V]] = await _ask(self, "range", first, last, reverse=reverse)
+        return entries
+
+    async def async_remove_range(self, first: K | None = None, last: K | None = None) -> None:
+        """Forget the entries with first <= key < last."""
+        await _ask(self, "remove_range", first, last)
+
+
 class AsyncFolded(Generic[IN, OUT]):
     """The `async_` methods of what added values come to."""
 
@@ -168,7 +204,7 @@ class OnlyAsync:
         )
 
 
-async def _ask(state: object, method: str, *given: Any) -> Any:
+async def _ask(state: object, method: str, *given: Any, **named: Any) -> Any:
     """The answer of a method of a state, for the record at hand."""
     record = AT_HAND.get()
     if record is None:
@@ -176,9 +212,9 @@ async def _ask(state: object, method: str, *given: Any) -> Any:
             f"state is asked for async_{method}(...) where no record is at hand; got a call outside of a function that is "
             f"`async def`; expected {method}(...) there"
         )
-    return await record.ask(partial(_answer, state, method, isolate(given)))
+    return await record.ask(partial(_answer, partial(getattr(state, method), **named), isolate(given)))
 
 
-def _answer(state: object, method: str, given: tuple[Any, ...]) -> Any:
-    result = getattr(state, method)(*given)
+def _answer(operation: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    result = operation(*given)
     return isolate(list(result) if isinstance(result, Iterator) else result)

@@ -13,7 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-from tidegate.backends.keyed.address import after, entry_address, entry_prefix, subkey_of
+from tidegate.backends.keyed.address import (
+    after,
+    by_subkey,
+    entry_address,
+    entry_bound,
+    entry_prefix,
+    subkey_of,
+)
 from tidegate.backends.spi import Address, Entry, Materialisation
 from tidegate.errors import RecordError
 from tidegate.isolation import is_immutable, isolate
@@ -83,6 +90,16 @@ class Shelf:
         """All entries by subkey."""
         for at, data in self._materialisation.scan(self._prefix, after(self._prefix)):
             yield subkey_of(self._prefix, at), data
+
+    def some(
+        self, first: bytes, last: bytes | None, limit: int, *, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """No more than `limit` entries with first <= subkey < last (None: to the end), by subkey or in reverse."""
+        begin, end = entry_bound(self._prefix, first), after(self._prefix)
+        if last is not None:
+            end = entry_bound(self._prefix, last)
+        found = self._materialisation.scan(begin, end, reverse=reverse, limit=limit)
+        return by_subkey(self._prefix, found)
 
 
 class Values:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from tidegate.backends.keyed.ttl import StateTtlConfig
 from tidegate.errors import ConfigError
+from tidegate.ordered import KeyOrder
 from tidegate.types import TypeInformation
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "AggregatingStateDescriptor",
     "ListStateDescriptor",
     "MapStateDescriptor",
+    "OrderedMapStateDescriptor",
     "ReducingStateDescriptor",
     "StateDescriptor",
     "ValueStateDescriptor",
@@ -131,6 +133,26 @@ class MapStateDescriptor(StateDescriptor):
     def stored_type(self) -> TypeInformation | None:
         """The type of a map's value."""
         return self.value_type_info
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedMapStateDescriptor(MapStateDescriptor):
+    """A map per key whose entries are in the order of their keys, which are of a declared type with an order.
+
+    Example:
+        >>> from tidegate.types import Types
+        >>> OrderedMapStateDescriptor("by time", Types.LONG(), Types.STRING()).kind
+        'ordered_map'
+    """
+
+    kind = "ordered_map"
+
+    def __post_init__(self) -> None:
+        StateDescriptor.__post_init__(self)
+        try:
+            KeyOrder(self.key_type_info)
+        except ConfigError as error:
+            raise ConfigError(f"state {self.name!r} is an ordered map; {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

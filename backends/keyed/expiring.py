@@ -20,6 +20,7 @@ from tidegate.backends.keyed.collection import ATOMS, Live, Values
 from tidegate.backends.keyed.descriptors import MapStateDescriptor
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
+from tidegate.backends.keyed.ordered_state import OrderedMapState
 from tidegate.backends.keyed.row import Cursor, Row, ValueState
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.keyed.ttl import NS_PER_MS, Lifetime, whole_ms
@@ -27,7 +28,14 @@ from tidegate.backends.spi import Materialisation
 from tidegate.isolation import is_immutable, isolate
 from tidegate.serde import Codec
 
-__all__ = ["STAMP", "ExpiringListState", "ExpiringMapState", "ExpiringValueState", "StampedValues"]
+__all__ = [
+    "STAMP",
+    "ExpiringListState",
+    "ExpiringMapState",
+    "ExpiringOrderedMapState",
+    "ExpiringValueState",
+    "StampedValues",
+]
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -290,3 +298,19 @@ class ExpiringMapState(MapState[K, V]):
         if self._life.refreshed:
             pair[0] = now
         return pair
+
+
+class ExpiringOrderedMapState(ExpiringMapState[K, V], OrderedMapState[K, V]):
+    """An ordered map whose entries expire."""
+
+    __slots__ = ()
+
+    def range(
+        self, first: K | None = None, last: K | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[K, V]]:
+        """The entries with first <= key < last that have not expired, ascending or in reverse."""
+        now = self._life.now()
+        for key, pair in super().range(first, last, reverse=reverse):
+            seen = self._seen(key, pair, now)
+            if seen is not None:
+                yield key, seen[1]

@@ -9,6 +9,7 @@ from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
+    OrderedMapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
     ValueStateDescriptor,
@@ -16,12 +17,14 @@ from tidegate.backends.keyed.descriptors import (
 from tidegate.backends.keyed.expiring import (
     ExpiringListState,
     ExpiringMapState,
+    ExpiringOrderedMapState,
     ExpiringValueState,
     StampedValues,
 )
 from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
+from tidegate.backends.keyed.ordered_state import OrderedMapState
 from tidegate.backends.keyed.row import Cursor, RowCodec, ValueState
 from tidegate.backends.keyed.sweep import Expiring
 from tidegate.backends.keyed.table import StateEntry
@@ -51,7 +54,9 @@ def open_state(
             rows.declare_collection(entry.slot, elements.content)
             return elements
         case MapStateDescriptor():
-            entries = MapState[Any, Any](descriptor, values, entry, cursor, materialisation)
+            plain: type[MapState[Any, Any]] = MapState
+            kind = OrderedMapState if isinstance(descriptor, OrderedMapStateDescriptor) else plain
+            entries = kind(descriptor, values, entry, cursor, materialisation)
             rows.declare_collection(entry.slot, entries.content)
             return entries
         case _:
@@ -76,7 +81,9 @@ def open_expiring(
             rows.declare_collection(entry.slot, elements.content)
             return elements, elements
         case MapStateDescriptor():
-            entries = ExpiringMapState[Any, Any](descriptor, values, entry, cursor, materialisation, life)
+            plain: type[ExpiringMapState[Any, Any]] = ExpiringMapState
+            kind = ExpiringOrderedMapState if isinstance(descriptor, OrderedMapStateDescriptor) else plain
+            entries = kind(descriptor, values, entry, cursor, materialisation, life)
             rows.declare_collection(entry.slot, entries.content)
             return entries, entries
         case _:
@@ -105,5 +112,5 @@ def unknown(descriptor: object) -> ConfigError:
     """Nobody knows how to keep such a state."""
     return ConfigError(
         f"{type(descriptor).__name__} describes no kind of state; got {shorten(descriptor)}; "
-        "expected a Value-, List-, Map-, Reducing- or AggregatingStateDescriptor"
+        "expected a Value-, List-, Map-, OrderedMap-, Reducing- or AggregatingStateDescriptor"
     )

@@ -1,8 +1,10 @@
 """The change log of one subtask: what was written in each epoch, kept until a checkpoint that holds it is decided.
 
 Files of a declined checkpoint are deleted, so a checkpoint may only build on the newest *decided* one. The log
-therefore answers "everything since checkpoint n", however many undecided checkpoints lie in between. What is more than
-may be held in memory goes to segment files on the local disk, the oldest first, so whatever is held is newer than they.
+therefore answers "everything since checkpoint n", however many declined checkpoints lie in between: their epochs are
+merged into one. Beyond a limit the entries are dropped and only a base can tell what changed, so an outage of the
+storage takes a bounded amount of memory and disk. What is more than may be held in memory goes to segment files on the
+local disk, the oldest first, so whatever is held is newer than they.
 
 Example:
     >>> log = ChangeLog(Path("/nonexistent"))
@@ -119,6 +121,29 @@ class ChangeLog:
         """What was appended so far belongs to `checkpoint`."""
         self._closed[checkpoint] = self._open
         self._open = _Epoch()
+
+    def merge_declined(self, confirmed: CheckpointId | None, limit: int) -> None:
+        """Make one epoch of those closed after `confirmed`, which will never be decided; drop it beyond `limit` bytes."""
+        declined = [number for number in self._closed if confirmed is None or number > confirmed]
+        if len(declined) < 2:
+            return
+        epochs = [self._closed.pop(number) for number in declined]
+        merged = _Epoch(dropped=any(epoch.dropped for epoch in epochs))
+        for epoch in epochs:
+            merged.held.update(epoch.held)
+            merged.spilled.extend(epoch.spilled)
+        held = size_of(merged.held)
+        merged.weight = held + _OBJECTS * len(merged.held)
+        merged.size = held + sum(part.size for part in merged.spilled)
+        if merged.dropped or merged.size > limit:
+            merged = _Epoch(size=merged.size, dropped=True)
+        self._closed[declined[-1]] = merged
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of addresses and values in memory and on the local disk."""
+        epochs = self._after(None)
+        return sum(size_of(epoch.held) + sum(part.size for part in epoch.spilled) for epoch in epochs)
 
     def since(self, checkpoint: CheckpointId | None) -> Changes | None:
         """Everything after `checkpoint` (None: from the start), or None if some of it was given up."""

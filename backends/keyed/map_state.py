@@ -6,7 +6,8 @@ merges what is cached with what is stored, in an order that means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from tidegate.backends.keyed.asynchronous import AsyncMap
@@ -14,19 +15,19 @@ from tidegate.backends.keyed.collection import ATOMS, Collection, Raw, Shelf, Va
 from tidegate.backends.keyed.descriptors import MapStateDescriptor
 from tidegate.backends.keyed.row import Cursor, Row
 from tidegate.backends.keyed.table import StateEntry
-from tidegate.backends.spi import Entry, Materialisation
+from tidegate.backends.spi import Address, Entry, Materialisation
 from tidegate.canonical import themselves
 from tidegate.isolation import is_immutable
 from tidegate.keys import canonical, key_bytes, key_from_bytes
 
-__all__ = ["MapState"]
+__all__ = ["GONE", "LARGEST", "UNREAD", "MapContent", "MapState"]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-_GONE: Final = object()
-_UNREAD: Final = object()
-_LARGEST: Final = 1_000
+GONE: Final = object()
+UNREAD: Final = object()
+LARGEST: Final = 1_000
 """As many entries of one map stay in memory over a batch."""
 
 
@@ -37,8 +38,8 @@ class MapState(AsyncMap[K, V]):
     """
 
     __slots__ = (
+        "_canonical",
         "_cursor",
-        "_key_type",
         "_materialisation",
         "_slot",
         "_state",
@@ -56,7 +57,7 @@ class MapState(AsyncMap[K, V]):
         materialisation: Materialisation,
     ) -> None:
         self._values = values
-        self._key_type = descriptor.key_type_info
+        self._canonical: Callable[[Any], Any] = partial(canonical, info=descriptor.key_type_info)
         self._themselves = themselves(descriptor.key_type_info)
         # The last type without parts that the codec is known to give back.
         self._usual: type | None = None
@@ -78,7 +79,7 @@ class MapState(AsyncMap[K, V]):
             return found  # type: ignore[no-any-return] # what was put
         found = content.get(key)
         self._mark(row, content)
-        return None if found is _GONE else found
+        return None if found is GONE else found
 
     def put(self, key: K, value: V) -> None:
         """Store a value under a map key. A mutable value is copied: later changes to the argument do not count.
@@ -101,12 +102,12 @@ class MapState(AsyncMap[K, V]):
             self._usual = type(value) if type(value) in ATOMS else None
         if not row.changed:
             self._cursor.mark(row)
-        if len(content.cached) > _LARGEST:
+        if len(content.cached) > LARGEST:
             self._cursor.crowded[row] = None
 
-    def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Store several; raises as `put` does."""
-        for key, value in dict_value.items():
+    def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Store several, or pairs of key and value, which is what PyFlink 2.2 takes; raises as `put` does."""
+        for key, value in dict(dict_value).items():
             self.put(key, value)
 
     def remove(self, key: K) -> None:
@@ -152,6 +153,17 @@ class MapState(AsyncMap[K, V]):
         content.clear()
         self._mark(row, content)
 
+    def lacking(self, rows: Sequence[Row], keys: Sequence[K]) -> Iterator[tuple[MapContent, Any]]:
+        """The maps of rows and those of their map keys, one for each row, that only the store knows."""
+        for row, key in zip(rows, keys, strict=True):
+            content = self.content(row)
+            if type(key) not in self._themselves:
+                key = self._canonical(key)
+            if content.lacks(key):
+                yield content, key
+            if len(content.cached) > LARGEST:
+                self._cursor.crowded[row] = None
+
     def content(self, row: Row) -> MapContent:
         """What is known of a row's map."""
         held = row.values[self._slot]
@@ -175,13 +187,10 @@ class MapState(AsyncMap[K, V]):
     def __iter__(self) -> Iterator[K]:
         return self.keys()
 
-    def _canonical(self, key: K) -> Any:
-        return canonical(key, self._key_type)
-
     def _mark(self, row: Row, content: MapContent) -> None:
         if content.touched and not row.changed:
             self._cursor.mark(row)
-        if len(content.cached) > _LARGEST:
+        if len(content.cached) > LARGEST:
             self._cursor.crowded[row] = None
 
 
@@ -189,6 +198,9 @@ class MapContent(Collection):
     """Entries of one map since the last barrier: live, read but not decoded, or gone."""
 
     __slots__ = ("_shelf", "_stored", "_values", "_wiped", "before", "cached")
+
+    subkey = staticmethod(key_bytes)
+    """What a canonical map key is stored under."""
 
     def __init__(self, values: Values, shelf: Shelf, *, stored: bool) -> None:
         super().__init__()
@@ -203,16 +215,16 @@ class MapContent(Collection):
         """The touched keys: as what they are stored if they were only read, else None."""
 
     def get(self, key: Any) -> Any:
-        """The live value of a canonical map key, or `_GONE`."""
+        """The live value of a canonical map key, or `GONE`."""
         return self.live(key, self._find(key))
 
     def contains(self, key: Any) -> bool:
         """Whether a canonical map key has a value."""
-        return self._find(key) is not _GONE
+        return self._find(key) is not GONE
 
     def put(self, key: Any, value: Any, of: Any) -> None:
         """Store a value; `of` is the record's key, for messages."""
-        if value is not self.cached.get(key, _GONE):
+        if value is not self.cached.get(key, GONE):
             self.cached[key] = self._values.accept(value, of)
         self.before[key] = None
         self.touched = True
@@ -220,7 +232,7 @@ class MapContent(Collection):
     def remove(self, key: Any) -> None:
         """Forget a canonical map key."""
         if self._stored or key in self.cached:
-            self.cached[key] = _GONE
+            self.cached[key] = GONE
             self.before[key] = None
             self.touched = True
 
@@ -241,16 +253,16 @@ class MapContent(Collection):
         known = dict.fromkeys(self.cached)
         stored = self._shelf.scan() if self._stored else iter(())
         for key in known:
-            found = self.cached.get(key, _GONE)
-            if found is not _GONE:
+            found = self.cached.get(key, GONE)
+            if found is not GONE:
                 yield key, found
         for subkey, data in stored:
             key = key_from_bytes(subkey)
-            found = self.cached.get(key, _UNREAD)
-            if found is _UNREAD and not self._stored:
+            found = self.cached.get(key, UNREAD)
+            if found is UNREAD and not self._stored:
                 return  # cleared meanwhile
-            if key not in known and found is not _GONE:
-                yield key, Raw(data) if found is _UNREAD else found
+            if key not in known and found is not GONE:
+                yield key, Raw(data) if found is UNREAD else found
 
     def live(self, key: Any, found: Any) -> Any:
         """A found value, decoded; only what could be changed in place is remembered for the barrier."""
@@ -272,19 +284,19 @@ class MapContent(Collection):
             entries.extend((self._shelf.at(subkey), None) for subkey, _ in self._shelf.scan())
         for key, before in self.before.items():
             self._settle_entry(key, before, entries)
-        if any(self.cached[key] is _GONE for key in self.before):
+        if any(self.cached[key] is GONE for key in self.before):
             self._stored = not self.is_empty()
         elif self.before:
             self._stored = True
         self.before.clear()
         self._wiped = self.touched = False
-        if len(self.cached) > _LARGEST or not self._stored:
+        if len(self.cached) > LARGEST or not self._stored:
             self.cached.clear()
         return b"" if self._stored else None
 
     def _settle_entry(self, key: Any, before: bytes | None, entries: list[Entry]) -> None:
-        at, value = self._shelf.at(key_bytes(key)), self.cached[key]
-        if value is _GONE:
+        at, value = self.at(key), self.cached[key]
+        if value is GONE:
             entries.append((at, None))
             return
         data = self._values.encode(value)
@@ -293,9 +305,20 @@ class MapContent(Collection):
         if type(value) not in ATOMS:
             self.cached[key] = Raw(data)
 
+    def lacks(self, key: Any) -> bool:
+        """Whether only the store knows if a canonical map key has a value."""
+        return self._stored and key not in self.cached
+
+    def at(self, key: Any) -> Address:
+        """Where the value of a canonical map key is stored."""
+        return self._shelf.at(self.subkey(key))
+
+    def read(self, key: Any, data: bytes | None) -> None:
+        """Take what is stored under a canonical map key that it lacks."""
+        self.cached[key] = GONE if data is None else Raw(data)
+
     def _find(self, key: Any) -> Any:
-        found = self.cached.get(key, _UNREAD)
-        if found is _UNREAD and self._stored:
-            (data,) = self._shelf.read([key_bytes(key)])
-            found = self.cached[key] = _GONE if data is None else Raw(data)
-        return _GONE if found is _UNREAD else found
+        if self.lacks(key):
+            (data,) = self._shelf.read([self.subkey(key)])
+            self.read(key, data)
+        return self.cached.get(key, GONE)

@@ -21,7 +21,7 @@ from tidegate.backends.keyed.descriptors import StateDescriptor
 from tidegate.backends.keyed.expiring import STAMP
 from tidegate.backends.keyed.list_state import convert_chunk, convert_head
 from tidegate.backends.keyed.row import pack_slots, unpack_slots
-from tidegate.backends.keyed.table import StateEntry, disagreement, entry_of
+from tidegate.backends.keyed.table import MAPS, StateEntry, disagreement, entry_of
 from tidegate.backends.spi import Address, Entry
 from tidegate.errors import StateFormatError
 from tidegate.evolution import converter
@@ -49,7 +49,9 @@ def conversion(stored: str, descriptor: StateDescriptor, now: int) -> Convert:
         convert = _same if same else converter(*before[-3:], descriptor.stored_type)
         convert = _stamped(convert, before, after, descriptor, now)
     except StateFormatError as error:
-        raise disagreement(descriptor.name, wanted, stored, f"; {error}") from error
+        # Where the type itself is in the way, and no field of it, all is said already.
+        why = "" if str(error).startswith("got ") else f"; {error}"
+        raise disagreement(descriptor.name, wanted, stored, why) from error
 
     def convert_value(data: bytes) -> bytes:
         try:
@@ -66,7 +68,7 @@ def rewritten(
     entry: StateEntry, convert: Convert, scan: Callable[[int], Iterable[tuple[Address, bytes]]]
 ) -> Iterator[Entry]:
     """All stored entries of a state with each of its values converted; `scan` gives those of a number."""
-    for at, data in scan(ROWS) if entry.kind != "map" else ():
+    for at, data in scan(ROWS) if entry.kind not in MAPS else ():
         parts = unpack_slots(data)
         part = parts[entry.slot] if entry.slot < len(parts) else None
         if part is not None:
@@ -97,7 +99,7 @@ def _parsed(fingerprint: str) -> _Stored:
     if found is None:
         raise StateFormatError(f"{fingerprint!r} says nothing about how a state was stored; upgrade tidegate")
     kind, stored, map_key = found["kind"], found["type"], ""
-    if kind == "map":
+    if kind in MAPS:
         map_key, _, stored = stored.removeprefix("of ").partition(" to ")
     return _Stored(kind, bool(found["expiring"]), map_key, stored, found["codec"], int(found["version"]))
 

@@ -38,7 +38,9 @@ __all__ = [
     "write_segment",
 ]
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
+_SINCE: Final = {"ordered_map": 3}
+"""Kinds of states that are not in version 2, which is written where none of them is: earlier readers take it."""
 
 _MAGIC: Final = b"TGSG"
 _HEAD: Final = struct.Struct(">4sHQ")
@@ -55,7 +57,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 
 def encode_segment(segment: Segment) -> bytes:
     """The bytes of a segment file."""
-    return _sealed(len(segment.entries), (_ENCODER.encode(segment),))
+    return _sealed(len(segment.entries), (_ENCODER.encode(segment),), segment.table)
 
 
 def encode_parts(parts: Iterable[Sequence[Entry]], limit: int) -> Iterator[bytes]:
@@ -87,7 +89,7 @@ def encode_changes(table: tuple[StateEntry, ...], changes: Mapping[Address, byte
         >>> encode_changes((), {b"a": b"1", b"b": None}) == encode_segment(Segment((), [(b"a", b"1"), (b"b", None)]))
         True
     """
-    return _sealed(len(changes), tuple(_body(table, changes)))
+    return _sealed(len(changes), tuple(_body(table, changes)), table)
 
 
 def write_segment(path: Path, entries: Mapping[Address, bytes | None]) -> None:
@@ -138,16 +140,17 @@ def chunk_size(chunk: Chunk) -> int:
     return chunk.size if isinstance(chunk, StoredChunk) else len(chunk.data)
 
 
-def _sealed(count: int, body: Sequence[bytes]) -> bytes:
-    parts = (_head(count), *body)
+def _sealed(count: int, body: Sequence[bytes], table: Iterable[StateEntry] = ()) -> bytes:
+    parts = (_head(count, table), *body)
     digest = xxhash.xxh3_64()
     for part in parts:
         digest.update(part)
     return b"".join((*parts, digest.digest()))
 
 
-def _head(count: int) -> bytes:
-    return _HEAD.pack(_MAGIC, FORMAT_VERSION, count)
+def _head(count: int, table: Iterable[StateEntry] = ()) -> bytes:
+    version = max((_SINCE.get(entry.kind, 2) for entry in table), default=2)
+    return _HEAD.pack(_MAGIC, version, count)
 
 
 def _body(table: tuple[StateEntry, ...], entries: Mapping[Address, bytes | None]) -> Iterator[bytes]:

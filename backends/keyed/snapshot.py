@@ -2,7 +2,7 @@
 
 `History` decides at each barrier what the checkpoint consists of: the handle of the newest decided checkpoint plus
 one segment with everything since. It never refers to a file of a checkpoint that was not decided, because such files
-may be deleted at any time. Before segments are too many or too large, a base is cut; it is published in the
+may be deleted at any time. Of checkpoints that were declined nothing is kept but one merged epoch of the log. Before segments are too many or too large, a base is cut; it is published in the
 background, and the first checkpoint after that replaces by it what lies before the cut.
 
 A base may be followed by segments that begin before its cut: entries are whole values and the last one of an address
@@ -12,12 +12,14 @@ wins, so a segment that ends at or after the cut leads from the base to the same
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Final
 
-from tidegate.backends.keyed.base import NewBase, Published
+from tidegate.backends.keyed.base import NewBase
+from tidegate.backends.keyed.journal import Told
 from tidegate.backends.keyed.log import NOTHING, ChangeLog, Changes
 from tidegate.backends.keyed.segment import Segment, chunk_size, encode_changes, encode_segment, read_segment
 from tidegate.backends.keyed.table import StateEntry
@@ -26,16 +28,15 @@ from tidegate.backends.spi import (
     BaseHandle,
     Chunk,
     Cut,
-    Entry,
     InlineChunk,
     KeyedHandle,
     SnapshotFiles,
 )
 from tidegate.errors import TidegateError, UnavailableError
-from tidegate.ids import CheckpointId
+from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.keys import KeyGroupRange
 
-__all__ = ["MAX_SEGMENTS", "History", "PendingSnapshot"]
+__all__ = ["MAX_SEGMENTS", "History", "PendingSnapshot", "finish_all"]
 
 MAX_SEGMENTS: Final = 32
 """As many segments a restore reads at most."""
@@ -71,12 +72,16 @@ class PendingSnapshot:
             base.need()
         self._lost = lost
         self.handle: KeyedHandle | None = None
-        self.journal: list[Entry] = []
+        self.journal = Told([], 0)
         """What is written beside it: how the state came to be."""
         self.refusal = refusal
         """Why this state cannot be part of a checkpoint."""
         self.dropped: tuple[str, ...] = ()
         """Once finished: files that nothing refers to nor will."""
+        self.over = False
+        """Whether nothing of it is being written, nor will be."""
+        self._taken_up = threading.Lock()
+        """Held, and never released, by whoever finishes or discards it."""
 
     def finish(self) -> KeyedHandle:
         """Make the snapshot durable and say where it is.
@@ -84,32 +89,34 @@ class PendingSnapshot:
         Called once, from any thread, while the subtask goes on; may block for as long as the upload takes.
 
         Raises:
-            UnavailableError: the storage did not take a file; the checkpoint is declined, the job goes on.
+            UnavailableError: the storage did not take a file, or a later snapshot was taken before this one was begun
+                to be written; the checkpoint is declined, the job goes on.
             StateFormatError: a state is larger than its backend may hold; likewise.
         """
         if self.refusal is not None:
             self.discard()
             raise self.refusal
+        if not self._taken_up.acquire(blocking=False):
+            raise UnavailableError(
+                "this snapshot was given up before it was written: a later checkpoint has begun"
+            )
+        try:
+            self.handle = self._written()
+            self.dropped = tuple(self._lost.popleft() for _ in range(len(self._lost)))
+        finally:
+            self._end()
+        return self.handle
+
+    def _written(self) -> KeyedHandle:
         base, segments = self._previous.base, self._previous.segments
         if self.base is not None:
-            base, first = self._published(self.base)
+            base, first = self.base.result()
             segments = (first, *self.base.not_in_it(segments))
         if self._changes.any:
             segments = self._with_changes(segments, 1 if base is not None else 0)
-            self._changes = NOTHING
-        journal = (
-            self._files.store(encode_segment(Segment(self.table, self.journal))) if self.journal else None
-        )
-        self.handle = KeyedHandle(self._previous.key_groups, base, segments, journal)
-        self.dropped = tuple(self._lost.popleft() for _ in range(len(self._lost)))
-        return self.handle
-
-    @staticmethod
-    def _published(base: NewBase) -> Published:
-        try:
-            return base.result()
-        finally:
-            base.let_go()
+        entries, dropped = self.journal
+        journal = self._files.store(encode_segment(Segment(self.table, entries))) if entries else None
+        return KeyedHandle(self._previous.key_groups, base, segments, journal, dropped)
 
     def _with_changes(self, segments: tuple[Chunk, ...], fixed: int) -> tuple[Chunk, ...]:
         """The segments, what was spilled and one more; if both that and the one before are small, they become one.
@@ -126,11 +133,31 @@ class PendingSnapshot:
         return (*segments, chunk)
 
     def discard(self) -> None:
-        """Release it without finishing, for a checkpoint that was aborted first."""
+        """Release it without finishing, for a checkpoint that was declined; idempotent, from any thread.
+
+        One that is being finished goes on: whoever does so releases it.
+        """
+        if not self._taken_up.acquire(blocking=False):
+            return
+        if self.base is not None and not self.base.begun:
+            self.base.abandon()
+        self._end()
+
+    def _end(self) -> None:
+        """Keep nothing of the state: a checkpoint that was declined is remembered for a while."""
         if self.base is not None:
-            if not self.base.begun:
-                self.base.abandon()
             self.base.let_go()
+        self._changes, self.journal = NOTHING, Told([], 0)
+        self.over = True
+
+
+def finish_all(pending: Mapping[OperatorUid, PendingSnapshot]) -> dict[OperatorUid, KeyedHandle]:
+    """Finish the snapshots of a checkpoint; if one fails, the others are released too. Raises as `finish` does."""
+    try:
+        return {uid: each.finish() for uid, each in pending.items()}
+    finally:
+        for each in pending.values():
+            each.discard()
 
 
 class History:
@@ -160,6 +187,8 @@ class History:
         self._fresh = fresh
         self._log = log
         self._taken: dict[CheckpointId, PendingSnapshot] = {}
+        self._first: CheckpointId | None = None
+        """The first that was taken here."""
         self._base_size = _base_size(restored)
         self._base: NewBase | None = None
         """Cut, but not part of a decided checkpoint."""
@@ -178,7 +207,7 @@ class History:
 
     def append(self, added: Mapping[Address, bytes | None]) -> None:
         """Log entries of the epoch at hand; raises as `ChangeLog.append` does."""
-        self._log.append(added, self._log_limit)
+        self._log.append(added, self.log_limit)
 
     def take(
         self,
@@ -192,6 +221,7 @@ class History:
 
         `leftovers` tells how a snapshot that builds on no other differs from what is stored.
         """
+        self._forget_declined(confirmed)
         self._log.close_epoch(checkpoint)
         relied_on = self._confirm(confirmed)
         previous = relied_on if self._incremental else None
@@ -218,6 +248,7 @@ class History:
         alone = previous or KeyedHandle(self._key_groups, None, ())
         pending = PendingSnapshot(self._files, alone, table, changes, base, self._lost, refusal)
         self._taken[checkpoint] = pending
+        self._first = self._first or checkpoint
         return pending
 
     def abandon_base(self) -> None:
@@ -233,8 +264,14 @@ class History:
                 base.stop()
 
     @property
-    def _log_limit(self) -> int:
+    def log_limit(self) -> int:
+        """How many bytes may be logged since a base: beyond that another base costs a restore less than the log."""
         return max(MIN_LOG_BYTES, self._base_size // 2)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of what no decided checkpoint is known to hold."""
+        return self._log.kept_bytes
 
     def _renewed(
         self,
@@ -258,6 +295,14 @@ class History:
                 self._base.begin(self._uploads)
         return None, changes
 
+    def _forget_declined(self, confirmed: CheckpointId | None) -> None:
+        """Only one checkpoint at a time is on the way to its decision, so what came after `confirmed` was declined."""
+        self._log.merge_declined(confirmed, self.log_limit)
+        for number in [number for number in self._taken if confirmed is None or number > confirmed]:
+            self._taken[number].discard()
+            if self._taken[number].over:
+                del self._taken[number]
+
     def _confirm(self, confirmed: CheckpointId | None) -> KeyedHandle | None:
         """The handle to build on, or None if there is nothing that may be relied on."""
         handle = self._relied_on(confirmed)
@@ -280,7 +325,7 @@ class History:
         return taken.handle
 
     def _is_ours(self, checkpoint: CheckpointId) -> bool:
-        return bool(self._taken) and checkpoint >= min(self._taken)
+        return self._first is not None and checkpoint >= self._first
 
     def _fill(self, previous: KeyedHandle, changes: Changes, since: CheckpointId | None) -> float:
         """How much of what may follow a base is used; from 1 on there must be a new one."""
@@ -288,10 +333,10 @@ class History:
         own = previous.segments[1:] if previous.base is not None else previous.segments
         stored = sum(map(chunk_size, own))
         logged = stored + self._log.most_since(since)
-        if logged >= EARLY * self._log_limit:
+        if logged >= EARLY * self.log_limit:
             logged = stored + changes.size
         segments = len(previous.segments) + len(changes.spilled)
-        return max(segments / MAX_SEGMENTS, logged / self._log_limit)
+        return max(segments / MAX_SEGMENTS, logged / self.log_limit)
 
 
 def _base_size(handle: KeyedHandle | None) -> int:

@@ -8,7 +8,7 @@ thread alone; only `PendingSnapshot.finish` runs elsewhere.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from itertools import compress, islice, repeat
@@ -32,6 +32,7 @@ from tidegate.backends.keyed.journal import Cause, Journal
 from tidegate.backends.keyed.kinds import open_expiring, open_state, unknown
 from tidegate.backends.keyed.limit import RowLimit
 from tidegate.backends.keyed.log import ChangeLog
+from tidegate.backends.keyed.map_state import MapState
 from tidegate.backends.keyed.migration import conversion, rewritten
 from tidegate.backends.keyed.restore import STORE, restore
 from tidegate.backends.keyed.row import UNBOUND, Cursor, Row, RowCodec, ValueState, unpack_slots
@@ -51,6 +52,7 @@ from tidegate.backends.spi import (
     Frugal,
     KeyedHandle,
     Resumable,
+    SupportsMetrics,
 )
 from tidegate.checks import shorten
 from tidegate.clock import SYSTEM_CLOCK
@@ -96,7 +98,7 @@ class KeyedStore:
         self._max_parallelism = max_parallelism
         restored = restore(backend, key_groups, handles, context)
         self._materialisation = restored.materialisation
-        self._table = restored.table
+        self._table, self._restored = restored.table, restored.table.entries
         allowance = self._materialisation.allowance if isinstance(self._materialisation, Frugal) else None
         self._limit = RowLimit(cache_entries, allowance.rows if allowance is not None else None)
         self._history = History(
@@ -160,6 +162,13 @@ class KeyedStore:
         """`state` of one value."""
         value: ValueState[Any] = self.state(descriptor, namespaced=namespaced)
         return value
+
+    def in_question(self) -> list[tuple[str, str]]:
+        """Restored states that were not asked for, each with the new states of its kind: it may be one under another name."""
+        known = {entry.name for entry in self._restored}
+        new = [each for each in self._descriptors.values() if each.name not in known]
+        left = [entry for entry in self._restored if entry.name not in self._descriptors]
+        return [(entry.name, each.name) for entry in left for each in new if each.kind == entry.kind]
 
     def keys(self, name: str) -> Iterator[Any]:
         """The canonical keys for which the state of a name is not empty, of those present at the start.
@@ -237,11 +246,27 @@ class KeyedStore:
         """The key that is bound."""
         return self._cursor.row.key
 
-    def prefetch(self, keys: Sequence[Any]) -> list[Row]:
+    def prefetch(
+        self, keys: Sequence[Any], entries: Mapping[MapState[Any, Any], Sequence[Any]] | None = None
+    ) -> list[Row]:
         """The rows of a batch's canonical keys, which stay theirs until `end_batch`; raises as `bind` does.
 
-        Those that are not cached are read all at once.
+        Those that are not cached are read all at once. So are the `entries` that the batch will touch: of each map, a
+        map key for each of the keys. Reading and writing them after that asks the backend for nothing.
+
+        Raises:
+            RecordError: a map key has no canonical form.
         """
+        rows = self._prefetched(keys)
+        if entries:
+            lacking = [each for state, of_rows in entries.items() for each in state.lacking(rows, of_rows)]
+            addresses = [content.at(key) for content, key in lacking]
+            found = self._materialisation.get_many(addresses)
+            for (content, key), data in zip(lacking, found, strict=True):
+                content.read(key, data)
+        return rows
+
+    def _prefetched(self, keys: Sequence[Any]) -> list[Row]:
         self._sweeps.records(len(keys))
         rows = list(map(self._rows.get, keys))
         if all(rows):
@@ -322,8 +347,19 @@ class KeyedStore:
         )
         pending.refusal = pending.refusal or self._too_large()
         if self._journal is not None:
-            pending.journal = self._journal.take(checkpoint, confirmed)
+            pending.journal = self._journal.take(checkpoint, confirmed, self._history.log_limit)
         return pending
+
+    @property
+    def unconfirmed_bytes(self) -> int:
+        """The bytes of changes that are kept because no decided checkpoint is known to hold them."""
+        return self._history.kept_bytes + (self._journal.kept_bytes if self._journal is not None else 0)
+
+    @property
+    def metrics(self) -> Mapping[str, Callable[[], int | float]]:
+        """What tells each figure of the backend that users want to see."""
+        opened = self._materialisation
+        return opened.metrics() if isinstance(opened, SupportsMetrics) else {}
 
     def close(self) -> None:
         """Release local resources; what was not part of a decided checkpoint is lost.

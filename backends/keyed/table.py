@@ -13,6 +13,7 @@ Example:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -23,9 +24,12 @@ from tidegate.backends.keyed.descriptors import MapStateDescriptor, StateDescrip
 from tidegate.errors import StateFormatError
 from tidegate.serde import codec_for
 
-__all__ = ["StateEntry", "StateTable", "disagreement", "entry_of"]
+__all__ = ["MAPS", "StateEntry", "StateTable", "disagreement", "entry_of"]
 
-_COLLECTED: Final = frozenset({"list", "map"})
+MAPS: Final = frozenset({"map", "ordered_map"})
+"""The kinds of states that are maps."""
+
+_COLLECTED: Final = MAPS | {"list"}
 _EXPIRING: Final = "expiring "
 
 
@@ -135,9 +139,33 @@ def entry_of(descriptor: StateDescriptor, slot: int = 0) -> StateEntry:
     )
 
 
-def disagreement(name: str, got: str, expected: str, why: str = "") -> StateFormatError:
-    """A state is wanted as something that it was not stored as."""
+def disagreement(name: str, declared: str, stored: str, why: str = "") -> StateFormatError:
+    """A state is wanted as something that it was not stored as; both by their fingerprints."""
+    was, wanted = readable(stored), readable(declared)
+    if was == wanted:
+        was, wanted = stored, declared
     return StateFormatError(
-        f"state {name!r} was stored with another type; got {got}; expected {expected}{why}; "
-        "declare that type, give the state another name or restore an older checkpoint"
+        f"state {name!r} was stored with another type; stored as {was}, the program declares {wanted}{why}; "
+        "declare the stored type, give the state another name, or restore an older checkpoint"
     )
+
+
+def readable(fingerprint: str) -> str:
+    """A fingerprint in Python's words.
+
+    Example:
+        >>> readable("value long (msgspec 1)"), readable("map of string to list<double> (msgspec 1)")
+        ('int', 'map of str to list<float>')
+    """
+    text = _CODEC.sub("", fingerprint).removeprefix("value ")
+    return _KIND.sub(lambda found: _PYTHON[found[0]], text)
+
+
+_CODEC: Final = re.compile(r" \(\S+ \d+\)$")
+_PYTHON: Final = {
+    **dict.fromkeys(("byte", "short", "int", "long", "big_int"), "int"),
+    **dict.fromkeys(("float", "double"), "float"),
+    "string": "str",
+    "boolean": "bool",
+}
+_KIND: Final = re.compile(rf"\b(?:{'|'.join(_PYTHON)})\b(?!:)")

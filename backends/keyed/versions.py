@@ -95,7 +95,7 @@ class Versions:
 
 def _name(handle: KeyedHandle) -> str:
     """The same for equal state; how it came to be is no part of it."""
-    bare = msgspec.structs.replace(handle, journal=None)
+    bare = msgspec.structs.replace(handle, journal=None, dropped_changes=0)
     return xxhash.xxh3_128_hexdigest(msgspec.msgpack.encode(bare))
 
 

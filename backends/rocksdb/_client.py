@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from itertools import takewhile
+from functools import lru_cache, partial
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +28,8 @@ from rocksdict import (
 )
 
 from tidegate.backends.rocksdb.memory import default_memory, return_large_blocks, shares
-from tidegate.backends.rocksdb.options import RocksDBOptions
+from tidegate.backends.rocksdb.metrics import STATISTICS
+from tidegate.backends.rocksdb.options import CompactionStyle, LogLevel, RocksDBOptions
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import StateCorruptError, StateFormatError, TidegateError, UnavailableError
 
@@ -40,6 +43,19 @@ _MERGE_S: Final = 0.002
 
 _FILTER_SHARE: Final = 0.02
 """Of a write buffer, for its filter: about 16 bits for each small row."""
+
+_MOST_BY_DEFAULT: Final = 32 * 1024 * 1024
+"""Of a write buffer, if nothing limits the memory."""
+
+_COUNT: Final = re.compile(r"^(\S+) COUNT : (\d+)$", re.MULTILINE)
+
+_LOG_LEVEL: Final = """[Version]
+  options_file_version=1.1
+[DBOptions]
+  info_log_level={level}
+[CFOptions "default"]
+"""
+"""A file of options: rocksdict 0.3.29 has no method for this one."""
 
 _LOCK: Final = struct.Struct("@hhqqi4x")
 """How the system describes a lock: kind, origin, start, length, owner."""
@@ -56,12 +72,22 @@ class RocksStore:
         UnavailableError: the disk is full, or somebody works in the directory; the message says who.
     """
 
-    def __init__(self, directory: Path, options: RocksDBOptions, *, brief: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        options: RocksDBOptions,
+        memory_bytes: int | None = None,
+        *,
+        brief: bool = False,
+    ) -> None:
         self._directory = directory
         self.brief = brief
+        self._shown = options.metrics
+        self._last: Mapping[str, int] | None = None
+        self._options = _options(options, memory_bytes, brief=brief)
         return_large_blocks()
         try:
-            self._db = Rdict(str(directory), options=_options(options, brief=brief))
+            self._db = Rdict(str(directory), options=self._options)
         except Exception as error:
             raise _not_opened(directory, str(error)) from error
         # Lost local writes are rebuilt from the checkpoint, so a write-ahead log would only cost.
@@ -92,12 +118,17 @@ class RocksStore:
         with self._translated("write"):
             self._db.write(batch, self._write_options)
 
-    def items(self, first: bytes, last: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Entries with first <= key < last of the moment of the call, ascending."""
+    def items(self, first: bytes, last: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Entries with first <= key < last of the moment of the call, ascending or in reverse."""
         with self._translated("read"):
-            found: Iterator[tuple[Any, Any]] = self._db.items(from_key=first)
+            found: Iterator[tuple[Any, Any]] = self._db.items(
+                backwards=reverse, from_key=last if reverse else first
+            )
         # An upper bound in ReadOptions does not outlive them in rocksdict 0.3.29: iterators then end anywhere.
-        return takewhile(lambda item: item[0] < last, found)
+        if not reverse:
+            return takewhile(lambda item: item[0] < last, found)
+        below = dropwhile(lambda item: item[0] == last, found)
+        return takewhile(lambda item: item[0] >= first, below)
 
     def delete_range(self, first: bytes, last: bytes) -> None:
         """Remove first <= key < last."""
@@ -110,15 +141,28 @@ class RocksStore:
             self._db.flush()
             Checkpoint(self._db).create_checkpoint(str(directory))
 
+    def metrics(self) -> Mapping[str, Callable[[], int]]:
+        """What tells each figure that is switched on; of a database that is closed, as it was then."""
+        return {name: partial(self._figure, name) for name in self._shown}
+
     def close(self) -> None:
         """Write what is in memory and release the files."""
         with self._translated("write"):
+            self._last = {name: self._figure(name) for name in self._shown}
             if self.brief:
                 self._db.flush()
                 # What is cut off in the midst of a merge would be merged again each time, and never to the end.
                 while self._db.property_int_value(_MERGING):
                     SYSTEM_CLOCK.sleep(_MERGE_S)
             self._db.close()
+
+    def _figure(self, name: str) -> int:
+        if self._last is not None:
+            return self._last[name]
+        if name not in STATISTICS:
+            return self._db.property_int_value(f"rocksdb.{name}") or 0
+        counts = dict(_COUNT.findall(self._options.get_statistics() or ""))
+        return int(counts[STATISTICS[name]])
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
@@ -186,34 +230,74 @@ def _shared(memory_bytes: int) -> tuple[Cache, WriteBufferManager]:
     return cache, buffers
 
 
-def _options(options: RocksDBOptions, *, brief: bool) -> Options:
-    found = Options(raw_mode=True)
+def _options(options: RocksDBOptions, memory_bytes: int | None, *, brief: bool) -> Options:
+    found = _logging(options)
+    style = options.compaction_style or (CompactionStyle.UNIVERSAL if brief else CompactionStyle.LEVEL)
+    found.set_compaction_style(getattr(DBCompactionStyle, style.value)())
     if brief:
-        found.set_compaction_style(DBCompactionStyle.universal())
         found.set_stats_dump_period_sec(0)
         found.set_stats_persist_period_sec(0)
         found.set_skip_stats_update_on_db_open(True)
-    if options.block_cache_bytes is None:
-        memory = default_memory()
-        cache, buffers = _shared(memory)
-        found.set_write_buffer_manager(buffers)
-        found.set_write_buffer_size(min(options.write_buffer_bytes, shares(memory).writes // 2))
-    else:
-        cache = Cache(options.block_cache_bytes)
-        found.set_write_buffer_size(options.write_buffer_bytes)
-    blocks = BlockBasedOptions()
-    blocks.set_block_cache(cache)
-    blocks.set_cache_index_and_filter_blocks(True)
-    blocks.set_bloom_filter(10, False)
+    if STATISTICS.keys() & set(options.metrics):
+        found.enable_statistics()
+    cache = _set_memory(found, options, memory_bytes)
+    found.set_block_based_table_factory(_blocks(options, cache))
     found.create_if_missing(True)
     # A filter over what is not in a file yet: searching that for a key it does not hold costs as much as writing one.
     found.set_memtable_whole_key_filtering(True)
     found.set_memtable_prefix_bloom_ratio(_FILTER_SHARE)
-    found.set_block_based_table_factory(blocks)
     found.set_max_write_buffer_number(options.write_buffers)
+    found.set_min_write_buffer_number_to_merge(options.merged_write_buffers)
     found.set_target_file_size_base(options.file_bytes)
-    found.set_max_background_jobs(options.background_jobs)
-    found.set_compression_type(DBCompressionType.lz4())
-    found.set_keep_log_file_num(1)
-    found.set_max_log_file_size(1024 * 1024)
+    found.set_max_bytes_for_level_base(options.level_bytes)
+    found.set_level_compaction_dynamic_level_bytes(options.dynamic_levels)
+    found.set_max_background_jobs(options.threads)
+    found.set_max_open_files(options.open_files)
+    kinds = [getattr(DBCompressionType, each.value)() for each in options.compression]
+    found.set_compression_type(kinds[-1])
+    if len(kinds) > 1:
+        found.set_compression_per_level(kinds)
     return found
+
+
+def _logging(options: RocksDBOptions) -> Options:
+    """Options that say how much is logged, and where."""
+    if options.log_level is LogLevel.INFO_LEVEL:
+        found = Options(raw_mode=True)
+    else:
+        with tempfile.TemporaryDirectory(prefix="tidegate-options-") as directory:
+            Path(directory, "OPTIONS-000001").write_text(_LOG_LEVEL.format(level=options.log_level.name))
+            found, _ = Options.load_latest(directory)
+    if options.log_dir is not None:
+        found.set_db_log_dir(options.log_dir)
+    found.set_keep_log_file_num(options.log_files)
+    found.set_max_log_file_size(options.log_file_bytes)
+    return found
+
+
+def _set_memory(found: Options, options: RocksDBOptions, memory_bytes: int | None) -> Cache:
+    """Set the sizes of the write buffers; returns the block cache. A size that was set is stronger than a share."""
+    if memory_bytes is not None:
+        memory = shares(memory_bytes)
+        cache = Cache(options.block_cache_bytes or memory.blocks)
+        usual = memory.writes // options.write_buffers
+    else:
+        memory = shares(default_memory())
+        usual = min(_MOST_BY_DEFAULT, memory.writes // 2)
+        if options.block_cache_bytes is None:
+            cache, buffers = _shared(default_memory())
+            found.set_write_buffer_manager(buffers)
+        else:
+            cache = Cache(options.block_cache_bytes)
+    found.set_write_buffer_size(options.write_buffer_bytes or usual)
+    return cache
+
+
+def _blocks(options: RocksDBOptions, cache: Cache) -> BlockBasedOptions:
+    blocks = BlockBasedOptions()
+    blocks.set_block_cache(cache)
+    blocks.set_block_size(options.block_bytes)
+    blocks.set_cache_index_and_filter_blocks(True)
+    if options.bloom_filter:
+        blocks.set_bloom_filter(options.bloom_filter_bits, False)
+    return blocks

@@ -7,9 +7,9 @@ the confirmed base does not hold already.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -111,10 +111,12 @@ class RocksDBMaterialisation(Materialisation):
         """Keep entries for the database, which gets them when they are too many, scanned or cut."""
         self._late.write(entries)
 
-    def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
+    def scan(
+        self, first: Address, last: Address, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[Address, bytes]]:
         """Entries of a range, of the moment of the call."""
         self._late.flush()
-        return self._store.items(first, last)
+        return islice(self._store.items(first, last, reverse=reverse), limit)
 
     def cut(self, checkpoint: CheckpointId) -> Cut:
         """Flush what changed and hard-link all files."""
@@ -122,6 +124,10 @@ class RocksDBMaterialisation(Materialisation):
         directory = self._directory / f"cut-{checkpoint}-{next(self._numbers)}"
         self._store.checkpoint(directory)
         return _FileCut(directory, self._uploaded)
+
+    def metrics(self) -> Mapping[str, Callable[[], int]]:
+        """What tells each figure that is switched on by `state.backend.rocksdb.metrics.*`."""
+        return self._store.metrics()
 
     def close(self) -> None:
         """Close the database, with everything in it if somebody goes on from its files."""
@@ -158,7 +164,8 @@ class _FileCut(Cut):
 
 
 def _opened(base: BaseHandle | None, context: BackendContext) -> RocksDBMaterialisation:
-    memory = shares(context.memory_bytes or default_memory())
+    options = _options_of(context)
+    memory = shares(options.memory(context.memory_bytes) or default_memory())
     return RocksDBMaterialisation(_store(context), context.directory, base, memory)
 
 
@@ -178,11 +185,16 @@ def _is_needed(path: Path) -> bool:
     return path.name.endswith(_NEEDED) or path.name.startswith(_MANIFEST)
 
 
+def _options_of(context: BackendContext) -> RocksDBOptions:
+    return load(RocksDBOptions, Layer("backend options", context.options))
+
+
 def _store(context: BackendContext) -> RocksStore:
-    options = load(RocksDBOptions, Layer("backend options", context.options))
-    if context.memory_bytes is not None:
-        options = options.within(context.memory_bytes)
-    return RocksStore(context.directory / _DATABASE, options, brief=context.versions is not None)
+    options = _options_of(context)
+    memory_bytes = options.memory(context.memory_bytes)
+    return RocksStore(
+        context.directory / _DATABASE, options, memory_bytes, brief=context.versions is not None
+    )
 
 
 def _download(base: BaseHandle, context: BackendContext) -> None:

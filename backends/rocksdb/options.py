@@ -1,50 +1,160 @@
-"""Options of the RocksDB backend; they bound what one subtask takes of memory."""
+"""Options of the RocksDB backend, under Flink's keys; sizes are per subtask."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
 
-from tidegate.backends.rocksdb.memory import shares
-from tidegate.options import option
+from tidegate.backends.rocksdb.metrics import RocksDBMetrics
+from tidegate.errors import ConfigError
+from tidegate.options import check_ranges, option
 
-__all__ = ["RocksDBOptions"]
+__all__ = ["CompactionStyle", "Compression", "LogLevel", "RocksDBOptions"]
+
+_KEY: Final = "state.backend.rocksdb."
+_MB: Final = 1024 * 1024
+_MOST_LEVELS: Final = 7
+
+
+class CompactionStyle(Enum):
+    """Which files are merged. RocksDB's FIFO is left out, as it deletes the oldest files, which are state."""
+
+    LEVEL = "level"
+    UNIVERSAL = "universal"
+
+
+class Compression(Enum):
+    """How blocks of data files are compressed."""
+
+    NO_COMPRESSION = "none"
+    SNAPPY_COMPRESSION = "snappy"
+    ZLIB_COMPRESSION = "zlib"
+    BZLIB2_COMPRESSION = "bz2"
+    LZ4_COMPRESSION = "lz4"
+    LZ4HC_COMPRESSION = "lz4hc"
+    ZSTD_COMPRESSION = "zstd"
+
+
+class LogLevel(Enum):
+    """How much RocksDB writes into its log."""
+
+    DEBUG_LEVEL = "debug"
+    INFO_LEVEL = "info"
+    WARN_LEVEL = "warn"
+    ERROR_LEVEL = "error"
+    FATAL_LEVEL = "fatal"
+    HEADER_LEVEL = "header"
 
 
 @dataclass(frozen=True, slots=True)
-class RocksDBOptions:
-    """Sizes per subtask; memory stays below the block cache and all write buffers together.
+class RocksDBOptions(RocksDBMetrics):
+    """How a database uses memory, disk and threads.
 
-    Without a block cache of its own a database shares one with all others of the process, which also bounds what their
-    write buffers take together: see `memory.py`.
+    Memory comes from the first of these that is set: `memory.fixed-per-slot`; the slot's share of
+    `taskmanager.memory.managed.size`, unless `memory.managed` is false; what the databases of a process share by default
+    (see `memory.py`). A size that is set by itself is stronger than the share it would have of that memory.
     """
 
-    block_cache_bytes: int | None = option(
-        "state.backend.rocksdb.block-cache",
+    memory_managed: bool = option(
+        _KEY + "memory.managed",
+        True,
+        "whether sizes follow from the slot's share of taskmanager.memory.managed.size, if that is set",
+    )
+    memory_fixed_bytes: int | None = option(
+        _KEY + "memory.fixed-per-slot",
         None,
-        "memory for blocks read from disk; default: a part of what the databases of a process share",
+        "memory of a subtask's database, instead of a share of taskmanager.memory.managed.size",
     )
-    write_buffer_bytes: int = option(
-        "state.backend.rocksdb.write-buffer", 32 * 1024 * 1024, "memory for writes before they go to a file"
+    block_cache_bytes: int | None = option(
+        _KEY + "block.cache-size",
+        None,
+        "memory for blocks read from disk; default: a share of the memory",
     )
-    write_buffers: int = option("state.backend.rocksdb.write-buffers", 2, "write buffers at the same time")
+    block_bytes: int = option(_KEY + "block.blocksize", 4 * 1024, "what is read and compressed at once")
+    bloom_filter: bool = option(
+        _KEY + "use-bloom-filter", True, "whether files have a filter that tells which keys they do not hold"
+    )
+    bloom_filter_bits: int = option(
+        _KEY + "bloom-filter.bits-per-key", 10, "size of that filter: 10 bits are wrong for 1 key in 100"
+    )
+    write_buffer_bytes: int | None = option(
+        _KEY + "writebuffer.size",
+        None,
+        "memory for writes before they go to a file; default: a share of the memory, at most 32 mb without a limit",
+    )
+    write_buffers: int = option(
+        _KEY + "writebuffer.count", 2, "write buffers at the same time, the one being written to included"
+    )
+    merged_write_buffers: int = option(
+        _KEY + "writebuffer.number-to-merge", 1, "write buffers that are merged into one file"
+    )
     file_bytes: int = option(
-        "state.backend.rocksdb.file-size", 16 * 1024 * 1024, "size of a data file; the unit of uploads"
+        _KEY + "compaction.level.target-file-size-base", 16 * _MB, "size of a data file; the unit of uploads"
     )
-    background_jobs: int = option(
-        "state.backend.rocksdb.background-jobs", 2, "threads that flush and compact"
+    level_bytes: int = option(
+        _KEY + "compaction.level.max-size-level-base",
+        256 * _MB,
+        "size of the first level that has no overlaps",
     )
+    dynamic_levels: bool = option(
+        _KEY + "compaction.level.use-dynamic-size",
+        False,
+        "whether sizes of levels follow from that of the last one",
+    )
+    compaction_style: CompactionStyle | None = option(
+        _KEY + "compaction.style",
+        None,
+        "LEVEL or UNIVERSAL; default: LEVEL, on Spark UNIVERSAL. FIFO would delete state and is refused",
+    )
+    threads: int = option(_KEY + "thread.num", 2, "threads that flush and compact")
+    open_files: int = option(
+        _KEY + "files.open", -1, "files that a database holds open; -1 for all of them", least=-1
+    )
+    compression: tuple[Compression, ...] = option(
+        _KEY + "compression.per.level",
+        (Compression.LZ4_COMPRESSION,),
+        "NO, SNAPPY, ZLIB, BZLIB2, LZ4, LZ4HC or ZSTD, each with _COMPRESSION, from level 0 on with ';' between; the last "
+        "one is that of all further levels",
+    )
+    log_level: LogLevel = option(
+        _KEY + "log.level",
+        LogLevel.INFO_LEVEL,
+        "how much RocksDB logs: DEBUG_LEVEL, INFO_LEVEL, WARN_LEVEL, ERROR_LEVEL, FATAL_LEVEL or HEADER_LEVEL",
+    )
+    log_dir: str | None = option(
+        _KEY + "log.dir",
+        None,
+        "directory of RocksDB's log, which has to exist; default: beside the data, deleted with it",
+    )
+    log_file_bytes: int = option(
+        _KEY + "log.max-file-size", _MB, "size after which a new file of the log begins; 0 for never", least=0
+    )
+    log_files: int = option(_KEY + "log.file-num", 1, "files of the log that are kept")
 
-    def within(self, memory_bytes: int) -> Self:
-        """The same with the sizes that belong to so much memory.
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if self.open_files == 0:
+            raise ConfigError(f"option '{_KEY}files.open' is out of range; got 0; expected -1 or at least 1")
+        if not 1 <= len(self.compression) <= _MOST_LEVELS:
+            raise ConfigError(
+                f"option '{_KEY}compression.per.level' names {len(self.compression)} levels; expected 1 to {_MOST_LEVELS}"
+            )
+        if self.merged_write_buffers >= self.write_buffers and self.merged_write_buffers > 1:
+            raise ConfigError(
+                f"option '{_KEY}writebuffer.number-to-merge' is out of range; got {self.merged_write_buffers}; expected "
+                f"less than {_KEY}writebuffer.count, which is {self.write_buffers}"
+            )
+
+    def memory(self, managed_bytes: int | None) -> int | None:
+        """The memory that sizes follow from, given the slot's share; None for what the databases of a process share.
 
         Example:
-            >>> RocksDBOptions().within(64 * 1024 * 1024).write_buffer_bytes // 1024**2
-            8
+            >>> RocksDBOptions().memory(64), RocksDBOptions(memory_managed=False).memory(64)
+            (64, None)
+            >>> RocksDBOptions(memory_fixed_bytes=32).memory(64)
+            32
         """
-        memory = shares(memory_bytes)
-        return replace(
-            self,
-            block_cache_bytes=memory.blocks,
-            write_buffer_bytes=memory.writes // self.write_buffers,
-        )
+        if self.memory_fixed_bytes is not None:
+            return self.memory_fixed_bytes
+        return managed_bytes if self.memory_managed else None

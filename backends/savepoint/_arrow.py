@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.keyed.table import MAPS, StateEntry
 from tidegate.backends.savepoint.records import Record
 from tidegate.backends.savepoint.shapes import (
     NOTHING,
@@ -48,13 +48,22 @@ __all__ = [
     "read_file",
     "read_items",
     "read_table",
+    "version_of",
     "write_items",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
+
+_SINCE: Final = {"ordered_map": 2}
+"""Kinds of states that are not in version 1, which is written for all others: earlier readers take it."""
 
 _METADATA: Final = b"tidegate"
-_SUB: Final[dict[str, str]] = {"list": "position", "map": "map_key", "timers": "time"}
+_SUB: Final[dict[str, str]] = {
+    "list": "position",
+    "map": "map_key",
+    "ordered_map": "map_key",
+    "timers": "time",
+}
 _BATCH: Final = 10_000
 _ATOMS: Final[dict[str, pa.DataType]] = {
     "nothing": pa.bool_(),  # other tools do not read columns of type null
@@ -93,6 +102,11 @@ class ItemsHeader(msgspec.Struct, frozen=True):
 
 
 H = TypeVar("H", Header, ItemsHeader)
+
+
+def version_of(state: StateEntry) -> int:
+    """The version of the file of a state."""
+    return _SINCE.get(state.kind, 1)
 
 
 class StateFile:
@@ -135,7 +149,7 @@ def write_items(
     path: Path, operator: str, what: str, name: str, items: Mapping[int, Sequence[bytes]]
 ) -> None:
     """Write items that belong to no key, in order, by the subtask that holds them."""
-    header = ItemsHeader(VERSION, operator, what, name, _shape(chain.from_iterable(items.values())))
+    header = ItemsHeader(1, operator, what, name, _shape(chain.from_iterable(items.values())))
     columns = [("subtask", pa.int32()), ("position", pa.int64()), ("value", _type(header.value))]
     schema = pa.schema(columns, metadata={_METADATA: msgspec.json.encode(header)})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -267,7 +281,7 @@ def _schema(header: Header) -> pa.Schema:
     kind = header.state.kind
     fields = [("key_group", pa.int32()), ("key", _type(header.key)), ("namespace", pa.binary())]
     if kind in _SUB:
-        fields.append((_SUB[kind], _type(header.map_key) if kind == "map" else pa.int64()))
+        fields.append((_SUB[kind], _type(header.map_key) if kind in MAPS else pa.int64()))
     if kind != "timers":
         fields.append(("value", _type(header.value)))
     return pa.schema(fields, metadata={_METADATA: msgspec.json.encode(header)})
@@ -289,7 +303,7 @@ def _columns(header: Header, group: int, records: Sequence[Record]) -> Iterator[
     yield [group] * len(records)
     yield [unpack(header.key, record.key) for record in records]
     yield [record.namespace for record in records]
-    if kind == "map":
+    if kind in MAPS:
         yield [unpack(header.map_key, record.sub) for record in records]
     elif kind in _SUB:
         yield [record.sub for record in records]
@@ -308,7 +322,7 @@ def _lists(header: Header, batch: pa.RecordBatch) -> Iterator[Iterable[Any]]:
     yield batch["key_group"].to_pylist()
     yield [pack(header.key, held) for held in batch["key"].to_pylist()]
     yield batch["namespace"].to_pylist()
-    if kind == "map":
+    if kind in MAPS:
         yield [pack(header.map_key, held) for held in batch["map_key"].to_pylist()]
     else:
         yield batch[_SUB[kind]].to_pylist() if kind in _SUB else repeat(None, len(batch))

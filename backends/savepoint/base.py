@@ -89,7 +89,8 @@ def file_of(handle: KeyedHandle, folder: str) -> Chunk | None:
 def regrouped(handles: Sequence[KeyedHandle], max_parallelism: int) -> KeyedHandle:
     """Canonical handles of all key groups of an operator as one handle with another number of groups."""
     files = [file for handle in handles if handle.base for file in handle.base.files if file[0] != _GROUPS]
-    base = BaseHandle(NAME, VERSION, (groups_file(max_parallelism), *files))
+    version = max(handle.base.version for handle in handles if handle.base)
+    base = BaseHandle(NAME, version, (groups_file(max_parallelism), *files))
     return KeyedHandle(KeyGroupRange(0, max_parallelism), base, handles[0].segments)
 
 

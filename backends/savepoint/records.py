@@ -23,10 +23,11 @@ from tidegate.backends.keyed.address import EVENT_TIMERS, PROCESSING_TIMERS, ROW
 from tidegate.backends.keyed.expiring import STAMP
 from tidegate.backends.keyed.list_state import chunked, pack_head, unpack_chunk, unpack_head
 from tidegate.backends.keyed.row import pack_slots, unpack_slots
-from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.keyed.table import MAPS, StateEntry
 from tidegate.backends.keyed.timers import moment_bytes, moment_from_bytes
 from tidegate.backends.spi import Address, Entry
-from tidegate.keys import key_bytes
+from tidegate.keys import key_bytes, key_from_bytes
+from tidegate.ordered import ordered_bytes, ordered_value
 
 __all__ = ["TIMERS", "Record", "Records", "assemble", "disassemble", "living"]
 
@@ -71,7 +72,7 @@ def disassemble(entries: Iterable[tuple[Address, bytes]], table: Iterable[StateE
             continue
         for slot, part in enumerate(unpack_slots(data)):
             entry = slots[slot]
-            if part is None or entry.kind == "map":
+            if part is None or entry.kind in MAPS:
                 continue
             if entry.kind == "list":
                 lists[entry][parts.key, parts.namespace] = [], unpack_head(part)[1]
@@ -103,8 +104,9 @@ def assemble(records: Records, group_of: Callable[[bytes], int]) -> list[Entry]:
             group = group_of(key)
             if entry.kind == "timers":
                 entries.append((address(group, entry.state, moment_bytes(sub) + key, namespace), value))
-            elif entry.kind == "map":
-                entries.append((address(group, entry.state, key, namespace, sub), value))
+            elif entry.kind in MAPS:
+                subkey = ordered_bytes(key_from_bytes(sub)) if entry.kind == "ordered_map" else sub
+                entries.append((address(group, entry.state, key, namespace, subkey), value))
                 rows[key, namespace][entry.slot] = b""
             elif entry.kind == "list":
                 lists[key, namespace].append(value)
@@ -133,4 +135,6 @@ def _living(state: StateEntry, held: Sequence[Record], now_ms: int) -> Sequence[
 def _beside(entry: StateEntry, parts: Parts, data: bytes) -> Record:
     if entry.kind == "timers":
         return Record(parts.key[8:], parts.namespace, moment_from_bytes(parts.key), data)
-    return Record(parts.key, parts.namespace, parts.subkey, data)
+    ordered = entry.kind == "ordered_map"
+    map_key = key_bytes(ordered_value(parts.subkey)) if ordered else parts.subkey
+    return Record(parts.key, parts.namespace, map_key, data)

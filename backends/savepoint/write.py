@@ -15,7 +15,7 @@ from tidegate.backends.keyed.address import group_of, range_bounds
 from tidegate.backends.keyed.restore import restore
 from tidegate.backends.keyed.segment import Segment, encode_segment
 from tidegate.backends.keyed.table import StateEntry
-from tidegate.backends.savepoint._arrow import VERSION, Header, StateFile
+from tidegate.backends.savepoint._arrow import Header, StateFile, version_of
 from tidegate.backends.savepoint.base import NAME, file_name, groups_file
 from tidegate.backends.savepoint.records import TIMERS, Record, Records, disassemble, living
 from tidegate.backends.savepoint.shapes import NOTHING, Shape, merge, observe, settled
@@ -84,7 +84,10 @@ def _headers(
     for _, records in content:
         for state, members in records.items():
             shapes[state] = _observe(shapes[state], members)
-    return {state: Header(VERSION, operator, state, *map(settled, found)) for state, found in shapes.items()}
+    return {
+        state: Header(version_of(state), operator, state, *map(settled, found))
+        for state, found in shapes.items()
+    }
 
 
 def _observe(shapes: list[Shape], records: Sequence[Record]) -> list[Shape]:
@@ -117,7 +120,7 @@ def _base(
         name = f"{folder(operator, _what(state), state.name)}/{file_name(key_groups)}"
         stored.append((name, target.store_as(name, path)))
         path.unlink()
-    return BaseHandle(NAME, VERSION, tuple(stored))
+    return BaseHandle(NAME, max(map(version_of, headers)), tuple(stored))
 
 
 def _what(state: StateEntry) -> Literal["state", "timers"]:

@@ -1,7 +1,8 @@
 """A copy of snapshot files on the machine that uses them, so that a restart there need not read the storage.
 
 The storage alone counts: a file is durable there before it is copied, a copy that is missing or differs from its
-checksum is passed over, and one that cannot be written is not there.
+checksum is passed over, and one that cannot be written is not there. Copies are unpickled and the checksum is no
+signature, so only files of this user in a directory that is private to this user are read.
 
 Example:
     >>> import tempfile
@@ -18,13 +19,21 @@ Example:
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import warnings
+from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from typing import Final
 
+from tidegate.backends.private import create_file, open_directory, open_file
 from tidegate.backends.spi import Chunk, SnapshotFiles, StoredChunk
 from tidegate.backends.storage.files import is_intact
 
 __all__ = ["CopiedFiles", "copy_name"]
+
+_BLOCK: Final = 1024 * 1024
 
 
 class CopiedFiles:
@@ -45,26 +54,42 @@ class CopiedFiles:
         """The bytes of `chunk`; raises as the storage does."""
         if not isinstance(chunk, StoredChunk):
             return self._files.fetch(chunk)
-        with contextlib.suppress(OSError):
-            data = (self._directory / copy_name(chunk.name)).read_bytes()
-            if is_intact(data, chunk):
-                return data
+        name = copy_name(chunk.name)
+        with contextlib.suppress(OSError), self._opened() as handle, open_file(handle, name) as file:
+            copy = file.read()
+            if is_intact(copy, chunk):
+                return copy
         data = self._files.fetch(chunk)
         self._copy(chunk, data)
         return data
 
     def _copy(self, chunk: StoredChunk, data: bytes | Path) -> None:
-        copy = self._directory / copy_name(chunk.name)
+        name = copy_name(chunk.name)
+        with contextlib.suppress(OSError), self._opened() as handle:
+            copy = create_file(handle, name)
+            try:
+                with copy, BytesIO(data) if isinstance(data, bytes) else data.open("rb") as source:
+                    shutil.copyfileobj(source, copy, _BLOCK)
+            except OSError:
+                # A disk that is full may keep no copy; part of one would only take room.
+                os.unlink(name, dir_fd=handle)
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        """A descriptor of the directory.
+
+        Raises:
+            OSError: it is gone, or it is not private to this user, which is said once.
+        """
         try:
-            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if isinstance(data, Path):
-                shutil.copyfile(data, copy)
-            else:
-                copy.write_bytes(data)
-        except OSError:
-            # A disk that is full may keep no copy; part of one would only take room.
-            with contextlib.suppress(OSError):
-                copy.unlink(missing_ok=True)
+            handle = open_directory(self._directory)
+        except PermissionError as error:
+            warnings.warn(f"{error}; state is read from the checkpoint storage", RuntimeWarning, stacklevel=1)
+            raise
+        try:
+            yield handle
+        finally:
+            os.close(handle)
 
 
 def copy_name(name: str) -> str:

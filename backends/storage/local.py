@@ -7,6 +7,9 @@ A decision is a row of numbered versions beside each other. `swap` is the exclus
 highest number is current. Old versions are removed a few swaps late, so a reader that looked at the directory just
 before still finds one. A writer so slow that the number it creates was removed in the meantime sees the higher ones
 and withdraws.
+
+Directories are made with one mode and files with what follows from it, whatever the umask; directories that exist keep
+theirs. State holds what records hold, so nobody but its owner reads it unless another mode is asked for.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import quote
 
+from tidegate.backends.private import PRIVATE, file_mode, make_directories
 from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
 from tidegate.clock import new_id
 from tidegate.errors import ConfigError, StateCorruptError, UnavailableError
@@ -36,39 +40,49 @@ _BUFFER: Final = 1024 * 1024
 class LocalStorage(CheckpointStorage):
     """Describes a directory; it is made with the first file.
 
+    Args:
+        root: Where it is.
+        buffer_bytes: How much of a file is written at once.
+        mode: The mode of directories that are made, from which that of files follows; None leaves both to the umask.
+
     Example:
         >>> LocalStorage(Path("/var/lib/app")).url
         'file:///var/lib/app'
     """
 
-    def __init__(self, root: Path, buffer_bytes: int = _BUFFER) -> None:
+    def __init__(self, root: Path, buffer_bytes: int = _BUFFER, mode: int | None = PRIVATE) -> None:
         self._root = Path(os.path.abspath(root))  # noqa: PTH100  # resolving links would be I/O
         self._buffer_bytes = buffer_bytes
+        self._mode = mode
         self.url = f"file://{quote(str(self._root))}"
 
     def buffered(self, size: int) -> LocalStorage:
         """The same directory, written to in pieces of `size` bytes."""
-        return LocalStorage(self._root, size)
+        return LocalStorage(self._root, size, self._mode)
+
+    def with_mode(self, mode: int) -> LocalStorage:
+        """The same directory, where directories are made with `mode`."""
+        return LocalStorage(self._root, self._buffer_bytes, mode)
 
     @property
     def blobs(self) -> Blobs:
         """The files."""
-        return _LocalBlobs(self._root, self._buffer_bytes)
+        return _LocalBlobs(self._root, _Maker(self._mode, self._buffer_bytes))
 
     @property
     def decisions(self) -> Decisions:
         """The decisions."""
-        return _LocalDecisions(self._root)
+        return _LocalDecisions(self._root, _Maker(self._mode, _BUFFER))
 
 
 class _LocalBlobs(Blobs):
-    def __init__(self, root: Path, buffer_bytes: int) -> None:
+    def __init__(self, root: Path, maker: _Maker) -> None:
         self._root = root
-        self._buffer_bytes = buffer_bytes
+        self._maker = maker
 
     def put(self, name: str, source: bytes | Path) -> None:
         target = _path(self._root, name)
-        with _available(target), _temporary(target, source, self._buffer_bytes) as temporary:
+        with _available(target), self._maker.temporary(target, source) as temporary:
             temporary.replace(target)
             _sync_directory(target.parent)
 
@@ -104,7 +118,7 @@ class _LocalBlobs(Blobs):
     def reserve(self, prefix: str) -> None:
         place = _path(self._root, prefix)
         with _available(place):
-            _make_directory(place)
+            self._maker.make_directory(place)
 
     def forget_unfinished(self, prefix: str) -> None:
         start = _path(self._root, prefix)
@@ -116,8 +130,9 @@ class _LocalBlobs(Blobs):
 
 
 class _LocalDecisions(Decisions):
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, maker: _Maker) -> None:
         self._root = root
+        self._maker = maker
 
     def create(self, name: str, data: bytes) -> bool:
         return self.swap(name, None, data)
@@ -126,7 +141,7 @@ class _LocalDecisions(Decisions):
         target = _decision_path(self._root, name)
         version = int(old_tag) + 1 if old_tag is not None else 0
         mine = _versioned(target, version)
-        with _available(mine), _temporary(mine, data) as temporary:
+        with _available(mine), self._maker.temporary(mine, data) as temporary:
             if _highest(target) != version - 1 or not _link(temporary, mine):
                 return False
             if _highest(target) > version:
@@ -210,37 +225,50 @@ def _link(temporary: Path, target: Path) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _temporary(target: Path, source: bytes | Path, buffer_bytes: int = _BUFFER) -> Iterator[Path]:
-    """A durable copy of `source` beside `target`, removed afterwards unless it was renamed."""
-    temporary = target.with_name(f"{target.name}{_TEMPORARY}{new_id()}")
-    try:
-        with (
-            _create(temporary, buffer_bytes) as file,
-            BytesIO(source) if isinstance(source, bytes) else source.open("rb") as data,
-        ):
-            shutil.copyfileobj(data, file, buffer_bytes)
-            file.flush()
-            os.fsync(file.fileno())
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
+class _Maker:
+    """Makes directories and files, with the modes that are asked for."""
 
+    def __init__(self, mode: int | None, buffer_bytes: int) -> None:
+        self._mode = mode
+        self._buffer_bytes = buffer_bytes
 
-def _create(path: Path, buffer_bytes: int) -> BinaryIO:
-    while True:
-        _make_directory(path.parent)
-        # Somebody may remove the directory between the two steps, because it was empty.
-        with contextlib.suppress(FileNotFoundError):
-            return path.open("xb", buffering=buffer_bytes)
+    @contextlib.contextmanager
+    def temporary(self, target: Path, source: bytes | Path) -> Iterator[Path]:
+        """A durable copy of `source` beside `target`, removed afterwards unless it was renamed."""
+        temporary = target.with_name(f"{target.name}{_TEMPORARY}{new_id()}")
+        try:
+            with (
+                self._create(temporary) as file,
+                BytesIO(source) if isinstance(source, bytes) else source.open("rb") as data,
+            ):
+                shutil.copyfileobj(data, file, self._buffer_bytes)
+                file.flush()
+                os.fsync(file.fileno())
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
 
+    def make_directory(self, directory: Path) -> None:
+        """Make a directory and all above it that are missing, and have the disk know."""
+        for missing in make_directories(directory, self._mode):
+            _sync_directory(missing.parent)
 
-def _make_directory(directory: Path) -> None:
-    if directory.is_dir():
-        return
-    _make_directory(directory.parent)
-    directory.mkdir(exist_ok=True)
-    _sync_directory(directory.parent)
+    def _create(self, path: Path) -> BinaryIO:
+        while True:
+            # Another process may remove the directory at any moment while it is empty.
+            with contextlib.suppress(FileNotFoundError):
+                self.make_directory(path.parent)
+                return open(
+                    path, "xb", buffering=self._buffer_bytes, opener=self._opened
+                )  # the method has no opener
+
+    def _opened(self, path: str, flags: int) -> int:
+        if self._mode is None:
+            return os.open(path, flags, 0o666)
+        mode = file_mode(self._mode)
+        handle = os.open(path, flags, mode)
+        os.fchmod(handle, mode)
+        return handle
 
 
 def _sync_directory(directory: Path) -> None:

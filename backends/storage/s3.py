@@ -2,7 +2,7 @@
 
 Files go through pyarrow. A decision is one object: `create` is a PUT with `If-None-Match: *`, `swap` a PUT with
 `If-Match: <ETag>`; 412 and, for a missing object, 404 say that somebody else was first. A server that ignores these
-conditions would let two writers win, so one write that must fail is tried before the first decision.
+conditions would let two writers win, so a write that must fail is tried with each of them before the first decision.
 
 Every content is preceded by an id of its writer, because an ETag is a digest: the same bytes written twice would make
 an old tag current again. The id also tells, when an answer was lost, whose write it was that arrived.
@@ -19,23 +19,19 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tidegate.backends.spi import Blobs, CheckpointStorage, Decision, Decisions
 from tidegate.backends.storage._arrow import ArrowBlobs, s3_file_system
 from tidegate.backends.storage._client import Bucket
+from tidegate.backends.storage.options import S3Options
 from tidegate.clock import new_id
+from tidegate.components import OptionsOf
 from tidegate.errors import ConfigError, UnavailableError
-from tidegate.options import Layer, load, option
+from tidegate.options import Layer, as_mapping, load
 
-__all__ = ["S3Options", "S3Storage"]
+__all__ = ["S3Options", "S3Storage", "url_options"]
 
+_KEY: Final = "s3."
+"""What the key of an option begins with where it is a setting and not a part of a URL."""
 _ATTEMPTS: Final = 3
 _ID_LENGTH: Final = 16
 _NEVER: Final = '"00000000000000000000000000000000"'
-
-
-@dataclass(frozen=True, slots=True)
-class S3Options:
-    """What may follow the `?` of an S3 URL."""
-
-    endpoint: str | None = option("endpoint", None, "http(s)://host:port of a server that is not Amazon's")
-    region: str | None = option("region", None, "the bucket's region; default: as AWS tools find it")
 
 
 class S3Storage(CheckpointStorage):
@@ -51,18 +47,21 @@ class S3Storage(CheckpointStorage):
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        given = dict(parse_qsl(parts.query, keep_blank_values=True))
-        options = load(S3Options, Layer(f"storage URL {url!r}", given))
+        options = url_options(url)
         if not parts.netloc or "@" in parts.netloc:
             raise ConfigError(
                 f"an S3 URL names a bucket and holds no credentials; got {url!r}; expected s3://bucket/path"
             )
-        if options.endpoint is not None and not options.endpoint.startswith(("http://", "https://")):
-            raise ConfigError(
-                f"the endpoint of an S3 URL is a URL; got {options.endpoint!r}; expected http(s)://host:port"
-            )
         self.url = url
         self._place = _Place(parts.netloc, unquote(parts.path).strip("/"), options)
+
+    def with_options(self, options_of: OptionsOf) -> S3Storage:
+        """The same storage, at the endpoint and in the region of the settings unless its URL names some."""
+        known = as_mapping(load(S3Options, Layer("settings", options_of("storage.s3")))) | _in_url(self.url)
+        query = "&".join(
+            f"{key.removeprefix(_KEY)}={value}" for key, value in known.items() if value is not None
+        )
+        return S3Storage(f"{self.url.partition('?')[0]}{'?' * bool(query)}{query}")
 
     @property
     def blobs(self) -> Blobs:
@@ -73,6 +72,19 @@ class S3Storage(CheckpointStorage):
     def decisions(self) -> Decisions:
         """The decisions."""
         return _opened(self._place)[1]
+
+
+def url_options(url: str) -> S3Options:
+    """What follows the `?` of an S3 URL.
+
+    Raises:
+        ConfigError: it names an unknown option, or an endpoint that is not a URL.
+    """
+    return load(S3Options, Layer(f"storage URL {url!r}", _in_url(url)))
+
+
+def _in_url(url: str) -> dict[str, str]:
+    return {f"{_KEY}{name}": value for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +148,31 @@ class _S3Decisions(Decisions):
         if self._trusted:
             return
         key = self._place.key(f".conditions-{new_id()}")
-        if self._bucket.put(key, b"", _NEVER) == "stored":
+        ignored = None
+        try:
+            if not self._refuses(key, _NEVER):
+                ignored = "If-Match"
+            elif self._refuses(key, None) or not self._refuses(key, None):
+                # The first write makes the object, the second must see it.
+                ignored = "If-None-Match"
+        finally:
             self._bucket.delete([key])
+        if ignored is not None:
             raise ConfigError(
-                f"the server of bucket {self._bucket.name!r} ignores If-Match, so two writers could both win; "
+                f"the server of bucket {self._bucket.name!r} ignores {ignored}, so two writers could both win; "
                 "use one with conditional writes"
             )
         self._trusted = True
+
+    def _refuses(self, key: str, tag: str | None) -> bool:
+        """Whether a write with a condition is refused."""
+        answer = self._bucket.put(key, b"", tag)
+        if answer == "unknown":
+            raise UnavailableError(
+                f"s3://{self._bucket.name}/{key} cannot be read or written: no answer to a write; check endpoint, network "
+                "and rights"
+            )
+        return answer == "stale"
 
 
 @cache

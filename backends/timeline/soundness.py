@@ -29,7 +29,7 @@ from tidegate.backends.keyed.address import (
 from tidegate.backends.keyed.list_state import unpack_head
 from tidegate.backends.keyed.row import unpack_slots
 from tidegate.backends.keyed.segment import read_segment
-from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.keyed.table import MAPS, StateEntry
 from tidegate.backends.spi import Address, BackendContext, KeyedHandle, SnapshotFiles, StoredChunk
 from tidegate.backends.timeline.content import entries, owner_of, table_of
 from tidegate.backends.timeline.values import key_of
@@ -141,5 +141,5 @@ def _in_row(
             yield f"the row of key {key_of(parts.key)!r} holds a state that no segment describes, in slot {slot}"
         elif table[slot].kind == "list":
             expected[COLLECTIONS + slot, parts.key, parts.namespace] = unpack_head(held)[0]
-        elif table[slot].kind == "map":
+        elif table[slot].kind in MAPS:
             expected[COLLECTIONS + slot, parts.key, parts.namespace] = None

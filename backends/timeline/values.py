@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tidegate.backends.keyed.expiring import STAMP
-from tidegate.backends.keyed.table import StateEntry
+from tidegate.backends.keyed.table import MAPS, StateEntry
 from tidegate.errors import StateFormatError
 from tidegate.keys import canonical, key_bytes, key_from_bytes
 from tidegate.untyped import SelfDescribing
@@ -54,7 +54,7 @@ def key_of(data: bytes) -> Any:
 
 def sub_of(state: StateEntry, sub: Any) -> Any:
     """What tells a record from others of its key: a position, a moment, a map's key."""
-    return key_of(sub) if state.kind == "map" else sub
+    return key_of(sub) if state.kind in MAPS else sub
 
 
 def spelled(text: str) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import IO, Any, Final
 
-from tidegate.errors import ConfigError, MissingExtraError, UnavailableError
+from tidegate.errors import ConfigError, MissingExtraError, TidegateError, UnavailableError
 
 try:
     from botocore.config import Config
@@ -21,7 +23,14 @@ __all__ = ["Objects"]
 _CHECKSUM: Final = "tidegate-xxh3"
 _CHUNK: Final = 1 << 20
 _DELETED_AT_ONCE: Final = 1000
+_MOST_AT_ONCE: Final = 5 * 2**30
+"""The bytes that a server takes, or copies, in one request."""
+
+_PART: Final = 64 * 2**20
+_MOST_PARTS: Final = 10_000
 _GONE: Final = ("NoSuchKey", "404", "NotFound")
+_NOT_FIRST: Final = ("PreconditionFailed", "ConditionalRequestConflict", "NotImplemented")
+"""An object exists, is being written, or the server knows no conditions."""
 
 
 class Objects:
@@ -37,13 +46,32 @@ class Objects:
         self._client = _client(endpoint, region)
 
     def upload(self, key: str, file: IO[bytes], checksum: str) -> None:
-        """Write an object."""
-        self._call("put_object", Key=key, Body=file, Metadata={_CHECKSUM: checksum})
+        """Write an object, in parts if it is large; it appears when it is whole."""
+        start = file.tell()
+        size = file.seek(0, os.SEEK_END) - start
+        file.seek(start)
+        if size <= _MOST_AT_ONCE:
+            self._call("put_object", Key=key, Body=file, Metadata={_CHECKSUM: checksum})
+            return
+        self._in_parts(key, size, checksum, "upload_part", lambda at, end: {"Body": file.read(end - at)})
+
+    def upload_first(self, key: str, content: bytes) -> None:
+        """Write an object unless it exists; servers may refuse the condition, and then nothing is written."""
+        self._call("put_object", Key=key, Body=content, IfNoneMatch="*")
 
     def copy(self, source: str, key: str) -> bool:
-        """Copy an object within the server, with its checksum; False if there is none."""
-        where = {"Bucket": self._bucket, "Key": source}
-        return self._call("copy_object", Key=key, CopySource=where) is not None
+        """Copy an object within the server, with its checksum, in parts if it is large; False if there is none."""
+        found = self.look(source)
+        if found is None:
+            return False
+        where, (size, checksum) = {"Bucket": self._bucket, "Key": source}, found
+        if size <= _MOST_AT_ONCE:
+            return self._call("copy_object", Key=key, CopySource=where) is not None
+
+        def part(at: int, end: int) -> dict[str, Any]:
+            return {"CopySource": where, "CopySourceRange": f"bytes={at}-{end - 1}"}
+
+        return self._in_parts(key, size, checksum, "upload_part_copy", part)
 
     def look(self, key: str) -> tuple[int, str] | None:
         """The size of an object and the checksum it was uploaded with."""
@@ -89,8 +117,33 @@ class Objects:
                     "allow s3:DeleteObject, or try again"
                 )
 
+    def _in_parts(
+        self, key: str, size: int, checksum: str, request: str, part: Callable[[int, int], dict[str, Any]]
+    ) -> bool:
+        """Make an object of parts; False if what they are made of is gone."""
+        metadata = {_CHECKSUM: checksum}
+        upload = self._call("create_multipart_upload", Key=key, Metadata=metadata)["UploadId"]
+        this = {"Key": key, "UploadId": upload}
+        length, parts = max(_PART, -(-size // _MOST_PARTS)), list[dict[str, Any]]()
+        try:
+            for at in range(0, size, length):
+                content = part(at, min(at + length, size))
+                answer = self._call(request, **this, PartNumber=len(parts) + 1, **content)
+                if answer is None:
+                    self._call("abort_multipart_upload", **this)
+                    return False
+                tag = answer.get("CopyPartResult", answer)["ETag"]
+                parts.append({"ETag": tag, "PartNumber": len(parts) + 1})
+            self._call("complete_multipart_upload", **this, MultipartUpload={"Parts": parts})
+        except BaseException:
+            # Nobody sees parts, and nobody else would remove them.
+            with contextlib.suppress(TidegateError):
+                self._call("abort_multipart_upload", **this)
+            raise
+        return True
+
     def _call(self, name: str, **arguments: Any) -> Any:
-        """The answer to a request; None if there is no such object."""
+        """The answer to a request; None if there is no such object, or if a condition does not hold."""
         try:
             return getattr(self._client, name)(Bucket=self._bucket, **arguments)
         except NoCredentialsError as error:
@@ -104,7 +157,7 @@ class Objects:
                 raise ConfigError(
                     f"bucket {self._bucket!r} does not exist; create it or name another one"
                 ) from error
-            if code in _GONE:
+            if code in _GONE or ("IfNoneMatch" in arguments and code in _NOT_FIRST):
                 return None
             raise self._unavailable(error) from error
         except BotoCoreError as error:

@@ -2,7 +2,8 @@
 
 A hidden file is written to a temporary file of this machine and uploaded when it ends. A commit copies it to its final
 name within the server. An object that is there already is recognised by its size and by the checksum it was uploaded
-with, so a repeat does nothing; no request depends on a condition, which copies do not heed.
+with, so a repeat does nothing; no commit depends on a condition, which copies do not heed. A claim does: on a server
+without conditions, of two first claims at the same moment the later one wins.
 """
 
 from __future__ import annotations
@@ -11,16 +12,15 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from io import BytesIO
 from typing import IO
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import xxhash
 
-from tidegate.backends.storage.s3 import S3Options, S3Storage
+from tidegate.backends.storage.s3 import S3Storage, url_options
 from tidegate.connectors.base._client import Objects
 from tidegate.connectors.base.place import HIDDEN, PendingFile
 from tidegate.errors import TidegateError, UnavailableError
 from tidegate.faults import point
-from tidegate.options import Layer, load
 from tidegate.twophase.spi import CommitAnswer
 
 __all__ = ["BucketOutlet", "BucketWorkplace"]
@@ -42,7 +42,7 @@ class _Bucket:
     def __init__(self, url: str, owner: str) -> None:
         S3Storage(url)  # refuses what is no URL of a bucket
         parts = urlsplit(url)
-        options = load(S3Options, Layer(f"output URL {url!r}", dict(parse_qsl(parts.query))))
+        options = url_options(url)
         path = unquote(parts.path).strip("/")
         self._root = f"{path}/" if path else ""
         self._hidden = f"{self._root}{HIDDEN}/"
@@ -151,6 +151,15 @@ class BucketOutlet(_Bucket):
                 return file.read()
         except FileNotFoundError:
             return None
+
+    def write_first_note(self, name: str, text: bytes) -> bytes:
+        """Upload it on the condition that there is none; what is read back counts."""
+        self._objects.upload_first(self._hidden + self.path(name), text)
+        found = self.note(name)
+        if found is None:
+            self.write_note(name, text)
+            found = self.note(name)
+        return text if found is None else found
 
     def write_note(self, name: str, text: bytes) -> None:
         """Upload it, which is one act."""

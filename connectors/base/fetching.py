@@ -41,6 +41,7 @@ from tidegate.connectors.base.fetch_queue import Fetched, FetchQueue
 from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader, Split
 from tidegate.elements import Batch, Idle
 from tidegate.errors import TidegateError, UserCodeError
+from tidegate.failures import failure_of
 from tidegate.ids import CheckpointId, SplitId
 
 __all__ = ["Fetcher", "FetchingReader"]
@@ -135,7 +136,7 @@ class FetchingReader(SourceReader[S]):
             error, splits = failed
             raise self._failure(error, splits) from error
         if self._shared.states():
-            return NotYet(self._context.clock.now_ms() + _PAUSE_MS)
+            return NotYet(_PAUSE_MS)
         if self._complete:
             return Finished()
         if not self._idle:
@@ -176,13 +177,10 @@ class FetchingReader(SourceReader[S]):
         self._threads.append(thread)
         thread.start()
 
-    def _failure(self, error: Exception, splits: Sequence[SplitId]) -> TidegateError:
-        kind = type(error) if isinstance(error, TidegateError) else UserCodeError
+    def _failure(self, error: BaseException, splits: Sequence[SplitId]) -> TidegateError:
         doing = f"fetching {', '.join(map(repr, splits))}" if splits else "opening a fetcher"
-        return kind(
-            f"source {self._context.uid!r} (subtask {self._context.subtask}) failed in {doing}: "
-            f"{type(error).__name__}: {error}"
-        )
+        where = f"source {self._context.uid!r} (subtask {self._context.subtask})"
+        return failure_of(f"{where} failed in {doing}", error)
 
 
 class _Shared(Generic[S]):
@@ -194,7 +192,7 @@ class _Shared(Generic[S]):
         self._changed = threading.Condition()
         self._fetching: set[_FetchThread[S]] = set()
         self._closed = False
-        self.failed: tuple[Exception, list[SplitId]] | None = None
+        self.failed: tuple[BaseException, list[SplitId]] | None = None
         """The first failure, and what was being fetched."""
 
     def states(self) -> list[S]:
@@ -238,7 +236,7 @@ class _Shared(Generic[S]):
         with self._changed:
             self._fetching.discard(thread)
 
-    def fail(self, error: Exception, splits: list[SplitId]) -> None:
+    def fail(self, error: BaseException, splits: list[SplitId]) -> None:
         """A thread ended with an error."""
         with self._changed:
             self.failed = self.failed or (error, splits)
@@ -290,7 +288,7 @@ class _FetchThread(threading.Thread, Generic[S]):
                     self._fetch()
                 finally:
                     self._shared.leave(self)
-        except Exception as error:
+        except BaseException as error:
             self._shared.fail(error, self.asked)
 
     def _fetch(self) -> None:

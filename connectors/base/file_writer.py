@@ -240,6 +240,7 @@ class FileWriter(SinkWriter):
         """End the files that are due."""
         ends = self._shape.rolling.ends
         for bucket, part in list(self._open.items()):
+            part.note_time(now_ms)
             if everything or ends(
                 part.size, begun_ms=part.begun_ms, written_ms=part.written_ms, now_ms=now_ms
             ):
@@ -317,7 +318,8 @@ class FileWriter(SinkWriter):
 
     def _work_name(self, checkpoint: CheckpointId | None, number: int) -> str:
         who = self._context
-        return WorkName(who.lineage, who.branch, who.subtask.index, checkpoint, who.attempt, number).build()
+        name = WorkName(who.lineage, who.branch, who.subtask.index, checkpoint, who.attempt, number, who.term)
+        return name.build()
 
     def _encoder_of(self, bucket: str) -> FileEncoder | BulkFormat:
         return _LETTERS if _holds_letters(bucket) else self._encoder

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Final, TypeVar
 
 import xxhash
 
+from tidegate.clock import new_id
 from tidegate.connectors.base.place import HIDDEN, PendingFile
 from tidegate.errors import ConfigError, InternalError, TidegateError, UnavailableError
 from tidegate.faults import point
@@ -22,6 +24,10 @@ _BUFFER = 1 << 17
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 _TOO_MANY = (errno.EMFILE, errno.ENFILE)
+_TRIES: Final = 3
+"""How often a folder is made again that readers remove."""
+
+T = TypeVar("T")
 
 
 class _Local:
@@ -63,6 +69,11 @@ class _Local:
             return ConfigError(
                 f"{where}: more files are open than a process may have ({error.strerror}); expected fewer folders to be "
                 "written to between two checkpoints; raise the limit (ulimit -n) or bucket more coarsely"
+            )
+        if isinstance(error, FileNotFoundError) and not self._folder.is_dir():
+            return UnavailableError(
+                f"{where}: its folder {HIDDEN}/{self._folder.name} of unfinished work was removed while the job runs; only "
+                "tidegate may remove it; the epoch is written again, and commits of files that were in it fail"
             )
         if error.errno in _FULL:
             return UnavailableError(
@@ -141,15 +152,14 @@ class LocalOutlet(_Local):
     def publish(self, file: PendingFile) -> CommitAnswer:
         """Link it to its final name, which is atomic and fails if that is taken."""
         pending, final = self._folder / file.pending, self._directory / file.final
-        self._make_folders(final.parent)
         answer = CommitAnswer.COMMITTED
-        try:
-            os.link(pending, final)
-        except (FileExistsError, FileNotFoundError):
+        if not self._link(pending, final):
             answer = CommitAnswer.ALREADY_COMMITTED if _holds(final, file) else CommitAnswer.UNKNOWN
         if answer is not CommitAnswer.UNKNOWN:
-            # The name must be durable before the only other proof of the commit goes.
-            sync_folder(final.parent)
+            # The name must be durable before the only other proof of the commit goes. If its folder is gone, a reader
+            # has taken the file out of it, which must not be given a second one.
+            with suppress(FileNotFoundError):
+                sync_folder(final.parent)
             self._unlink((file.pending, *file.also))
         return answer
 
@@ -170,28 +180,79 @@ class LocalOutlet(_Local):
         except FileNotFoundError:
             return None
 
+    def write_first_note(self, name: str, text: bytes) -> bytes:
+        """Write another file, fsync, and link it, which fails if the name is taken."""
+        _make(self._folder)
+        new = self._folder / f"{name}.{new_id()}"
+        _write(new, text)
+        with suppress(FileExistsError):
+            os.link(new, self._folder / name)
+        new.unlink()
+        sync_folder(self._folder)
+        return (self._folder / name).read_bytes()
+
     def write_note(self, name: str, text: bytes) -> None:
         """Write another file, fsync, and rename it."""
         new = self._folder / f"{name}.new"
-        with new.open("wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        _write(new, text)
         new.replace(self._folder / name)
         sync_folder(self._folder)
 
     def mark(self, name: str) -> None:
         """Make it, and fsync."""
         path = self._directory / name
-        with path.open("ab") as file:
-            os.fsync(file.fileno())
-        sync_folder(path.parent)
+
+        def make() -> None:
+            with path.open("ab") as file:
+                os.fsync(file.fileno())
+            sync_folder(path.parent)
+
+        self._in_folder(path.parent, make)
+
+    def _in_folder(self, folder: Path, act: Callable[[], T]) -> T:
+        """Do something in a folder of files that are seen, which readers may remove whenever it is empty.
+
+        Raises:
+            UnavailableError: it was removed each time.
+        """
+        for _ in range(_TRIES):
+            try:
+                self._make_folders(folder)
+                return act()
+            except FileNotFoundError:
+                self._durable = {self._directory}
+        raise UnavailableError(
+            f"output directory {str(self._directory)!r}: folder {str(folder)!r} is removed as soon as it is made; got "
+            f"{_TRIES} tries; let readers leave empty folders alone; it is tried again"
+        )
+
+    def _link(self, pending: Path, final: Path) -> bool:
+        """Give a file its final name; False if the name is taken or the file is gone."""
+
+        def link() -> bool:
+            try:
+                os.link(pending, final)
+            except FileExistsError:
+                return False
+            return True
+
+        try:
+            return self._in_folder(final.parent, link)
+        except UnavailableError:
+            if pending.exists():
+                raise
+            return False
 
     def _make_folders(self, folder: Path) -> None:
         """Make the folders of a file that is to be seen, each durable in its parent, whoever made it."""
         if folder not in self._durable:
             self._make_folders(folder.parent)
-            folder.mkdir(exist_ok=True)
+            try:
+                folder.mkdir(exist_ok=True)
+            except FileExistsError:
+                raise ConfigError(
+                    f"output directory {str(self._directory)!r}: {str(folder)!r} is a file; expected a folder; move it away"
+                ) from None
             sync_folder(folder.parent)
             self._durable.add(folder)
 
@@ -209,6 +270,13 @@ def _holds(path: Path, file: PendingFile) -> bool:
         while chunk := content.read(_CHUNK):
             checksum.update(chunk)
     return checksum.hexdigest() == file.checksum
+
+
+def _write(path: Path, text: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _refuse_files(folder: Path) -> None:

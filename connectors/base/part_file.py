@@ -225,6 +225,10 @@ class PartFile:
         if file.size == 0 and isinstance(encoder, SupportsHead):
             self._content.write(encoder.head())
 
+    def note_time(self, now_ms: int) -> None:
+        """Let no time be later than now: a clock that was set back would keep the file open for that long."""
+        self.begun_ms, self.written_ms = min(self.begun_ms, now_ms), min(self.written_ms, now_ms)
+
     def write(self, chunk: Any, records: int, now_ms: int) -> None:
         """Append encoded records."""
         assert self._content is not None

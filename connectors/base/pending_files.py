@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from tidegate.connectors.base.claim import ensure_claim
 from tidegate.connectors.base.part_file import HeldFile
 from tidegate.connectors.base.place import PendingFile
 from tidegate.connectors.base.places import outlet
@@ -28,7 +29,7 @@ from tidegate.errors import ConfigError, StateFormatError, UnavailableError
 from tidegate.faults import point
 from tidegate.ids import OperatorUid
 from tidegate.twophase.naming import parse_work
-from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
+from tidegate.twophase.spi import Answer, CommitAnswer, Committable, Committer, CommitterContext, Retry
 
 __all__ = [
     "Announced",
@@ -39,8 +40,6 @@ __all__ = [
     "held_files",
     "pending_files",
 ]
-
-_SURE_FIRST = (CommitAnswer.UNKNOWN, CommitAnswer.RETRY, CommitAnswer.COMMITTED)
 
 
 class Announced(msgspec.Struct, frozen=True):
@@ -126,33 +125,47 @@ class FileCommitter(Committer):
     Args:
         directory: Where the output goes.
         context: Whose work it may touch.
+        take_over: Whether the claim of another pipeline is replaced.
     """
 
-    def __init__(self, directory: str | Path, context: CommitterContext) -> None:
+    def __init__(self, directory: str | Path, context: CommitterContext, *, take_over: bool = False) -> None:
         self._uid = context.uid
+        self._term = context.term
+        self._check_owner = context.check_owner
+        self._context = context
+        self._take_over = take_over
         self._place = outlet(directory, context.pipeline, context.uid)
         self._in_use: set[str] = set()
 
-    def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
-        """Make all files visible; what the system refuses for now is answered `RETRY`.
+    def commit(self, committables: Sequence[Committable]) -> list[Answer]:
+        """Make all files visible; what the system refuses is to be tried again.
 
         Raises:
             StateFormatError: another version wrote a payload; nothing was done.
         """
-        answers: list[CommitAnswer] = []
+        answers: list[Answer] = []
         for files in [pending_files(committable) for committable in committables]:
-            each: list[CommitAnswer] = []
+            each: list[Answer] = []
             for file in files:
                 if answers or each:
                     point("commit.between")
                 try:
                     each.append(self._place.publish(file))
-                except (OSError, ConfigError, UnavailableError):
-                    each.append(CommitAnswer.RETRY)
-            answers.append(
-                next((answer for answer in _SURE_FIRST if answer in each), CommitAnswer.ALREADY_COMMITTED)
-            )
+                except OSError as error:
+                    each.append(Retry(str(self._place.trouble(error))))
+                except (ConfigError, UnavailableError) as error:
+                    each.append(Retry(str(error)))
+            answers.append(_of_all(each))
         return answers
+
+    def claim(self) -> None:
+        """Make sure that the hidden files are this pipeline's.
+
+        Raises:
+            ConfigError: they are claimed by a pipeline with its checkpoints elsewhere, or this OS user may not look.
+            UnavailableError: the directory cannot be read or written now.
+        """
+        ensure_claim(self._place, self._context, take_over=self._take_over)
 
     def keep_open(self, states: Sequence[bytes]) -> None:
         """Spare the files that a checkpoint's writers were still working on."""
@@ -163,16 +176,38 @@ class FileCommitter(Committer):
     def abort_except(self, keep: Sequence[Committable]) -> int:
         """Remove open and pending files of this pipeline and operator, whichever lineage and attempt made them.
 
+        Their names say under which owner they were made, and what a newer owner made stays.
+
         Raises:
+            ConfigError: another pipeline claims the directory; nothing was done.
+            FencedError: the pipeline has a newer owner; nothing was done.
             StateFormatError: another version wrote a payload; nothing was done.
             UnavailableError: the system refused.
         """
+        self.claim()
         kept = {name for each in keep for file in pending_files(each) for name in (file.pending, *file.also)}
         kept |= self._in_use
         try:
             names = self._place.hidden()
-            removed = [name for name in names if name not in kept and parse_work(name) is not None]
+            removed = [name for name in names if name not in kept and self._is_removable(name)]
+            self._check_owner()
+            point("abort.before")
             self._place.remove(removed)
         except OSError as error:
             raise self._place.trouble(error) from error
         return len(removed)
+
+    def _is_removable(self, name: str) -> bool:
+        # Terms count the owners of one pipeline; those of the pipeline that is taken over say nothing here.
+        work = parse_work(name)
+        return work is not None and (work.term <= self._term or self._take_over)
+
+
+def _of_all(answers: Sequence[Answer]) -> Answer:
+    """The answer for a piece of work that consists of several files."""
+    if CommitAnswer.UNKNOWN in answers:
+        return CommitAnswer.UNKNOWN
+    refused = [answer for answer in answers if isinstance(answer, Retry)]
+    if refused:
+        return refused[0]
+    return CommitAnswer.COMMITTED if CommitAnswer.COMMITTED in answers else CommitAnswer.ALREADY_COMMITTED

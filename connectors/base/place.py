@@ -125,6 +125,13 @@ class Outlet(Place, Protocol):
         """What is written down in a hidden file; None if there is none."""
         ...
 
+    def write_first_note(self, name: str, text: bytes) -> bytes:
+        """Write something down in a hidden file unless it exists, durably; returns what it holds then.
+
+        Of several calls at the same moment one writes, and all return its text. Makes the hidden folder if need be.
+        """
+        ...
+
     def write_note(self, name: str, text: bytes) -> None:
         """Write something down in a hidden file, durably and in place of what was there."""
         ...

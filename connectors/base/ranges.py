@@ -70,10 +70,10 @@ class Pace:
         start = max(self._due[split], self._clock.monotonic() - 1.0)
         self._due[split] = start + records / self._per_second
 
-    def next_ms(self, splits: Sequence[SplitId]) -> int:
-        """The wall time at which one of the splits may go on."""
+    def wait_ms(self, splits: Sequence[SplitId]) -> int:
+        """In how many milliseconds one of the splits may go on."""
         wait = min(self._due[split] for split in splits) - self._clock.monotonic()
-        return self._clock.now_ms() + max(1, ceil(wait * 1_000 - _ROUNDING))
+        return max(1, ceil(wait * 1_000 - _ROUNDING))
 
 
 class RangeReader(SourceReader[RangeSplit]):
@@ -109,7 +109,7 @@ class RangeReader(SourceReader[RangeSplit]):
             self._splits.append(split)
         waiting = [split.id for split in self._splits if split.id not in self._paused]
         if self._pace is not None and waiting:
-            return NotYet(self._pace.next_ms(waiting))
+            return NotYet(self._pace.wait_ms(waiting))
         return Finished() if self._complete and not self._splits else NotYet()
 
     def at_hand(self) -> list[SplitId]:

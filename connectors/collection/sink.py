@@ -6,9 +6,9 @@ Guarantee: exactly once; values keep their types.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tidegate.connectors.base import FileCommitter, FileWriter
 from tidegate.connectors.collection.serde import Frames, frames_in
@@ -27,9 +27,11 @@ class CollectSink(Sink):
 
     Args:
         directory: Where to; read it with `read_collected`.
+        take_over: Replace the claim of another pipeline on the directory.
     """
 
     directory: str
+    take_over: bool = False
 
     delivery = "exactly-once"
 
@@ -42,6 +44,10 @@ class CollectSink(Sink):
         """Results of two histories do not mix."""
         return "refuse"
 
+    def taking_over(self) -> Self:
+        """The same sink, which replaces the claim of another pipeline on the directory."""
+        return replace(self, take_over=True)
+
     def open_writer(self, context: WriterContext) -> FileWriter:
         """Writes frames of values."""
         encoder = Frames()
@@ -49,7 +55,7 @@ class CollectSink(Sink):
 
     def open_committer(self, context: CommitterContext) -> FileCommitter:
         """Makes them visible."""
-        return FileCommitter(self.directory, context)
+        return FileCommitter(self.directory, context, take_over=self.take_over)
 
 
 def read_collected(directory: str | Path) -> Iterator[Any]:

@@ -110,10 +110,14 @@ def _kind_of(path: str) -> str:
     found = Path(path)
     if found.is_dir():
         found = next(
-            (each for each in sorted(found.rglob("*")) if each.is_file() and each.name[0] not in "._"), found
+            (each for each in sorted(found.rglob("*")) if each.is_file() and _is_seen(each, found)), found
         )
     suffix = Path(found.stem).suffix if found.suffix in _PACKED else found.suffix
     return _SUFFIXES.get(suffix, suffix.removeprefix(".") if suffix.removeprefix(".") in _FORMATS else "text")
+
+
+def _is_seen(path: Path, directory: Path) -> bool:
+    return all(part[0] not in "._" for part in path.relative_to(directory).parts)
 
 
 def _types(text: str) -> dict[str, Callable[[str], Any]]:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from tidegate.connectors.base import ListEnumerator
-from tidegate.connectors.files.reading import OUT_OF_REACH, FileFormat
+from tidegate.connectors.files.reading import OUT_OF_REACH, FileFormat, forbidden
 from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.spi import EnumeratorContext, Remaining, SplitEnumerator
 from tidegate.errors import ConfigError, RecordError, StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId, SplitId
 
-__all__ = ["FileEnumerator", "Files", "WatchingEnumerator", "remaining_splits"]
+__all__ = ["FileEnumerator", "Files", "Look", "WatchingEnumerator", "remaining_splits"]
 
 _END: Final = 2**63 - 1
 
 
 class Files:
-    """The files below some paths, but none whose name, or a folder's on the way, begins with `.` or `_`."""
+    """The files below some paths, but none whose name, or a folder's on the way, begins with `.` or `_`.
+
+    Each real directory is visited once, whatever links lead to it. With `strict`, a file or folder that may not be read is
+    an error.
+    """
 
     def __init__(
         self, paths: Sequence[Path], file_format: FileFormat, part_bytes: int, *, strict: bool = True
@@ -32,34 +38,61 @@ class Files:
         self._part_bytes = part_bytes
         self._strict = strict
 
-    def names(self) -> list[str]:
-        """Every file that is there now, in order.
+    def look(self) -> tuple[list[str], list[str]]:
+        """Every file that is there now, in order, and the folders that may not be listed.
 
         Raises:
-            ConfigError: there is nothing at a path.
+            ConfigError: there is nothing at a path, or a folder may not be listed and that is an error.
+            UnavailableError: a folder cannot be listed now.
         """
-        return [str(file) for path in self._paths for file in _below(path)]
+        walk = _Walk()
+        try:
+            names = [str(file) for path in self._paths for file in walk.below(path)]
+        except OSError as error:
+            raise UnavailableError(f"a folder cannot be listed: {error}") from error
+        if walk.forbidden and self._strict:
+            raise forbidden(walk.forbidden[0])
+        return names, walk.forbidden
+
+    def may_read(self, name: str) -> bool:
+        """Whether there is the right to read a file.
+
+        Raises:
+            ConfigError: there is none, and that is an error.
+        """
+        if os.access(name, os.R_OK):
+            return True
+        with contextlib.suppress(PermissionError):
+            if not Path(name).exists():
+                return True
+        if self._strict:
+            raise forbidden(name)
+        return False
 
     def parts(self, name: str) -> list[FileSplit]:
         """A file in parts; one that cannot be read is one part, unless that is an error: its reader says what is wrong.
 
         Raises:
+            ConfigError: there is no right to read it.
             RecordError: it is not of the format.
             UnavailableError: it cannot be read.
         """
+        if self._strict:
+            self.may_read(name)
         try:
             return self._format.parts(name, self._part_bytes)
         except (RecordError, OSError) as error:
             if not self._strict and isinstance(error, (RecordError, *OUT_OF_REACH)):
-                return [FileSplit(SplitId(f"{name}:0"), name, 0, _END)]
+                return [_whole(name)]
             if isinstance(error, RecordError):
                 raise
-            raise UnavailableError(f"file {name} cannot be read: {error}") from error
+            raise _failure(name, "read", error) from error
 
     def changed_ms(self, name: str) -> int:
         """When a file was changed last.
 
         Raises:
+            ConfigError: there is no right to look at it.
             UnavailableError: it cannot be looked at.
         """
         try:
@@ -67,7 +100,7 @@ class Files:
         except OSError as error:
             if not self._strict and isinstance(error, OUT_OF_REACH):
                 return 0
-            raise UnavailableError(f"file {name} cannot be looked at: {error}") from error
+            raise _failure(name, "looked at", error) from error
 
 
 class FileEnumerator(ListEnumerator[FileSplit]):
@@ -84,8 +117,10 @@ class FileEnumerator(ListEnumerator[FileSplit]):
     def start(self) -> None:
         """List the files, unless a checkpoint did."""
         if not self._restored:
-            names = self._files.names()
+            names, refused = self._files.look()
             self.give_back([part for name in names for part in self._files.parts(name)])
+            # Who reads a folder that may not be listed counts it among what cannot be read.
+            self.give_back([_whole(name) for name in refused])
             self._end = max(map(self._files.changed_ms, names), default=None)
 
 
@@ -94,8 +129,17 @@ class _State(msgspec.Struct, frozen=True, tag_field="v", tag=1):
     pending: list[FileSplit]
 
 
+class Look(NamedTuple):
+    """The parts of files that are new, and the files and folders that may not be read."""
+
+    parts: dict[str, list[FileSplit]]
+    refused: list[str]
+
+
 class WatchingEnumerator(SplitEnumerator[FileSplit]):
     """Looks again and again; a file is read once, as it was when it was first seen.
+
+    What may not be read is left out, and tried again by each look.
 
     Args:
         context: How to reach the readers.
@@ -121,23 +165,29 @@ class WatchingEnumerator(SplitEnumerator[FileSplit]):
         self._seen = set(before.seen)
         self._pending = deque(before.pending)
         self._waiting: dict[int, None] = {}
+        self._refused: list[str] = []
 
     def start(self) -> None:
         """Look for the first time."""
         self.discovered(self.discover())
 
-    def discover(self) -> dict[str, list[FileSplit]]:
+    def discover(self) -> Look:
         """Files that were not seen yet, in parts."""
         seen = self._seen
-        return {name: self._files.parts(name) for name in self._files.names() if name not in seen}
+        names, refused = self._files.look()
+        new = [name for name in names if name not in seen]
+        readable = [name for name in new if self._files.may_read(name)]
+        refused += [name for name in new if name not in set(readable)]
+        return Look({name: self._files.parts(name) for name in readable}, refused)
 
-    def discovered(self, found: dict[str, list[FileSplit]]) -> None:
+    def discovered(self, found: Look) -> None:
         """Deal what is new to whoever waits."""
-        for name, splits in found.items():
+        self._refused = found.refused
+        for name, splits in found.parts.items():
             # Two looks may have begun before either was taken in.
             if name not in self._seen:
                 self._pending.extend(splits)
-        self._seen = self._seen | found.keys()
+        self._seen = self._seen | found.parts.keys()
         self._deal()
 
     def request(self, reader: int) -> None:
@@ -153,6 +203,10 @@ class WatchingEnumerator(SplitEnumerator[FileSplit]):
     def snapshot(self, checkpoint: CheckpointId) -> bytes:
         """The files that were seen, and the parts that nobody has."""
         return msgspec.msgpack.encode(_State(sorted(self._seen), list(self._pending)))
+
+    def left_out(self) -> list[str]:
+        """What the newest look found and may not read."""
+        return self._refused
 
     def pending(self) -> list[SplitId]:
         """The parts that nobody has."""
@@ -192,17 +246,62 @@ def _decode(data: bytes) -> _State:
         ) from error
 
 
-def _below(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise ConfigError(f"file {str(path)!r} does not exist; expected a file or a directory")
-    found: list[Path] = []
-    for each in sorted(path.iterdir()):
-        if each.name.startswith((".", "_")):
-            continue
-        if each.is_dir():
-            found += _below(each)
-        elif each.is_file():
-            found.append(each)
-    return found
+def _whole(name: str) -> FileSplit:
+    return FileSplit(SplitId(f"{name}:0"), name, 0, _END)
+
+
+def _failure(name: str, verb: str, error: OSError) -> ConfigError | UnavailableError:
+    if isinstance(error, PermissionError):
+        return forbidden(name)
+    return UnavailableError(f"file {name} cannot be {verb}: {error}")
+
+
+class _Walk:
+    """Lists what is below paths; a directory that several ways lead to is visited by the first of them."""
+
+    def __init__(self) -> None:
+        self.forbidden: list[str] = []
+        """Folders that may not be listed."""
+        self._visited: set[tuple[int, int]] = set()
+
+    def below(self, path: Path) -> list[Path]:
+        """The files at or below a path, in order."""
+        found: list[Path] = []
+        # Links come last, so that a directory is visited by its own name where it has one here.
+        links: deque[Path] = deque()
+        try:
+            if path.is_file():
+                return [path]
+            there = path.is_dir()
+        except PermissionError:
+            self.forbidden.append(str(path))
+            return []
+        if not there:
+            raise ConfigError(f"file {str(path)!r} does not exist; expected a file or a directory")
+        self._visit(path, found, links)
+        while links:
+            self._visit(links.popleft(), found, links)
+        return sorted(found)
+
+    def _visit(self, folder: Path, found: list[Path], links: deque[Path]) -> None:
+        try:
+            status = folder.stat()
+            if (status.st_dev, status.st_ino) in self._visited:
+                return
+            self._visited.add((status.st_dev, status.st_ino))
+            entries = sorted(folder.iterdir())
+        except PermissionError:
+            self.forbidden.append(str(folder))
+            return
+        for path in entries:
+            if path.name.startswith((".", "_")):
+                continue
+            try:
+                if path.is_file():
+                    found.append(path)
+                elif path.is_dir() and path.is_symlink():
+                    links.append(path)
+                elif path.is_dir():
+                    self._visit(path, found, links)
+            except PermissionError:
+                self.forbidden.append(str(path))

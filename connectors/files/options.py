@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Final, get_args
 
 from tidegate.connectors.base import Compaction, Compression, RollingPolicy
 from tidegate.connectors.base.dead_letters import OnError, check_on_error
@@ -11,12 +11,16 @@ from tidegate.connectors.files.buckets import BucketAssigner, HivePartitions
 from tidegate.connectors.files.partitions import PartitionCommit
 from tidegate.connectors.spi import OnBranch
 from tidegate.errors import ConfigError
+from tidegate.options import PartialOptions, option
 
 __all__ = ["FileSinkOptions"]
 
 
+_KEY: Final = "connector.files.sink."
+
+
 @dataclass(frozen=True)
-class FileSinkOptions:
+class FileSinkOptions(PartialOptions):
     """Names of the files, when they end, and what happens when an older checkpoint is restored.
 
     Args:
@@ -30,21 +34,40 @@ class FileSinkOptions:
         partition_commit: When partitions by `HivePartitions` are complete, and how that is told; None never.
         on_error: `fail` at a record that cannot be written, `skip` and count it, or write it as a dead letter.
         dead_letters: The folder for those, such as `_dead`; it begins with `_`, so that readers of the directory pass it by.
+        take_over: Replace the claim on the directory of a pipeline of the same name with its checkpoints elsewhere, and
+            remove its unfinished work.
 
     Raises:
         ConfigError: a value is not one of these.
     """
 
-    prefix: str = "part"
-    suffix: str | None = None
-    on_branch: OnBranch = "refuse"
+    prefix: str = option(_KEY + "prefix", "part", "what file names begin with")
+    suffix: str | None = option(
+        _KEY + "suffix", None, "what file names end with; default: what the encoder and the compression say"
+    )
+    on_branch: OnBranch = option(
+        _KEY + "on-branch",
+        "refuse",
+        "at an older checkpoint: refuse to go back behind committed files, or append",
+    )
     rolling: RollingPolicy = RollingPolicy()
     buckets: BucketAssigner | None = None
-    compression: Compression | None = None
+    compression: Compression | None = option(
+        _KEY + "compression", None, "gzip, bzip2 or xz for files of lines; default: none"
+    )
     compaction: Compaction | None = None
     partition_commit: PartitionCommit | None = None
-    on_error: OnError = "fail"
-    dead_letters: str | None = None
+    on_error: OnError = option(
+        _KEY + "on-error",
+        "fail",
+        "what happens at a record that cannot be written: fail, skip or dead_letter",
+    )
+    dead_letters: str | None = option(
+        _KEY + "dead-letters", None, "the folder of dead letters, such as _dead"
+    )
+    take_over: bool = option(
+        _KEY + "take-over", False, "replace the claim of another pipeline on the directory"
+    )
 
     def __post_init__(self) -> None:
         check_on_error("file sink", self.on_error, self.dead_letters)

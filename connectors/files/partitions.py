@@ -200,7 +200,9 @@ class PartitionCommitter(GlobalCommitter):
         self, pending: dict[str, int], news: list[Announced], history: str, checkpoint: CheckpointId
     ) -> _Known:
         now_ms = self._clock.now_ms()
-        waiting = {name: now_ms for each in news for name in each.partitions} | pending
+        # A clock that was set back would keep a partition waiting for that long.
+        known = {name: min(created_ms, now_ms) for name, created_ms in pending.items()}
+        waiting = {name: now_ms for each in news for name in each.partitions} | known
         watermark = _watermark(news)
         busy = {name for each in news for name in each.busy}
         due = tuple(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from tidegate.connectors.base.dead_letters import DeadLetter, OnError
-from tidegate.connectors.files.reading import OUT_OF_REACH, BadRecord, FileFormat, Piece
+from tidegate.connectors.files.reading import OUT_OF_REACH, BadRecord, FileFormat, Piece, forbidden
 from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader, Unreadable
 from tidegate.elements import Batch, Origin
@@ -61,6 +61,8 @@ class FileReader(SourceReader[FileSplit]):
                     if batch is not None:
                         return batch
                     continue
+                if isinstance(error, PermissionError):
+                    raise forbidden(split.path) from error
                 if isinstance(error, OSError):
                     raise UnavailableError(
                         f"file {split.path} cannot be read from position {split.at} on: {error}"

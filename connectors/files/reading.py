@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from tidegate.connectors.files.split import FileSplit
 from tidegate.errors import ConfigError, RecordError
 
-__all__ = ["OUT_OF_REACH", "BadRecord", "FileFormat", "Piece", "check_columns"]
+__all__ = ["OUT_OF_REACH", "BadRecord", "FileFormat", "Piece", "check_columns", "forbidden"]
 
 OUT_OF_REACH: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 """What the system says of a file that is not there, is another thing, or is not for us; trying again does not help."""
@@ -37,6 +37,18 @@ class Piece:
     values: list[Any]
     bounds: Sequence[int]
     bad: Sequence[BadRecord] = ()
+
+
+def forbidden(path: str) -> ConfigError:
+    """What to raise where a file or a folder may not be read.
+
+    Example:
+        >>> print(forbidden("/data/a"))
+        '/data/a' may not be read: permission denied; expected the right to read it; grant it, or set on_error to 'skip'
+    """
+    return ConfigError(
+        f"{path!r} may not be read: permission denied; expected the right to read it; grant it, or set on_error to 'skip'"
+    )
 
 
 class FileFormat(Protocol):

@@ -18,7 +18,7 @@ from tidegate.connectors.files.columnar import ParquetFormat
 from tidegate.connectors.files.reading import Piece
 from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.formats.avro_rows import AvroSchema
-from tidegate.connectors.formats.typed import field_names, row_type
+from tidegate.connectors.formats.typed import field_names, row_type as rows_of
 from tidegate.errors import ConfigError
 from tidegate.row import Row
 from tidegate.types import Kind, TypeInformation
@@ -61,7 +61,7 @@ class ParquetColumnarRowInputFormat:
             raise ConfigError(
                 "ParquetColumnarRowInputFormat tells names apart by case; leave is_case_sensitive out"
             )
-        self._names = field_names(_named("ParquetColumnarRowInputFormat", row_type))
+        self._names = field_names(rows_of("ParquetColumnarRowInputFormat", row_type))
         self._format = ParquetFormat(self._names)
 
     def parts(self, path: str, most: int) -> list[FileSplit]:
@@ -82,7 +82,7 @@ class ParquetBulkWriters:
         row_type: TypeInformation, hadoop_config: Any = None, utc_timestamp: bool = False
     ) -> ParquetRows:
         """Writes rows of a type; the other arguments are not used."""
-        return ParquetRows(_schema(_named("ParquetBulkWriters", row_type)))
+        return ParquetRows(_schema(rows_of("ParquetBulkWriters", row_type)))
 
 
 class OrcBulkWriters:
@@ -95,7 +95,7 @@ class OrcBulkWriters:
         hadoop_config: Any = None,
     ) -> OrcRows:
         """Writes rows of a type; the other arguments are not used."""
-        return OrcRows(_schema(_named("OrcBulkWriters", row_type)))
+        return OrcRows(_schema(rows_of("OrcBulkWriters", row_type)))
 
 
 class AvroParquetReaders:
@@ -120,14 +120,6 @@ class AvroParquetWriters:
         import pyarrow as pa
 
         return ParquetRows(pa.schema([_avro_field(field) for field in _record(schema)["fields"]]))
-
-
-def _named(what: str, info: TypeInformation) -> TypeInformation:
-    if not row_type(what, info).names:
-        raise ConfigError(
-            f"{what} has the type {info}, whose fields have no names; expected Types.ROW_NAMED(names, types)"
-        )
-    return info
 
 
 def _schema(info: TypeInformation) -> pa.Schema:

@@ -35,6 +35,7 @@ class _Sink:
     path: str = option("path", "", "the directory")
     format: Literal["json", "text"] = option("format", "json", "what lines hold")
     prefix: str = option("prefix", "part", "what file names begin with")
+    take_over: bool = option("take_over", False, "replace the claim of another query on the directory")
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,9 @@ class FileRows:
                     f"connector files writes one column as text; got {', '.join(columns)}; select one, or choose json"
                 )
             encoder = _TextColumn(columns[0])
-        return FileSink(_path(said.path), encoder, FileSinkOptions(prefix=said.prefix))
+        return FileSink(
+            _path(said.path), encoder, FileSinkOptions(prefix=said.prefix, take_over=said.take_over)
+        )
 
 
 def _path(said: str) -> str:

@@ -5,10 +5,12 @@ Guarantee: exactly once. A file appears under its final name, complete, after it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from tidegate.components import OptionsOf
 from tidegate.connectors.base import (
     BulkFormat,
     Compaction,
@@ -18,14 +20,16 @@ from tidegate.connectors.base import (
     RollingPolicy,
     Shape,
 )
+from tidegate.connectors.base.looking import bucket_writable, writable
 from tidegate.connectors.base.places import is_remote
 from tidegate.connectors.files.buckets import BucketAssigner
 from tidegate.connectors.files.options import FileSinkOptions
 from tidegate.connectors.files.output import FileCompactor, OutputFileConfig
 from tidegate.connectors.files.partitions import PartitionCommit, PartitionCommitter
 from tidegate.connectors.files.serde import JsonLines
-from tidegate.connectors.spi import OnBranch, Sink
+from tidegate.connectors.spi import Finding, JobFacts, OnBranch, Sink
 from tidegate.errors import ConfigError
+from tidegate.options import altered, filled
 from tidegate.twophase.spi import CommitterContext, WriterContext
 
 __all__ = ["FileSink", "FileSinkBuilder"]
@@ -79,6 +83,14 @@ class FileSink(Sink):
         """What happens to files committed after the checkpoint a branch goes back to."""
         return self.options.on_branch
 
+    def taking_over(self) -> Self:
+        """The same sink, which replaces the claim of another pipeline on the directory."""
+        return replace(self, options=altered(self.options, take_over=True))
+
+    def with_options(self, options_of: OptionsOf) -> Self:
+        """The same sink, with settings for the options that the program leaves open."""
+        return replace(self, options=filled(self.options, options_of("connector.files.sink")))
+
     def open_writer(self, context: WriterContext) -> FileWriter:
         """Writes hidden files."""
         options = self.options
@@ -95,7 +107,14 @@ class FileSink(Sink):
 
     def open_committer(self, context: CommitterContext) -> FileCommitter:
         """Gives them their final names."""
-        return FileCommitter(self.directory, context)
+        return FileCommitter(self.directory, context, take_over=self.options.take_over)
+
+    def preflight(self, job: JobFacts) -> Iterator[Finding]:
+        """Whether the directory or the bucket can be written."""
+        if is_remote(self.directory):
+            yield from bucket_writable(str(self.directory))
+        else:
+            yield writable(Path(self.directory))
 
     def open_global_committer(self, context: CommitterContext) -> PartitionCommitter:
         """Commits partitions; writers of a sink that does not commit any announce none."""
@@ -128,17 +147,17 @@ class FileSinkBuilder:
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
         """What the files are called."""
         prefix, suffix = output_file_config.part_prefix, output_file_config.part_suffix
-        self._options = replace(self._options, prefix=prefix, suffix=suffix)
+        self._options = altered(self._options, prefix=prefix, suffix=suffix)
         return self
 
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
         """When files end."""
-        self._options = replace(self._options, rolling=rolling_policy)
+        self._options = altered(self._options, rolling=rolling_policy)
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
         """Which folder a record goes to."""
-        self._options = replace(self._options, buckets=bucket_assigner)
+        self._options = altered(self._options, buckets=bucket_assigner)
         return self
 
     def with_bucket_check_interval(self, interval: int) -> Self:
@@ -148,12 +167,12 @@ class FileSinkBuilder:
     def enable_compact(self, strategy: Compaction, compactor: FileCompactor) -> Self:
         """Merge small files before anybody sees them."""
         merged = None if compactor.delimiter is None else replace(strategy, delimiter=compactor.delimiter)
-        self._options = replace(self._options, compaction=merged)
+        self._options = altered(self._options, compaction=merged)
         return self
 
     def disable_compact(self) -> Self:
         """Let small files be."""
-        self._options = replace(self._options, compaction=None)
+        self._options = altered(self._options, compaction=None)
         return self
 
     def build(self) -> FileSink:

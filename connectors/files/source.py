@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 
 from tidegate.connectors.base import all_splits
 from tidegate.connectors.base.dead_letters import OnError, check_on_error
+from tidegate.connectors.base.looking import readable
 from tidegate.connectors.files.enumerator import FileEnumerator, Files, WatchingEnumerator
 from tidegate.connectors.files.lines import TextFormat
 from tidegate.connectors.files.reader import FileReader
@@ -26,6 +28,8 @@ from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.spi import (
     EnumeratorContext,
     Extent,
+    Finding,
+    JobFacts,
     Part,
     ReaderContext,
     Remaining,
@@ -88,10 +92,7 @@ class RecordFileSource(Source[FileSplit]):
         self, context: EnumeratorContext[FileSplit], restored: bytes | None
     ) -> SplitEnumerator[FileSplit]:
         """Deals the parts of all files."""
-        paths = [
-            Path(urlsplit(path).path if path.startswith("file:") else path) for path in self._each_path()
-        ]
-        files = Files(paths, self.format, self.part_bytes, strict=self.on_error == "fail")
+        files = Files(self._local_paths(), self.format, self.part_bytes, strict=self.on_error == "fail")
         if self.watch_ms is None:
             return FileEnumerator(context, files, restored)
         return WatchingEnumerator(context, files, self.watch_ms, restored)
@@ -99,6 +100,10 @@ class RecordFileSource(Source[FileSplit]):
     def open_reader(self, context: ReaderContext) -> FileReader:
         """Reads parts."""
         return FileReader(self.format, self.on_error, context)
+
+    def preflight(self, job: JobFacts) -> Iterator[Finding]:
+        """Whether the files are there and may be read."""
+        return readable(self._local_paths())
 
     def extent(self, remaining: Remaining | None = None) -> Extent:
         """What the files hold now; raises as the enumerator does, and `StateFormatError`."""
@@ -110,6 +115,9 @@ class RecordFileSource(Source[FileSplit]):
         """The record that begins at a position."""
         split = cast("FileSplit", part.split)
         return FileSplit(SplitId(f"{split.path}:{position}"), split.path, position, position + 1, begun=True)
+
+    def _local_paths(self) -> list[Path]:
+        return [Path(urlsplit(path).path if path.startswith("file:") else path) for path in self._each_path()]
 
     def _each_path(self) -> list[str]:
         return [self.paths] if isinstance(self.paths, str) else self.paths

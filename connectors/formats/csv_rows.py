@@ -4,7 +4,7 @@ Example:
     >>> from tidegate.types import Types
     >>> orders = Types.ROW([Types.LONG(), Types.STRING(), Types.LIST(Types.INT())])
     >>> CsvRowDeserializationSchema.Builder(orders).build().deserialize(b'1,"a, b",3;4')
-    Row(1, 'a, b', [3, 4])
+    Row(f0=1, f1='a, b', f2=[3, 4])
     >>> CsvRowSerializationSchema.Builder(orders).build().serialize(Row(1, "a, b", [3, 4]))
     b'1,"a, b",3;4\\n'
 """

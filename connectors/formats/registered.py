@@ -15,14 +15,17 @@ import base64
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import msgspec
 
+from tidegate.components import OptionsOf
 from tidegate.connectors.formats.framing import framed, indexes, unframed
 from tidegate.connectors.formats.registry import RegisteredSchema, SchemaKind, SchemaRegistry
 from tidegate.connectors.formats.schema import DeserializationSchema, SerializationSchema
 from tidegate.errors import ConfigError, RecordError
+from tidegate.options import filled
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -52,6 +55,12 @@ class RegistrySchema(SerializationSchema, DeserializationSchema):
         self._register = register
         self._readers: dict[int, Read] = {}
         self._writer: tuple[bytes, Write] | None = None
+
+    def with_options(self, options_of: OptionsOf) -> Self:
+        """The same format, with settings for what its registry leaves open."""
+        made = copy(self)
+        made._registry = filled(self._registry, options_of("format.registry"))
+        return made
 
     def deserialize(self, message: bytes | None) -> Any:
         """The record; None for a tombstone.

@@ -12,27 +12,39 @@ from __future__ import annotations
 import base64
 import json
 import ssl
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
 
+from tidegate.connectors.base.http import HttpAnswer, ask, has_login, without_login
 from tidegate.errors import ConfigError, RecordError, UnavailableError
+from tidegate.options import PartialOptions, option
 
 __all__ = ["RegisteredSchema", "RegistryClient", "SchemaKind", "SchemaRegistry"]
 
 SchemaKind = Literal["AVRO", "JSON", "PROTOBUF"]
 
 _CONTENT: Final = "application/vnd.schemaregistry.v1+json"
+_NOT_FOUND: Final = frozenset({40401, 40402, 40403})
+"""The registry's own words for a subject, version or schema that it does not have. A proxy's 404 says nothing of them."""
+_CONFLICT: Final = 409
+_REFUSALS: Final = {
+    404: "does not have the schema; register it first, or let register be true",
+    _CONFLICT: "has schemas that it is not compatible with",
+    422: "does not take it for a schema",
+}
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+
+_KEY: Final = "format.registry."
 
 
 @dataclass(frozen=True)
-class SchemaRegistry:
+class SchemaRegistry(PartialOptions):
     """Where a schema registry is and how to get in; picklable, and secrets are shown nowhere.
 
     Args:
@@ -45,21 +57,35 @@ class SchemaRegistry:
         timeout_ms: How long to wait for an answer.
 
     Raises:
-        ConfigError: the address is none.
+        ConfigError: the address is none, or has a login in it.
     """
 
     url: str
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-    ca_location: str | None = field(default=None, repr=False)
-    certificate_location: str | None = field(default=None, repr=False)
-    timeout_ms: int = field(default=10_000, repr=False)
+    username: str | None = option(_KEY + "username", None, "for a login by name and password")
+    password: str | None = option(_KEY + "password", None, "the password", shown=False)
+    token: str | None = option(_KEY + "token", None, "for a login by bearer token", shown=False)
+    ca_location: str | None = option(
+        _KEY + "ca-location", None, "a file of certificates to trust besides the system's", shown=False
+    )
+    certificate_location: str | None = option(
+        _KEY + "certificate-location",
+        None,
+        "a file with the certificate, and the key, that says who the program is",
+        shown=False,
+    )
+    timeout_ms: int = option(
+        _KEY + "timeout", 10_000, "how long to wait for an answer of a schema registry", shown=False
+    )
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise ConfigError(
-                f"schema registry url is {self.url!r}; expected an address such as 'http://localhost:8081'"
+                f"schema registry url is {without_login(self.url)!r}; expected an address such as 'http://localhost:8081'"
+            )
+        if has_login(self.url):
+            raise ConfigError(
+                f"schema registry url {without_login(self.url)!r} has a login in it; expected an address alone; use "
+                "username and password"
             )
         if self.timeout_ms < 1:
             raise ConfigError(f"schema registry timeout_ms is {self.timeout_ms}; expected at least 1")
@@ -90,7 +116,7 @@ class RegistryClient:
             self._headers["Authorization"] = f"Basic {base64.b64encode(login).decode()}"
         elif registry.token is not None:
             self._headers["Authorization"] = f"Bearer {registry.token}"
-        self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=_context(registry)))
+        self._context = _context(registry)
         self._schemas: dict[int, RegisteredSchema] = {}
         self._numbers: dict[tuple[str, SchemaKind, str], int] = {}
 
@@ -99,18 +125,18 @@ class RegistryClient:
 
         Raises:
             ConfigError: the registry does not let the program in.
-            RecordError: there is none.
+            RecordError: it says that there is none.
             UnavailableError: no useful answer.
         """
         if number not in self._schemas:
-            status, answer = self._ask(f"/schemas/ids/{number}")
-            if status == 404:
+            found = self._ask(f"/schemas/ids/{number}", _Schema)
+            if isinstance(found, _Refused):
                 raise RecordError(
                     f"schema {number} is not in the registry {self._url}; expected the registry that the producer "
                     "uses; or the schema was deleted there"
                 )
             self._schemas[number] = RegisteredSchema(
-                number, answer.get("schemaType", "AVRO"), answer["schema"], self._references(answer)
+                number, cast(SchemaKind, found.kind), found.text, self._references(found)
             )
         return self._schemas[number]
 
@@ -124,63 +150,92 @@ class RegistryClient:
         key = (subject, kind, text)
         if key not in self._numbers:
             path = f"/subjects/{quote(subject, safe='')}" + ("/versions" if register else "")
-            schema = {"schema": text, "schemaType": kind}
-            status, answer = self._ask(path, schema)
-            if status == _CONFLICT and register:
+            body = json.dumps({"schema": text, "schemaType": kind}).encode()
+            found = self._ask(path, _Number, body)
+            if isinstance(found, _Refused) and found.status == _CONFLICT and register:
                 # Some registries say so too where somebody else adds the same schema at this moment.
-                status, answer = self._ask(path, schema)
-            if status != 200:
+                found = self._ask(path, _Number, body)
+            if isinstance(found, _Refused):
                 raise ConfigError(
-                    f"schema registry {self._url}: subject {subject!r} {_REFUSALS.get(status, 'refuses the schema')}: "
-                    f"{answer.get('message', status)}"
+                    f"schema registry {self._url}: subject {subject!r} {_REFUSALS[found.status]}: {found.message}"
                 )
-            self._numbers[key] = answer["id"]
+            self._numbers[key] = found.id
         return self._numbers[key]
 
-    def _references(self, schema: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-        found: dict[str, str] = {}
-        for each in schema.get("references") or ():
-            status, answer = self._ask(
-                f"/subjects/{quote(each['subject'], safe='')}/versions/{each['version']}"
-            )
-            if status == 404:
+    def _references(self, schema: _Schema) -> tuple[tuple[str, str], ...]:
+        texts: dict[str, str] = {}
+        for each in schema.references or ():
+            found = self._ask(f"/subjects/{quote(each.subject, safe='')}/versions/{each.version}", _Schema)
+            if isinstance(found, _Refused):
                 raise RecordError(
-                    f"version {each['version']} of subject {each['subject']!r} is not in the registry {self._url}, but "
-                    f"the schema of the message refers to it as {each['name']!r}"
+                    f"version {each.version} of subject {each.subject!r} is not in the registry {self._url}, but "
+                    f"the schema of the message refers to it as {each.name!r}"
                 )
-            found |= dict(self._references(answer)) | {each["name"]: answer["schema"]}
-        return tuple(found.items())
+            texts |= dict(self._references(found)) | {each.name: found.text}
+        return tuple(texts.items())
 
-    def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """The answer with its status; a status that says nothing of the question is an error."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._url + path, data, self._headers)
-        try:
-            with self._opener.open(request, timeout=self._timeout_s) as answer:
-                return answer.status, msgspec.json.decode(answer.read(), type=dict[str, Any])
-        except urllib.error.HTTPError as error:
-            with error:
-                status, said = error.code, error.read()
-        except (OSError, msgspec.MsgspecError) as error:
-            raise UnavailableError(
-                f"schema registry {self._url} does not answer ({error}); is it running, and is the address right?"
-            ) from error
-        if status in (401, 403):
+    def _ask(self, path: str, expected: type[A], body: bytes | None = None) -> A | _Refused:
+        """What is expected, or the registry's word against it; anything else is an outage, not an answer."""
+        server = f"schema registry {self._url}"
+        answer = ask(
+            server, self._url + path, self._headers, body, timeout_s=self._timeout_s, context=self._context
+        )
+        if answer.status in (401, 403):
             raise ConfigError(
-                f"schema registry {self._url} did not let the program in (status {status}); check its login"
+                f"{server} did not let the program in (status {answer.status}); check its login"
             )
-        if status in _ABOUT_THE_SCHEMA:
-            return status, _decoded(said)
-        raise UnavailableError(f"schema registry {self._url} answered with status {status}: {said[:200]!r}")
+        try:
+            if answer.status == 200:
+                return msgspec.json.decode(answer.body, type=expected)
+            if (refused := _refusal(answer, about_schema=body is not None)) is not None:
+                return refused
+            what = "no answer of a registry"
+        except msgspec.MsgspecError as error:
+            what = str(error)
+        raise UnavailableError(
+            f"{server} answered {path} with status {answer.status}: {answer.beginning} ({what}); is it running, "
+            "and is the address right?"
+        )
 
 
-_CONFLICT: Final = 409
-_ABOUT_THE_SCHEMA: Final = frozenset({404, _CONFLICT, 422})
-_REFUSALS: Final = {
-    404: "does not have the schema; register it first, or let register be true",
-    _CONFLICT: "has schemas that it is not compatible with",
-    422: "does not take it for a schema",
-}
+class _Reference(msgspec.Struct):
+    name: str
+    subject: str
+    version: int
+
+
+class _Schema(msgspec.Struct, rename={"text": "schema", "kind": "schemaType"}):
+    text: str
+    kind: str = "AVRO"
+    references: list[_Reference] | None = None
+
+
+class _Number(msgspec.Struct):
+    id: int
+
+
+class _Error(msgspec.Struct):
+    error_code: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    status: int
+    message: str
+
+
+def _refusal(answer: HttpAnswer, *, about_schema: bool) -> _Refused | None:
+    """The registry's own no: it does not have what was asked for, or does not take the schema that was sent.
+
+    Raises:
+        msgspec.MsgspecError: the body is not an error of a registry.
+    """
+    said = msgspec.json.decode(answer.body, type=_Error)
+    no = (
+        said.error_code in _NOT_FOUND if answer.status == 404 else about_schema and answer.status in _REFUSALS
+    )
+    return _Refused(answer.status, said.message) if no else None
 
 
 @cache
@@ -198,10 +253,3 @@ def _context(registry: SchemaRegistry) -> ssl.SSLContext:
     except OSError as error:
         raise ConfigError(f"schema registry {registry.url}: a certificate cannot be read: {error}") from error
     return context
-
-
-def _decoded(said: bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(said, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        return {}

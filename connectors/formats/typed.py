@@ -20,7 +20,7 @@ import msgspec
 from tidegate.elements import RowKind
 from tidegate.errors import ConfigError, RecordError
 from tidegate.row import Row
-from tidegate.types import Kind, TypeInformation
+from tidegate.types import Kind, TypeInformation, numbered
 
 __all__ = ["annotation", "field_names", "inserted", "row_type", "to_rows"]
 
@@ -69,7 +69,7 @@ def row_type(schema: str, info: TypeInformation | None) -> TypeInformation:
 
 def field_names(info: TypeInformation) -> tuple[str, ...]:
     """What the fields of a row are called outside: `f0`, `f1`, ... if they have no names."""
-    return info.names or tuple(f"f{index}" for index in range(len(info.items)))
+    return info.names or numbered(len(info.items))
 
 
 def annotation(info: TypeInformation, *, all_there: bool = False) -> Any:

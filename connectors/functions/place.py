@@ -1,24 +1,24 @@
-"""What source and sink functions have in common: a beginning, an end, and a place where they run."""
+"""What source and sink functions have in common: a beginning, an end, and what they are opened with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
+from tidegate.connectors.spi import ReaderContext
 from tidegate.errors import ConfigError
-from tidegate.twophase.spi import ProgramContext
+from tidegate.twophase.spi import ProgramContext, WriterContext
 
-__all__ = ["LifeCycle", "Place"]
+__all__ = ["LifeCycle", "Outside", "program_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What such a function can ask for in `open`."""
+class Outside:
+    """What a function can ask for in `open` where no program runs: who it is."""
 
     name: str
     index: int
     parallelism: int
-    program: ProgramContext | None = None
 
     def get_index_of_this_subtask(self) -> int:
         """Which of the parallel instances this is, from 0."""
@@ -32,37 +32,35 @@ class Place:
         """The uid of the step."""
         return self.name
 
-    def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
-        """A parameter given to the whole program."""
-        return self._given.get_job_parameter(key, default_value)
+    def manage(self, function: object, lock: object = None) -> Any:
+        """Accept a function without state, for which there is nothing to save."""
+        return self._refuse() if hasattr(function, "snapshot_state") else _save_nothing
 
-    def add_accumulator(self, name: str, accumulator: Any) -> None:
-        """Show in the job's result what is added; one for all functions and subtasks that use the name."""
-        self._given.add_accumulator(name, accumulator)
+    def _refuse(self, *given: object) -> NoReturn:
+        raise ConfigError(
+            f"the function of {self.name!r} runs outside a program, where there are no metrics, accumulators, "
+            "parameters, files or state; run it by env.execute()"
+        )
 
-    def get_metrics_group(self) -> Any:
-        """Metrics of this function in this subtask."""
-        return self._given.get_metrics_group()
+    get_job_parameter = add_accumulator = get_metrics_group = get_distributed_cache = _refuse
+    get_state = get_list_state = get_map_state = get_reducing_state = get_aggregating_state = _refuse
+    get_ordered_map_state = _refuse
 
-    def get_distributed_cache(self) -> Any:
-        """Files that the program registered."""
-        return self._given.get_distributed_cache()
 
-    @property
-    def _given(self) -> ProgramContext:
-        if self.program is None:
-            raise ConfigError(
-                f"the function of {self.name!r} runs outside a program, where there are no metrics, accumulators, "
-                "parameters or files; run it by env.execute()"
-            )
-        return self.program
+def program_of(context: WriterContext | ReaderContext) -> ProgramContext:
+    """What the functions of a writer or reader get: the program, or a stand-in that refuses what only a program has."""
+    return context.program or Outside(context.uid, context.subtask.index, context.parallelism)
 
 
 class LifeCycle:
     """A function with a beginning and an end."""
 
-    def open(self, runtime_context: Place) -> None:
-        """Called once before any other call but `restore_state`, also after a restore."""
+    def open(self, runtime_context: Any) -> None:
+        """Called once before any other call but those that give it its state, also after a restore."""
 
     def close(self) -> None:
         """Called once at the end, also after an error."""
+
+
+def _save_nothing(checkpoint: int) -> None:
+    """Stands for a function without state."""

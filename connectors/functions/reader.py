@@ -9,11 +9,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tidegate.connectors.functions.place import Place
+from tidegate.connectors.functions.place import program_of
 from tidegate.connectors.functions.split import Emission, FunctionSplit, pack, unpack
-from tidegate.connectors.spi import Finished, ListCheckpointed, NotYet, Poll, ReaderContext, SourceReader
+from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader
 from tidegate.elements import Batch, Idle, Watermark
-from tidegate.errors import TidegateError, UserCodeError
+from tidegate.errors import TidegateError
+from tidegate.failures import failure_of
 from tidegate.ids import CheckpointId
 from tidegate.isolation import isolate
 from tidegate.serde import codec_for
@@ -80,7 +81,7 @@ class _Instance:
         self._idle = False
         self._cancelled = False
         self._ended = split.returned
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._opened = False
         self._thread = threading.Thread(target=self._run, daemon=True, name="tidegate-source")
         if not self._ended:
@@ -138,13 +139,12 @@ class _Instance:
             return self._records(limit, timed=head[1] is not None)
 
     def snapshot(self, checkpoint: CheckpointId) -> FunctionSplit:
-        """The function's list as of now, with what was emitted and not taken."""
+        """What was emitted and not taken; saves the function's state as of the same moment."""
         with self._lock:
-            items = self._split.items
-            if isinstance(self._function, ListCheckpointed) and not self._split.returned:
+            if self._opened:
                 with self._blamed("snapshot_state"):
-                    held = self._function.snapshot_state(checkpoint, self._context.clock.now_ms())
-                items = tuple(self._codec.encode(item) for item in held)
+                    self._save(checkpoint)
+            items = () if self._opened else self._split.items
             emitted = tuple(pack(each) for each in self._emitted)
             return FunctionSplit(id=self._split.id, items=items, emitted=emitted, returned=self._ended)
 
@@ -162,23 +162,23 @@ class _Instance:
                 self._function.close()
 
     def _open(self) -> None:
-        context = self._context
-        if self._split.items and isinstance(self._function, ListCheckpointed):
+        program = program_of(self._context)
+        with self._blamed("initialize_state"):
+            self._save = program.manage(self._function, self._lock)
+        if self._split.items and hasattr(self._function, "restore_state"):
             with self._blamed("restore_state"):
                 self._function.restore_state([self._codec.decode(item) for item in self._split.items])
         with self._blamed("open"):
-            self._function.open(
-                Place(context.uid, context.subtask.index, context.parallelism, context.program)
-            )
+            self._function.open(program)
         self._opened = True
 
     def _run(self) -> None:
-        error: Exception | None = None
+        error: BaseException | None = None
         try:
             self._function.run(self)
         except _Cancelled:
             pass
-        except Exception as failure:
+        except BaseException as failure:
             error = failure
         with self._lock:
             self._error = None if self._cancelled else error
@@ -213,13 +213,12 @@ class _Instance:
     def _blamed(self, doing: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:
+        except BaseException as error:
             raise self._failure(doing, error) from error
 
-    def _failure(self, doing: str, error: Exception) -> TidegateError:
-        message = (
+    def _failure(self, doing: str, error: BaseException) -> TidegateError:
+        where = (
             f"source function {type(self._function).__name__} (uid {self._context.uid!r}, subtask "
-            f"{self._context.subtask}) failed in {doing}: {type(error).__name__}: {error}"
+            f"{self._context.subtask})"
         )
-        kind = type(error) if isinstance(error, TidegateError) else UserCodeError
-        return kind(message)
+        return failure_of(f"{where} failed in {doing}", error)

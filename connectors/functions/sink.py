@@ -1,7 +1,8 @@
 """Sinks as a function that is called with each record.
 
-Guarantee: at least once, if `flush` leaves nothing behind in the function, or if it keeps what it has not written in
-`snapshot_state`. After a failure the records since the last checkpoint come again.
+Guarantee: at least once, if `flush` leaves nothing behind in the function, or if the function keeps what it has not
+written in operator state (`CheckpointedFunction` or `ListCheckpointed`), which is saved behind each `flush`. After a
+failure the records since the last checkpoint come again.
 
 Example:
     >>> class Shout(SinkFunction):
@@ -24,15 +25,16 @@ from typing import Any
 import msgspec
 
 from tidegate.checks import shorten
-from tidegate.connectors.functions.place import LifeCycle, Place
-from tidegate.connectors.spi import ListCheckpointed, Sink
+from tidegate.connectors.functions.place import LifeCycle, program_of
+from tidegate.connectors.spi import Sink
 from tidegate.elements import Batch
-from tidegate.errors import ConfigError, TidegateError, UserCodeError
+from tidegate.errors import ConfigError, TidegateError
+from tidegate.failures import failure_of
 from tidegate.ids import CheckpointId
 from tidegate.serde import codec_for
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
-__all__ = ["Callback", "FunctionSink", "FunctionWriter", "SinkContext", "SinkFunction"]
+__all__ = ["Adapter", "Callback", "FunctionSink", "FunctionWriter", "SinkContext", "SinkFunction"]
 
 
 class SinkContext:
@@ -59,18 +61,24 @@ class SinkFunction(LifeCycle, ABC):
         """Take a record."""
 
     def flush(self) -> None:
-        """Write out what was buffered; called for every checkpoint."""
+        """Write out what was buffered; called for every checkpoint, before state is saved."""
 
 
-class Callback(SinkFunction):
+class Adapter(SinkFunction):
+    """Makes a sink function of what a user wrote: `function`, whose state and name count."""
+
+    function: Any
+
+
+class Callback(Adapter):
     """A plain function as a sink function."""
 
     def __init__(self, function: Callable[[Any], object]) -> None:
-        self._function = function
+        self.function = function
 
     def invoke(self, value: Any, context: SinkContext) -> None:
         """Call it with the record alone."""
-        self._function(value)
+        self.function(value)
 
 
 @dataclass(frozen=True)
@@ -93,24 +101,28 @@ class FunctionSink(Sink):
 
     def open_writer(self, context: WriterContext) -> FunctionWriter:
         """An open instance."""
-        return FunctionWriter(copy.deepcopy(self.function), context, type(self.function).__name__)
+        return FunctionWriter(copy.deepcopy(self.function), context)
 
 
 class FunctionWriter(SinkWriter):
     """Calls the function; there is nothing to commit."""
 
-    def __init__(self, function: SinkFunction, context: WriterContext, name: str) -> None:
+    def __init__(self, function: SinkFunction, context: WriterContext) -> None:
         self._function = function
+        self._written: Any = function.function if isinstance(function, Adapter) else function
         self._context = SinkContext(context.clock.now_ms)
+        name = getattr(self._written, "__name__", type(self._written).__name__)
         self._where = f"sink function {name} (uid {context.uid!r}, subtask {context.subtask})"
         self._codec = codec_for(None)
+        program = program_of(context)
+        with self.blamed("initialize_state"):
+            self._save = program.manage(self._written)
         items = [item for state in context.restored for item in _ITEMS.decode(state)]
-        if items and isinstance(function, ListCheckpointed):
+        if items:
             with self.blamed("restore_state"):
-                function.restore_state([self._codec.decode(item) for item in items])
+                self._restore([self._codec.decode(item) for item in items])
         with self.blamed("open"):
-            function.open(Place(context.uid, context.subtask.index, context.parallelism, context.program))
-        self._now_ms = context.clock.now_ms
+            function.open(program)
 
     def write(self, batch: Batch) -> None:
         """Call the function with each record."""
@@ -121,7 +133,7 @@ class FunctionWriter(SinkWriter):
             for value, stamp in zip(batch.values, times, strict=False):
                 context.stamp = stamp
                 invoke(value, context)
-        except Exception as error:
+        except BaseException as error:
             raise self._failure(f"invoke on record {shorten(value)}", error) from error
 
     def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
@@ -130,30 +142,32 @@ class FunctionWriter(SinkWriter):
             self._function.flush()
         return None
 
-    def snapshot(self, checkpoint: CheckpointId) -> bytes:
-        """The function's list, empty if it has none."""
-        held: list[Any] = []
-        if isinstance(self._function, ListCheckpointed):
-            with self.blamed("snapshot_state"):
-                held = self._function.snapshot_state(checkpoint, self._now_ms())
-        return msgspec.msgpack.encode([self._codec.encode(item) for item in held])
+    def snapshot(self, checkpoint: CheckpointId) -> bytes | None:
+        """Save the state of the function, which is no state of the writer."""
+        with self.blamed("snapshot_state"):
+            self._save(checkpoint)
+        return None
 
     def close(self) -> None:
         """Close the function."""
         with self.blamed("close"):
             self._function.close()
 
+    def _restore(self, items: list[Any]) -> None:
+        """Take what a writer held; version 1 kept the list of a function there."""
+        if hasattr(self._written, "restore_state"):
+            self._written.restore_state(items)
+
     @contextlib.contextmanager
     def blamed(self, doing: str) -> Iterator[None]:
         """Name the function in what it raises."""
         try:
             yield
-        except Exception as error:
+        except BaseException as error:
             raise self._failure(doing, error) from error
 
-    def _failure(self, doing: str, error: Exception) -> TidegateError:
-        kind = type(error) if isinstance(error, TidegateError) else UserCodeError
-        return kind(f"{self._where} failed in {doing}: {type(error).__name__}: {error}")
+    def _failure(self, doing: str, error: BaseException) -> TidegateError:
+        return failure_of(f"{self._where} failed in {doing}", error)
 
 
 _ITEMS = msgspec.msgpack.Decoder(list[bytes])

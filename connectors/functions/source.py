@@ -1,7 +1,7 @@
 """Sources as a loop: `run` emits until it returns or is cancelled.
 
-Guarantee: a function that can note and find again where it is (`snapshot_state` and `restore_state`, with both the
-emission and the change of position under `ctx.get_checkpoint_lock()`) is exactly once. Any other begins its `run`
+Guarantee: a function that keeps its position in operator state (`CheckpointedFunction` or `ListCheckpointed`, with both
+the emission and the change of position under `ctx.get_checkpoint_lock()`) is exactly once. Any other begins its `run`
 anew after a failure: what it does not read again is lost, what it reads again is repeated. What was emitted before a
 checkpoint is never lost, and a `run` that has returned is not called again.
 

@@ -1,4 +1,4 @@
-"""What a checkpoint holds of a source function: its own list, and what it emitted that has not been taken.
+"""What a checkpoint holds of a source function besides its state: what it emitted that has not been taken.
 
 Example:
     >>> halves = deal([FunctionSplit(id="0", items=(b"a", b"b"))], 2)
@@ -25,9 +25,10 @@ Emission = Record | Watermark | Idle
 
 
 class FunctionSplit(Split, frozen=True, tag_field="v", tag=1):
-    """One instance of a function: its list, the emissions nobody has taken, and whether `run` has returned."""
+    """One instance of a function: the emissions that were not taken, and whether `run` has returned."""
 
     items: tuple[bytes, ...] = ()
+    """The list of a `ListCheckpointed`, where the checkpoint was taken before that was operator state; else empty."""
     emitted: tuple[bytes, ...] = ()
     returned: bool = False
 

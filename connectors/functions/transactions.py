@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 
 from tidegate.checks import shorten
-from tidegate.connectors.functions.place import Place
 from tidegate.connectors.functions.sink import (
+    Adapter,
     Callback,
     FunctionSink,
     FunctionWriter,
@@ -84,7 +84,7 @@ class TransactionalFunctionWriter(FunctionWriter):
     def __init__(self, function: TwoPhaseCommitSinkFunction[Any], context: WriterContext) -> None:
         self._current = _Current(function)
         self._encode = codec_for(None).encode
-        super().__init__(self._current, context, type(function).__name__)
+        super().__init__(self._current, context)
 
     def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
         """Prepare what holds records; an empty transaction stays open for the next epoch."""
@@ -102,8 +102,17 @@ class TransactionalFunctionWriter(FunctionWriter):
             current.begin()
         return prepared
 
+    def snapshot(self, checkpoint: CheckpointId) -> bytes:
+        """The open transaction; also saves the state of the function."""
+        super().snapshot(checkpoint)
+        return msgspec.msgpack.encode([self._encode(each) for each in self._current.open_ones])
 
-class _Current(SinkFunction):
+    def _restore(self, items: list[Any]) -> None:
+        for transaction in items:
+            self._current.function.recover_and_abort(transaction)
+
+
+class _Current(Adapter):
     """The function with its open transaction: at most one, part of the state so that a restore can abort it."""
 
     def __init__(self, function: TwoPhaseCommitSinkFunction[Any]) -> None:
@@ -114,11 +123,7 @@ class _Current(SinkFunction):
     def begin(self) -> None:
         self.open_ones = [self.function.begin_transaction()]
 
-    def restore_state(self, state: list[Any]) -> None:
-        for transaction in state:
-            self.function.recover_and_abort(transaction)
-
-    def open(self, runtime_context: Place) -> None:
+    def open(self, runtime_context: Any) -> None:
         self.function.open(runtime_context)
         self.begin()
 
@@ -127,9 +132,6 @@ class _Current(SinkFunction):
             self.begin()
         self.function.invoke(self.open_ones[0], value, context)
         self.records += 1
-
-    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[Any]:
-        return self.open_ones
 
     def close(self) -> None:
         for transaction in self.open_ones:

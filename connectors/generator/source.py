@@ -90,7 +90,7 @@ class GeneratorSource(Source[RangeSplit], Generic[T]):
         try:
             for number in numbers:
                 values.append(function(number))  # its length tells which call failed
-        except Exception as error:
+        except BaseException as error:
             raise UserCodeError(f"the generator function failed for record {numbers[len(values)]}") from error
         return values
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from tidegate.connectors.spi import (
     SplitEnumerator,
     SupportsDiscovery,
     SupportsHandover,
+    SupportsLeftOut,
     SupportsPending,
 )
 from tidegate.errors import StateFormatError
@@ -148,6 +149,10 @@ class HybridEnumerator(SplitEnumerator[HybridSplit]):
         stage, what = found
         if stage == self._stage.stage and isinstance(self._inner, SupportsDiscovery):
             self._inner.discovered(what)
+
+    def left_out(self) -> Collection[str]:
+        """What the enumerator of the stage leaves out."""
+        return self._inner.left_out() if isinstance(self._inner, SupportsLeftOut) else ()
 
     def close(self) -> None:
         """Close the enumerator of the stage."""

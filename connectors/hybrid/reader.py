@@ -64,7 +64,7 @@ class HybridReader(SourceReader[HybridSplit]):
         if self._inner is None:
             return Finished() if self._complete else NotYet()
         if self._all_paused():
-            return NotYet(self._context.clock.now_ms() + _PAUSE_MS)
+            return NotYet(_PAUSE_MS)
         found = self._inner.poll(limit)
         match found:
             case Batch():
@@ -111,11 +111,11 @@ class HybridReader(SourceReader[HybridSplit]):
     def _without_records(self, inner: SourceReader[Any], found: Finished | NotYet) -> Poll:
         if isinstance(found, NotYet) and _held(inner):
             # It waits for itself and not for splits: asking for more would say that it has read all it has.
-            return found if found.until_ms is not None else NotYet(self._context.clock.now_ms() + _PAUSE_MS)
+            return found if found.after_ms is not None else NotYet(_PAUSE_MS)
         if self._waiting:
             inner.close()
             self._inner = None
-            return NotYet(self._context.clock.now_ms())
+            return NotYet(0)
         return Finished() if self._complete and isinstance(found, Finished) else NotYet()
 
     def _begin(self, split: HybridSplit) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from tidegate.components import OptionsOf, with_options
 from tidegate.connectors.hybrid.enumerator import HybridEnumerator
 from tidegate.connectors.hybrid.reader import HybridReader
 from tidegate.connectors.hybrid.split import HybridSplit
@@ -71,6 +72,10 @@ class HybridSource(Source[HybridSplit]):
         object.__setattr__(self, "bounded", isinstance(last, Source) and last.bounded)
         object.__setattr__(self, "continuous", any(source.continuous for source in known))
         object.__setattr__(self, "replayable", all(source.replayable for source in known))
+
+    def with_options(self, options_of: OptionsOf) -> HybridSource:
+        """The same source, with settings for its stages; not for one that a function makes."""
+        return HybridSource(tuple(with_options(stage, options_of) for stage in self.stages))
 
     @staticmethod
     def builder(first_source: Source[Any]) -> HybridSourceBuilder:

@@ -104,7 +104,7 @@ class Cluster:
             else IsolationLevel.READ_COMMITTED
         )
         self._refused: list[TidegateError] = []
-        self._reached = False
+        self._id: str | None = None
         own = {"error_cb": self._hear, "log_level": 0}
         self._client = _made(AdminClient, {**_of_admin(settings), **own}, self._brokers)
 
@@ -116,16 +116,25 @@ class Cluster:
             UnavailableError: no broker answers.
         """
         deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
-        while not self._reached:
+        while self._id is None:
             try:
-                self._client.list_topics(timeout=_REACH_S)
-                self._reached = True
+                self._id = str(self._client.list_topics(timeout=_REACH_S).cluster_id)
             except KafkaException as error:
                 self._client.poll(0)
                 if self._refused:
                     raise self._refused[0] from error
                 if SYSTEM_CLOCK.monotonic() > deadline:
                     raise translate(error.args[0], "cluster", self._brokers) from error
+
+    @property
+    def id(self) -> str:
+        """What the cluster calls itself, whichever of its brokers is asked.
+
+        Raises:
+            UnavailableError: no broker answers.
+        """
+        self.reach()
+        return str(self._id)
 
     def names(self) -> list[str]:
         """All topics the program may see, without Kafka's own.
@@ -143,21 +152,45 @@ class Cluster:
             ConfigError: one may not be read.
             UnavailableError: no broker answers.
         """
+        found: dict[str, Topic] = {}
+        for name, topic in self._described(names).items():
+            if isinstance(topic, TidegateError):
+                raise topic
+            found[name] = Topic(str(topic.topic_id), tuple(sorted(each.id for each in topic.partitions)))
+        return found
+
+    def permissions(self, names: Collection[str]) -> dict[str, frozenset[str] | None]:
+        """What this user may do with those of the topics that exist: `READ`, `WRITE`; None if the brokers do not tell.
+
+        Raises:
+            UnavailableError: no broker answers.
+        """
+        found: dict[str, frozenset[str] | None] = {}
+        for name, topic in self._described(names, include_authorized_operations=True).items():
+            if isinstance(topic, ConfigError):
+                found[name] = frozenset()
+            elif isinstance(topic, TidegateError):
+                raise topic
+            else:
+                told = topic.authorized_operations
+                found[name] = None if told is None else frozenset(each.name for each in told)
+        return found
+
+    def _described(self, names: Collection[str], **how: Any) -> dict[str, Any]:
+        """What the brokers say of each topic that exists, or the error they answer with."""
         if not names:
             return {}
+        topics = TopicCollection(sorted(names))
         asked = self._try(
-            "topics",
-            lambda: self._client.describe_topics(TopicCollection(sorted(names)), request_timeout=TIMEOUT_S),
+            "topics", lambda: self._client.describe_topics(topics, request_timeout=TIMEOUT_S, **how)
         )
-        found: dict[str, Topic] = {}
+        found: dict[str, Any] = {}
         for name, future in asked.items():
             try:
-                topic = future.result()
+                found[name] = future.result()
             except KafkaException as error:
-                if error.args[0].code() in _UNKNOWN_TOPIC:
-                    continue
-                raise translate(error.args[0], f"topic {name!r}", self._brokers) from error
-            found[name] = Topic(str(topic.topic_id), tuple(sorted(each.id for each in topic.partitions)))
+                if error.args[0].code() not in _UNKNOWN_TOPIC:
+                    found[name] = translate(error.args[0], f"topic {name!r}", self._brokers)
         return found
 
     def offsets(self, places: Collection[Place], spec: Spec) -> dict[Place, int]:

@@ -32,6 +32,11 @@ _ANY: Final = re.compile(".*", re.DOTALL)
 _LATER: Final = frozenset({14, 15, 16, 51})
 _ELSEWHERE: Final = frozenset({15, 16})
 _NOT_FOUND: Final = 105
+_NOTHING_OPEN: Final = 48
+_MOVED: Final = frozenset({47, 49, 90})
+"""An old epoch, an old producer id, or both: someone has begun under the id since."""
+_EPOCH_AS_BEFORE: Final = -2
+"""No code of Kafka: nothing is open any more, but the producer may begin again."""
 _OFFSETS: Final = "__consumer_offsets"
 """Where markers are."""
 _REFUSED: Final = frozenset({29, 30, 31, 53})
@@ -51,6 +56,11 @@ class OpenTransaction:
     prepared: bool
     """Whether it has its marker, which it gets last."""
     partitions: tuple[str, ...]
+
+    @property
+    def key(self) -> Key:
+        """What names it."""
+        return self.transactional_id, self.producer_id, self.epoch
 
 
 class Wire:
@@ -110,34 +120,75 @@ class Wire:
             self._check_allowed(name, code)
         return codes
 
-    def abort(self, transactional_id: str) -> None:
-        """End whatever is open under an id, and shut out the producer it had.
+    def fence(self, producers: Sequence[Key]) -> list[Key]:
+        """Abort what these producers have open, and refuse whatever they send from now on, if they have nothing open too.
+
+        A producer is named with its epoch, and the coordinator does nothing for an epoch that is not the present one. So
+        a producer that began under the same id since is not touched.
+
+        Returns:
+            Those whose id has another producer or epoch by now.
 
         Raises:
             ConfigError: the program may not.
-            UnavailableError: the coordinator does not do it.
+            UnavailableError: a coordinator does not do it.
         """
+        deadline, moved = self._clock.monotonic() + TIMEOUT_S, list[Key]()
+        ask, left = self._abort_and_raise_epoch, list(producers)
+        while left:
+            again, without = list[Key](), list[Key]()
+            for key, code in zip(left, ask(left), strict=True):
+                self._check_allowed(key[0], code)
+                if code in _MOVED:
+                    moved.append(key)
+                elif code == _EPOCH_AS_BEFORE:
+                    without.append(key)
+                elif code in _LATER and self._clock.monotonic() < deadline:
+                    again.append(key)
+                elif code != 0:
+                    raise UnavailableError(
+                        f"kafka transaction {key[0]!r} could not be aborted (error {code}) at {self._brokers}"
+                    )
+            left = again
+            if again:
+                self._clock.sleep(_PAUSE_S)
+            elif without:
+                ask, left = self._raise_epoch, without
+        return moved
+
+    def _abort_and_raise_epoch(self, producers: Sequence[Key]) -> list[int]:
+        """Since Kafka 4.0 an abort raises the epoch, with or without an open transaction; error codes, or that it did not."""
+        from kafka.protocol.producer.transaction import EndTxnRequest
+
+        answers = self._to_coordinators(
+            [
+                EndTxnRequest(
+                    transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=False
+                )
+                for name, producer_id, epoch in producers
+            ]
+        )
+        raised = [answer.error_code == 0 and answer.producer_epoch != -1 for answer in answers]
+        return [
+            0 if done else _EPOCH_AS_BEFORE if answer.error_code in (0, _NOTHING_OPEN) else answer.error_code
+            for answer, done in zip(answers, raised, strict=True)
+        ]
+
+    def _raise_epoch(self, producers: Sequence[Key]) -> list[int]:
+        """What brokers before 4.0 offer; they compare the epoch only where no transaction is open."""
         from kafka.protocol.producer.transaction import InitProducerIdRequest
 
-        deadline = self._clock.monotonic() + TIMEOUT_S
-        while True:
-            request = InitProducerIdRequest(
-                transactional_id=transactional_id,
+        requests = [
+            InitProducerIdRequest(
+                transactional_id=name,
                 transaction_timeout_ms=_FENCING_TIMEOUT_MS,
-                producer_id=-1,
-                producer_epoch=-1,
+                producer_id=producer_id,
+                producer_epoch=epoch,
                 max_version=_INIT_PRODUCER_V4,
             )
-            (answer,) = self._to_coordinators([request])
-            code = answer.error_code
-            self._check_allowed(transactional_id, code)
-            if code == 0:
-                return
-            if code not in _LATER or self._clock.monotonic() > deadline:
-                raise UnavailableError(
-                    f"kafka transaction {transactional_id!r} could not be aborted (error {code}) at {self._brokers}"
-                )
-            self._clock.sleep(_PAUSE_S)
+            for name, producer_id, epoch in producers
+        ]
+        return [answer.error_code for answer in self._to_coordinators(requests)]
 
     def states(self, transactions: Sequence[Key]) -> list[State]:
         """Whether each is open or being ended, its id has none like it, or nobody knows the id."""
@@ -152,6 +203,11 @@ class Wire:
     def open_transactions(self, pattern: re.Pattern[str]) -> list[OpenTransaction]:
         """The transactions that take records or wait for their end, under ids that match as a whole."""
         return [_open(name, found) for name, found in sorted(self._described(_OPEN, pattern).items())]
+
+    def producers(self, pattern: re.Pattern[str]) -> list[Key]:
+        """The newest producer of each id that matches as a whole, whether it has a transaction or not."""
+        found = self._described(None, pattern)
+        return [(name, each.producer_id, each.producer_epoch) for name, each in sorted(found.items())]
 
     def open_on(self, topics: Collection[str]) -> list[str]:
         """The transactions with records of some topics that are open or being ended, in words.
@@ -195,10 +251,10 @@ class Wire:
         """Disconnect."""
         self._client.close()
 
-    def _described(self, states: Collection[str], pattern: re.Pattern[str]) -> dict[str, Any]:
-        """The transactions in some states by their ids, which match as a whole."""
+    def _described(self, states: Collection[str] | None, pattern: re.Pattern[str]) -> dict[str, Any]:
+        """The transactions in some states, or in any, by their ids, which match as a whole."""
         listed = self._try(
-            "list of transactions", lambda: self._client.list_transactions(state_filters=sorted(states))
+            "list of transactions", lambda: self._client.list_transactions(state_filters=sorted(states or ()))
         )
         names = sorted(
             {
@@ -208,10 +264,12 @@ class Wire:
                 if pattern.fullmatch(row.transactional_id)
             }
         )
-        described = (
-            self._try("transactions", lambda: self._client.describe_transactions(names)) if names else {}
-        )
-        return {name: found for name, found in described.items() if found.state.value in states}
+        described: dict[str, Any] = {}
+        if names:
+            described = self._try("transactions", lambda: self._client.describe_transactions(names))
+        return {
+            name: found for name, found in described.items() if states is None or found.state.value in states
+        }
 
     def _to_coordinators(self, requests: Sequence[Any]) -> list[Any]:
         """The answers of the coordinators of the transactional ids that requests are about."""

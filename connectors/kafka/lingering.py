@@ -70,7 +70,7 @@ class LingeringTransactions:
                 f"transaction {name!r} is not prepared: nobody can tell whether it has all records of its epoch; abort it, "
                 "or leave it to its pipeline"
             )
-        (code,) = self._wire.commit([(name, transaction.producer_id, transaction.epoch)])
+        (code,) = self._wire.commit([transaction.key])
         if code != _DONE:
             raise CommitUnknownError(
                 f"transaction {name!r}: the coordinator answered a commit with error {code}; whether its records are "
@@ -78,8 +78,16 @@ class LingeringTransactions:
             )
 
     def abort(self, transaction: OpenTransaction) -> None:
-        """Remove its records for good, and shut out its producer."""
-        self._wire.abort(transaction.transactional_id)
+        """Remove its records for good, and refuse its producer from now on.
+
+        Raises:
+            ConfigError: it has ended meanwhile, or another one has begun.
+        """
+        if self._wire.fence([transaction.key]):
+            raise ConfigError(
+                f"transaction {transaction.transactional_id!r} is not the one that was listed: its id has a new producer; "
+                "nothing was aborted; list the transactions again"
+            )
 
     def close(self) -> None:
         """Disconnect."""

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, get_args
 from tidegate.connectors.base.dead_letters import OnError, check_on_error
 from tidegate.connectors.spi import OnBranch
 from tidegate.errors import ConfigError
+from tidegate.options import PartialOptions, option
 
 __all__ = [
     "SINK_DEFAULTS",
@@ -75,8 +76,12 @@ _SAID_ELSEWHERE: Final[Mapping[str, str]] = {
 _ALIASES: Final = {"request.required.acks": "acks", "-1": "all"}
 
 
+_SOURCE: Final = "connector.kafka.source."
+_SINK: Final = "connector.kafka.sink."
+
+
 @dataclass(frozen=True)
-class KafkaSourceOptions:
+class KafkaSourceOptions(PartialOptions):
     """How a source behaves.
 
     Args:
@@ -91,11 +96,23 @@ class KafkaSourceOptions:
         ConfigError: a value is not one of these.
     """
 
-    on_error: OnError = "fail"
-    on_topic_change: OnTopicChange = "fail"
-    discovery_interval_ms: int | None = 300_000
-    commit_offsets: bool = True
-    timestamps: bool = True
+    on_error: OnError = option(
+        _SOURCE + "on-error", "fail", "what happens at a record that cannot be read: fail or skip"
+    )
+    on_topic_change: OnTopicChange = option(
+        _SOURCE + "on-topic-change",
+        "fail",
+        "at a topic removed or made anew since the checkpoint: fail, drop or reset",
+    )
+    discovery_interval_ms: int | None = option(
+        _SOURCE + "discovery-interval", 300_000, "how often to look for new topics and partitions"
+    )
+    commit_offsets: bool = option(
+        _SOURCE + "commit-offsets",
+        True,
+        "whether the group learns how far the pipeline is, if there is a group",
+    )
+    timestamps: bool = option(_SOURCE + "timestamps", True, "whether records carry Kafka's timestamps")
 
     def __post_init__(self) -> None:
         _one_of("source on_error", self.on_error, OnError)
@@ -107,7 +124,7 @@ class KafkaSourceOptions:
 
 
 @dataclass(frozen=True)
-class KafkaSinkOptions:
+class KafkaSinkOptions(PartialOptions):
     """How an exactly-once sink behaves.
 
     Args:
@@ -125,12 +142,28 @@ class KafkaSinkOptions:
     """
 
     prefix: str | None = None
-    pool: int = 5
-    transaction_timeout_ms: int | None = None
-    take_over: bool = False
-    on_branch: OnBranch = "refuse"
-    on_error: OnError = "fail"
-    dead_letters: str | None = None
+    pool: int = option(
+        _SINK + "pool", 5, "transactional ids of a subtask, so checkpoints on their way", least=2
+    )
+    transaction_timeout_ms: int | None = option(
+        _SINK + "transaction-timeout",
+        None,
+        "when the broker gives up a transaction; default: what it allows, at most 15 minutes",
+    )
+    take_over: bool = option(
+        _SINK + "take-over", False, "use a prefix of transactional ids that another pipeline claimed"
+    )
+    on_branch: OnBranch = option(
+        _SINK + "on-branch",
+        "refuse",
+        "at an older checkpoint: refuse to go back behind committed records, or append",
+    )
+    on_error: OnError = option(
+        _SINK + "on-error",
+        "fail",
+        "what happens at a record that cannot be made a message: fail, skip or dead_letter",
+    )
+    dead_letters: str | None = option(_SINK + "dead-letters", None, "the topic of dead letters")
 
     def __post_init__(self) -> None:
         check_on_error("kafka sink", self.on_error, self.dead_letters)

@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from tidegate.twophase.spi import CommitAnswer
+from tidegate.twophase.spi import Answer, CommitAnswer, Retry
 
 __all__ = [
     "Action",
@@ -38,8 +38,14 @@ __all__ = [
 ]
 
 OK: Final = 0
-LATER: Final = frozenset({7, 14, 15, 16, 51})
-"""Timed out, coordinator loading, away or elsewhere, another change of the id under way: nothing is said."""
+LATER: Final = {
+    7: "it timed out",
+    14: "it is being loaded",
+    15: "it is away",
+    16: "it is elsewhere",
+    51: "another change of the transaction is under way",
+}
+"""Codes of the coordinator that say nothing of the transaction."""
 
 
 class Marker(msgspec.Struct, frozen=True, tag_field="v", tag=1):
@@ -91,7 +97,7 @@ class LookAtState:
 class Conclude:
     """Done."""
 
-    answer: CommitAnswer
+    answer: Answer
 
 
 Event: TypeAlias = MarkerSeen | Ended | StateSeen
@@ -123,7 +129,11 @@ class Resolution:
                 return self._marker(event.marker)
             case Ended():
                 self._ended = event.code
-                return Conclude(CommitAnswer.RETRY) if event.code in LATER else LookAtState()
+                if event.code in LATER:
+                    return Conclude(
+                        Retry(f"the coordinator did not commit (error {event.code}): {LATER[event.code]}")
+                    )
+                return LookAtState()
             case StateSeen():
                 return self._state(event.state)
 

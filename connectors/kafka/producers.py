@@ -45,21 +45,25 @@ Key = tuple[str, int, int]
 
 
 class Registry:
-    """Prepared transactions of this process, by name; safe to use from any thread."""
+    """Prepared transactions of this process, by cluster and name; safe to use from any thread.
+
+    A cluster gives every producer id once. Another cluster counts from the same number, so a key alone can name two
+    transactions. The cluster is its id as its brokers tell it, as one cluster can have several addresses.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._prepared: dict[Key, Transaction] = {}
+        self._prepared: dict[tuple[str, Key], Transaction] = {}
 
-    def add(self, key: Key, transaction: Transaction) -> None:
+    def add(self, cluster: str, key: Key, transaction: Transaction) -> None:
         """It waits for its commit."""
         with self._lock:
-            self._prepared[key] = transaction
+            self._prepared[cluster, key] = transaction
 
-    def take(self, key: Key) -> Transaction | None:
+    def take(self, cluster: str, key: Key) -> Transaction | None:
         """The transaction, which is the caller's to end now; None if it is not of this process, or ended."""
         with self._lock:
-            return self._prepared.pop(key, None)
+            return self._prepared.pop((cluster, key), None)
 
 
 prepared_here: Final = Registry()
@@ -137,9 +141,12 @@ class Transaction:
             self.producer.init_transactions(INIT_TIMEOUT_S)
         self.key: Key | None = None if brief else self._named()
         """Known from the first seal on at the latest: the client tells it some time after it began."""
+        self.began = 0.0
+        """When it began to take records, as monotonic seconds; the broker starts to count later, with the first one."""
 
     def begin(self) -> None:
         """Take records from now on."""
+        self.began = self._clock.monotonic()
         self.producer.begin_transaction()
 
     def seal(self, topic: str, marker: Marker) -> Key:
@@ -197,6 +204,7 @@ class Producers:
 
     Args:
         settings: Those of the client.
+        cluster: The id of the cluster.
         pool: The ids.
         topic: Where records go, if that is known.
         clock: For waiting.
@@ -204,9 +212,17 @@ class Producers:
     """
 
     def __init__(
-        self, settings: Mapping[str, Any], pool: IdPool, topic: str | None, clock: Clock, *, brief: bool
+        self,
+        settings: Mapping[str, Any],
+        cluster: str,
+        pool: IdPool,
+        topic: str | None,
+        clock: Clock,
+        *,
+        brief: bool,
     ) -> None:
         self._settings = settings
+        self._cluster = cluster
         self._brief = brief
         self._pool = pool
         self._topic = topic
@@ -248,7 +264,7 @@ class Producers:
         with self._lock:
             for transaction in (*self._idle, *self._out):
                 if transaction.key is not None:
-                    prepared_here.take(transaction.key)
+                    prepared_here.take(self._cluster, transaction.key)
                 transaction.drop()
             self._idle.clear()
             self._out.clear()

@@ -55,7 +55,6 @@ class KafkaReader(SourceReader[KafkaSplit]):
         self._deserializer = deserializer
         self._options = options
         self._commits = group is not None and options.commit_offsets
-        self._clock = context.clock
         self._who = (context.pipeline, context.uid)
         self._splits: dict[Place, KafkaSplit] = {}
         self._topics: set[str] = set()
@@ -116,7 +115,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         if not self._splits and self._complete:
             return Finished()
         self._fruitless = min(self._fruitless + 1, len(_PAUSES_MS))
-        return NotYet(self._clock.now_ms() + _PAUSES_MS[self._fruitless - 1])
+        return NotYet(_PAUSES_MS[self._fruitless - 1])
 
     def at_hand(self) -> list[SplitId]:
         """The partitions that are not read to their stops."""

@@ -16,6 +16,7 @@ from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
+from tidegate.components import OptionsOf, with_options
 from tidegate.connectors.formats import SerializationSchema
 from tidegate.connectors.kafka.letters import letter_headers
 from tidegate.elements import RowKind
@@ -101,6 +102,11 @@ class KafkaRecordSerializationSchema:
         return KafkaRecordSerializationSchema(
             topic, attrgetter("value"), attrgetter("key"), headers=letter_headers
         )
+
+    def with_options(self, options_of: OptionsOf) -> KafkaRecordSerializationSchema:
+        """The same, with settings for its formats."""
+        value, key = with_options(self.value, options_of), with_options(self.key, options_of)
+        return replace(self, value=value, key=key)
 
     @property
     def one_topic(self) -> str | None:

@@ -13,15 +13,15 @@ import base64
 import json
 import ssl
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from contextlib import ExitStack
+from http.client import responses
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from tidegate.clock import Clock
+from tidegate.connectors.base.http import ask, has_login, without_login
 from tidegate.errors import ConfigError, UnavailableError
 
 __all__ = ["admitted"]
@@ -169,11 +169,14 @@ def _tokens(settings: Mapping[str, Any], clock: Clock) -> Any:
     class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # of a library without types
         def __init__(self) -> None:
             self._answer: tuple[Any, ...] | None = None
+            self._ask_at = 0.0
 
         def token(self) -> str:
             """The token, of now or of earlier."""
-            if self._answer is None or self._answer[1] - _EARLY_S < clock.now_ms() / 1_000:
+            if self._answer is None or self._ask_at < clock.monotonic():
                 self._answer = tuple(ask(config))
+                holds_s = self._answer[1] - clock.now_ms() / 1_000
+                self._ask_at = clock.monotonic() + holds_s - _EARLY_S
             return str(self._answer[0])
 
         def extensions(self) -> dict[str, str]:
@@ -193,28 +196,27 @@ def _from_server(settings: Mapping[str, Any], clock: Clock) -> tuple[str, float,
             "kafka property 'sasl.oauthbearer.method' is 'oidc', but sasl.oauthbearer.token.endpoint.url or "
             "sasl.oauthbearer.client.id is missing; expected the server that gives tokens, and who asks"
         )
+    if has_login(url):
+        raise ConfigError(
+            f"kafka property 'sasl.oauthbearer.token.endpoint.url' has a login in it ({without_login(url)}); expected an "
+            "address alone; use sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"
+        )
     form = {"grant_type": "client_credentials", "scope": settings.get("sasl.oauthbearer.scope")}
     login = base64.b64encode(f"{who}:{secret}".encode()).decode()
-    request = urllib.request.Request(
-        url,
-        urlencode({name: value for name, value in form.items() if value is not None}).encode(),
-        {"Authorization": f"Basic {login}", "Accept": "application/json"},
-    )
-    trusted = ssl.create_default_context(cafile=settings.get("https.ca.location"))
+    headers = {"Authorization": f"Basic {login}", "Accept": "application/json"}
+    body = urlencode({name: value for name, value in form.items() if value is not None}).encode()
+    server = f"kafka: the server that gives tokens at {url}"
+    context = ssl.create_default_context(cafile=settings.get("https.ca.location"))
+    answer = ask(server, url, headers, body, timeout_s=_ANSWER_S, context=context)
+    if answer.status != 200:
+        kind = ConfigError if answer.status in (400, 401, 403) else UnavailableError
+        raise kind(f"{server} answered {answer.status} {responses.get(answer.status, '')}".rstrip())
     try:
-        with urllib.request.urlopen(request, timeout=_ANSWER_S, context=trusted) as answer:
-            told = json.loads(answer.read())
+        told = json.loads(answer.body)
         token, holds_s = str(told["access_token"]), float(told.get("expires_in", _HOLDS_S))
-    except urllib.error.HTTPError as error:
-        error.close()
-        kind = ConfigError if error.code in (400, 401, 403) else UnavailableError
-        raise kind(
-            f"kafka: the server that gives tokens at {url} answered {error.code} {error.reason}"
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UnavailableError(
-            f"kafka: the server that gives tokens at {url} gave none ({type(error).__name__}: {error})"
-        ) from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        # What is in the body is not shown: it may be a token.
+        raise UnavailableError(f"{server} gave none ({type(error).__name__}: {error})") from error
     said = str(settings.get("sasl.oauthbearer.extensions", ""))
     pairs = (pair.partition("=") for pair in said.split(",") if pair)
     return token, clock.now_ms() / 1_000 + holds_s, who, {name.strip(): value for name, _, value in pairs}

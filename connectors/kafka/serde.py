@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tidegate.classes import register_class
+from tidegate.components import OptionsOf, with_options
 from tidegate.connectors.formats import DeserializationSchema
 from tidegate.types import TypeInformation, Types, infer
 
@@ -147,6 +148,10 @@ class SchemaValues(KafkaDeserializer):
     def produced_type(self) -> TypeInformation | None:
         """What the schema says."""
         return self._schema.produced_type
+
+    def with_options(self, options_of: OptionsOf) -> SchemaValues:
+        """The same, with settings for the schema."""
+        return SchemaValues(with_options(self._schema, options_of))
 
     def values(self, messages: Sequence[Message]) -> list[Any]:
         """What the schema makes of each value."""

@@ -10,12 +10,14 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidegate.clock import SYSTEM_CLOCK
+from tidegate.components import OptionsOf
 from tidegate.connectors.base.dead_letters import OnError, check_on_error
+from tidegate.connectors.kafka.looking import looked_at, transactions_allowed
 from tidegate.connectors.kafka.options import (
     SINK_DEFAULTS,
     SINK_GUARANTEED,
@@ -25,9 +27,10 @@ from tidegate.connectors.kafka.options import (
 from tidegate.connectors.kafka.record_schema import KafkaRecordSerializationSchema
 from tidegate.connectors.kafka.transactions import KafkaCommitter
 from tidegate.connectors.kafka.writer import PlainWriter, TransactionalWriter
-from tidegate.connectors.spi import Delivery, OnBranch, Sink
+from tidegate.connectors.spi import Delivery, Finding, JobFacts, OnBranch, Sink
 from tidegate.errors import ConfigError
 from tidegate.ids import OperatorUid, PipelineId
+from tidegate.options import altered, filled
 from tidegate.twophase.naming import owner_name
 from tidegate.twophase.spi import CommitterContext, WriterContext
 
@@ -79,7 +82,12 @@ class KafkaSink(Sink):
 
     def taking_over(self) -> KafkaSink:
         """The same sink, which uses its prefix even though another pipeline claimed it."""
-        return replace(self, options=replace(self.options, take_over=True))
+        return replace(self, options=altered(self.options, take_over=True))
+
+    def with_options(self, options_of: OptionsOf) -> KafkaSink:
+        """The same sink, with settings for the options that the program leaves open."""
+        options = filled(self.options, options_of("connector.kafka.sink"))
+        return replace(self, schema=self.schema.with_options(options_of), options=options)
 
     def open_writer(self, context: WriterContext) -> TransactionalWriter:
         """Writes transactions.
@@ -88,24 +96,28 @@ class KafkaSink(Sink):
             ConfigError: the topic does not exist, or transactions would run out before they can be committed.
         """
         settings = self._settings()
-        settings["transaction.timeout.ms"] = self._timeout_ms(settings, context)
+        brokers = _ask(settings, self.schema.one_topic, brief=context.slot is not None)
+        settings["transaction.timeout.ms"] = self._timeout_ms(brokers.limit_ms, context.exposed_ms)
         prefix = self._prefix(context.pipeline, context.uid)
-        return TransactionalWriter(settings, self.schema, prefix, self.options, context)
+        return TransactionalWriter(settings, brokers.cluster, self.schema, prefix, self.options, context)
 
     def open_committer(self, context: CommitterContext) -> KafkaCommitter:
         """Commits them."""
         prefix = self._prefix(context.pipeline, context.uid)
-        return KafkaCommitter(
-            self._settings(), prefix, self.schema.one_topic, self.options.take_over, context
-        )
+        take_over = self.options.take_over and not context.running
+        return KafkaCommitter(self._settings(), prefix, self.schema.one_topic, take_over, context)
+
+    def preflight(self, job: JobFacts) -> Iterator[Finding]:
+        """Whether the brokers answer and let us in, and topics and transactional ids may be written."""
+        topics = filter(None, [self.schema.one_topic, self.options.dead_letters])
+        yield from looked_at(self._settings(), topics, "WRITE")
+        yield transactions_allowed(self._settings(), self._prefix(job.pipeline, job.uid))
 
     def _prefix(self, pipeline: PipelineId, uid: OperatorUid) -> str:
         return self.options.prefix or owner_name(pipeline, uid)
 
-    def _timeout_ms(self, settings: Mapping[str, Any], context: WriterContext) -> int:
+    def _timeout_ms(self, limit: int, exposed_ms: int | None) -> int:
         """How long a transaction may take: as said, or as long as the brokers allow."""
-        exposed_ms = context.exposed_ms
-        limit = _limit_ms(settings, self.schema.one_topic, brief=context.slot is not None)
         asked = self.options.transaction_timeout_ms
         if asked is not None and asked > limit:
             raise ConfigError(
@@ -115,9 +127,9 @@ class KafkaSink(Sink):
         timeout = asked or min(limit, TIMEOUT_MS)
         if exposed_ms is not None and timeout < exposed_ms:
             raise ConfigError(
-                f"kafka sink: transactions run out after {timeout} ms, but with the checkpoint interval and the pauses "
+                f"kafka sink: transactions run out after {timeout} ms, but with two declined checkpoints and the pauses "
                 f"of restarts one may have to wait {exposed_ms} ms for its commit; raise transaction_timeout_ms "
-                f"(and {_BROKERS_LIMIT} of the brokers), or make the interval shorter"
+                f"(and {_BROKERS_LIMIT} of the brokers), or make the checkpoint interval shorter"
             )
         return timeout
 
@@ -157,6 +169,15 @@ class PlainKafkaSink(Sink):
             )
         self._settings()
 
+    def preflight(self, job: JobFacts) -> Iterator[Finding]:
+        """Whether the brokers answer and let us in, and the topics may be written."""
+        topics = filter(None, [self.schema.one_topic, self.dead_letters])
+        yield from looked_at(self._settings(), topics, "WRITE")
+
+    def with_options(self, options_of: OptionsOf) -> PlainKafkaSink:
+        """The same sink, with settings for its schema; those of `connector.kafka.sink` are of transactions."""
+        return replace(self, schema=self.schema.with_options(options_of))
+
     def open_writer(self, context: WriterContext) -> PlainWriter:
         """Writes at once."""
         policy = (self.on_error, self.dead_letters)
@@ -168,13 +189,22 @@ class PlainKafkaSink(Sink):
         return _settings(self.brokers, self.properties, guaranteed)
 
 
-_heard: Final[dict[tuple[str, str | None], tuple[int, int]]] = {}
-"""When brokers said last that a topic is there, and for how long a transaction may take."""
+class _Brokers(NamedTuple):
+    """What the brokers said about themselves when they were asked about a topic."""
+
+    asked_ms: int
+    cluster: str
+    limit_ms: int
+    """How long a transaction may take."""
+
+
+_heard: Final[dict[tuple[str, str | None], _Brokers]] = {}
+"""By address and topic."""
 _HOLDS_MS: Final = 60_000
 
 
-def _limit_ms(settings: Mapping[str, Any], topic: str | None, *, brief: bool) -> int:
-    """What brokers allow a transaction; asked once a minute by writers that live for an epoch.
+def _ask(settings: Mapping[str, Any], topic: str | None, *, brief: bool) -> _Brokers:
+    """What a writer has to know of its brokers; asked once a minute by writers that live for an epoch.
 
     Raises:
         ConfigError: the topic does not exist.
@@ -182,18 +212,17 @@ def _limit_ms(settings: Mapping[str, Any], topic: str | None, *, brief: bool) ->
     from tidegate.connectors.kafka._client import Cluster
 
     place, now = (settings["bootstrap.servers"], topic), SYSTEM_CLOCK.now_ms()
-    asked, limit = _heard.get(place, (0, 0))
-    if brief and 0 <= now - asked < _HOLDS_MS:
-        return limit
+    known = _heard.get(place)
+    if brief and known is not None and 0 <= now - known.asked_ms < _HOLDS_MS:
+        return known
     cluster = Cluster(settings)
     if topic is not None and not cluster.topics([topic]):
         raise ConfigError(
             f"kafka sink: topic {topic!r} does not exist; create it, or check its name and the permission to see it"
         )
     said = cluster.broker_setting(_BROKERS_LIMIT)
-    limit = TIMEOUT_MS if said is None else int(said)
-    _heard[place] = now, limit
-    return limit
+    found = _heard[place] = _Brokers(now, cluster.id, TIMEOUT_MS if said is None else int(said))
+    return found
 
 
 def _settings(brokers: str, properties: Mapping[str, Any], guaranteed: Any) -> dict[str, Any]:

@@ -17,7 +17,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import Enum
 from typing import Any, Self
 
@@ -27,6 +26,7 @@ from tidegate.connectors.kafka.record_schema import KafkaRecordSerializationSche
 from tidegate.connectors.kafka.sink import KafkaSink, PlainKafkaSink
 from tidegate.connectors.spi import DeliveryGuarantee
 from tidegate.errors import ConfigError
+from tidegate.options import altered
 
 __all__ = ["FlinkKafkaProducer", "KafkaSinkBuilder", "Semantic"]
 
@@ -68,7 +68,7 @@ class KafkaSinkBuilder:
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> Self:
         """What transactional ids begin with."""
-        self._options = replace(self._options, prefix=transactional_id_prefix)
+        self._options = altered(self._options, prefix=transactional_id_prefix)
         return self
 
     def set_property(self, key: str, value: str) -> Self:
@@ -101,7 +101,7 @@ class KafkaSinkBuilder:
             return PlainKafkaSink(brokers, self._schema, plain, properties)
         options = self._options
         if timeout is not None:
-            options = replace(options, transaction_timeout_ms=int(timeout))
+            options = altered(options, transaction_timeout_ms=int(timeout))
         return KafkaSink(brokers, self._schema, options, properties)
 
 

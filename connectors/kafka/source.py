@@ -12,17 +12,19 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from tidegate.clock import SYSTEM_CLOCK
+from tidegate.components import OptionsOf, with_options
 from tidegate.connectors.base import all_splits
 from tidegate.connectors.base.dead_letters import check_on_error
 from tidegate.connectors.kafka._wire import Wire
 from tidegate.connectors.kafka.enumerator import KafkaEnumerator, Plan
+from tidegate.connectors.kafka.looking import looked_at
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer
 from tidegate.connectors.kafka.options import (
     SOURCE_BRIEF,
@@ -34,8 +36,19 @@ from tidegate.connectors.kafka.options import (
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.serde import KafkaDeserializer, RawValues
 from tidegate.connectors.kafka.split import KafkaSplit, Place
-from tidegate.connectors.spi import EnumeratorContext, Extent, Part, ReaderContext, Remaining, Sink, Source
+from tidegate.connectors.spi import (
+    EnumeratorContext,
+    Extent,
+    Finding,
+    JobFacts,
+    Part,
+    ReaderContext,
+    Remaining,
+    Sink,
+    Source,
+)
 from tidegate.errors import ConfigError
+from tidegate.options import filled
 from tidegate.types import TypeInformation
 
 if TYPE_CHECKING:
@@ -110,6 +123,15 @@ class KafkaSource(Source[KafkaSplit]):
         """What the deserializer makes."""
         return self.deserializer.produced_type
 
+    def with_options(self, options_of: OptionsOf) -> KafkaSource:
+        """The same source, with settings for the options that the program leaves open."""
+        return replace(
+            self,
+            deserializer=with_options(self.deserializer, options_of),
+            options=filled(self.options, options_of("connector.kafka.source")),
+            dead_letters=with_options(self.dead_letters, options_of),
+        )
+
     def open_enumerator(
         self, context: EnumeratorContext[KafkaSplit], restored: bytes | None
     ) -> KafkaEnumerator:
@@ -155,6 +177,11 @@ class KafkaSource(Source[KafkaSplit]):
             return []
         ends = Cluster(self._settings()).offsets([split.place for split in splits], "latest")
         return [max(0, ends[split.place] - split.at) for split in splits]
+
+    def preflight(self, job: JobFacts) -> Iterator[Finding]:
+        """Whether the brokers answer and let us in, and the topics may be read."""
+        topics = self.topics or {place[0] for place in self.partitions}
+        yield from looked_at(self._settings(), topics, "READ")
 
     def extent(self, remaining: Remaining | None = None) -> Extent:
         """The committed records that are there now; transactions that are open on the topics are named.

@@ -17,9 +17,11 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
+from tidegate.components import OptionsOf
 from tidegate.connectors.formats import DeserializationSchema
 from tidegate.connectors.kafka.enumerator import KafkaEnumerator
 from tidegate.connectors.kafka.offsets import (
@@ -34,6 +36,7 @@ from tidegate.connectors.kafka.source import KafkaSource
 from tidegate.connectors.kafka.split import KafkaSplit, Place
 from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
 from tidegate.errors import ConfigError
+from tidegate.options import altered
 from tidegate.types import TypeInformation
 
 __all__ = ["FlinkKafkaConsumer", "KafkaSourceBuilder"]
@@ -103,7 +106,7 @@ class KafkaSourceBuilder:
         """What becomes of a message's value."""
         self._deserializer = SchemaValues(deserialization_schema)
         if deserialization_schema.skips_errors:
-            self._options = replace(self._options, on_error="skip")
+            self._options = altered(self._options, on_error="skip")
         return self
 
     def set_deserializer(self, deserializer: KafkaDeserializer) -> Self:
@@ -209,7 +212,7 @@ class FlinkKafkaConsumer(Source[KafkaSplit]):
 
     def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> Self:
         """Whether to tell the group how far the pipeline is."""
-        options = replace(self.source.options, commit_offsets=commit_on_checkpoints)
+        options = altered(self.source.options, commit_offsets=commit_on_checkpoints)
         self.source = replace(self.source, options=options)
         return self
 
@@ -225,6 +228,12 @@ class FlinkKafkaConsumer(Source[KafkaSplit]):
     def produced_type(self) -> TypeInformation | None:
         """The same."""
         return self.source.produced_type
+
+    def with_options(self, options_of: OptionsOf) -> FlinkKafkaConsumer:
+        """The same source, with settings for the options that the program leaves open."""
+        made = copy(self)
+        made.source = self.source.with_options(options_of)
+        return made
 
     def open_enumerator(
         self, context: EnumeratorContext[KafkaSplit], restored: bytes | None
@@ -246,8 +255,8 @@ def _taken_out(
 ) -> tuple[KafkaSourceOptions, KafkaOffsetResetStrategy | None]:
     """Take what is not the client's out of the properties."""
     if (interval := properties.pop(_DISCOVERY, None)) is not None:
-        options = replace(options, discovery_interval_ms=int(interval) if int(interval) > 0 else None)
+        options = altered(options, discovery_interval_ms=int(interval) if int(interval) > 0 else None)
     if (commit := properties.pop(_COMMIT, None)) is not None:
-        options = replace(options, commit_offsets=str(commit).lower() == "true")
+        options = altered(options, commit_offsets=str(commit).lower() == "true")
     reset = properties.pop(_RESET, None)
     return options, KafkaOffsetResetStrategy[str(reset).upper()] if reset is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -23,11 +24,11 @@ from tidegate.connectors.kafka.outcome import (
     StateSeen,
 )
 from tidegate.connectors.kafka.pool import id_pattern, marker_group
-from tidegate.connectors.kafka.producers import prepared_here
+from tidegate.connectors.kafka.producers import Key, prepared_here
 from tidegate.connectors.kafka.writer import KafkaWork
 from tidegate.errors import ConfigError, StateFormatError, UnavailableError
 from tidegate.faults import point
-from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
+from tidegate.twophase.spi import Answer, CommitAnswer, Committable, Committer, CommitterContext, Retry
 
 __all__ = ["KafkaCommitter"]
 
@@ -36,6 +37,10 @@ _PAUSE_S: Final = 0.002
 _LONGEST_PAUSE_S: Final = 0.05
 _OLD_MS: Final = 24 * 60 * 60 * 1_000
 """Less than brokers are ever told to remember offsets of a group; a marker that old may be gone."""
+
+
+class WrongClusterError(ConfigError):
+    """Work is in another cluster than the brokers of the program; asking again does not help."""
 
 
 class Claim(msgspec.Struct, frozen=True, tag_field="v", tag=1):
@@ -71,15 +76,17 @@ class KafkaCommitter(Committer):
         self._take_over = take_over
         self._context = context
         self._wire: Wire | None = None
+        self._cluster = ""
+        """The id of the cluster, once it is connected."""
 
-    def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
-        """Commit each transaction, or find out what became of it.
+    def commit(self, committables: Sequence[Committable]) -> list[Answer]:
+        """Commit each transaction, or find out what became of it; also what the program may not do is to be tried again.
 
         Raises:
-            ConfigError: the program may not.
+            ConfigError: the work is in another cluster.
             StateFormatError: another version wrote a payload; nothing was done.
         """
-        answers: list[CommitAnswer] = []
+        answers: list[Answer] = []
         for works in _windows([_decoded(committable) for committable in committables]):
             if answers:
                 point("commit.between")
@@ -87,27 +94,57 @@ class KafkaCommitter(Committer):
         return answers
 
     def abort_except(self, keep: Sequence[Committable]) -> int:
-        """Abort every open transaction under the prefix; producers that still have one are shut out.
+        """Abort every open transaction under the prefix; producers that have one are refused from then on.
 
         Raises:
             ConfigError: somebody else uses the prefix, or the program may not.
+            FencedError: the pipeline has a newer owner, whose transactions are not touched.
             UnavailableError: no broker answers.
         """
         self.claim()
-        kept = {work.key for work in map(_decoded, keep)}
-        wire = self._connected()
-        removed = 0
-        for found in wire.open_transactions(id_pattern(self._prefix)):
-            if (found.transactional_id, found.producer_id, found.epoch) not in kept:
-                wire.abort(found.transactional_id)
-                removed += 1
+        kept, wire = {work.key for work in map(_decoded, keep)}, self._connected()
+
+        def others() -> list[Key]:
+            found = [each.key for each in wire.open_transactions(id_pattern(self._prefix))]
+            return [key for key in found if key not in kept]
+
+        removed, found = 0, others()
+        while found:
+            moved = self._fence(found)
+            removed += len(found) - len(moved)
+            found = others() if moved else []
         return removed
 
-    def claim(self) -> None:
-        """Make sure that the prefix is nobody else's; says nothing where no topic is known in advance.
+    def fence(self) -> None:
+        """Refuse every producer under the prefix: idle ones, and those of subtasks there are no more.
 
         Raises:
-            ConfigError: it belongs to somebody else, or the program may not look.
+            ConfigError: the program may not.
+            FencedError: the pipeline has a newer owner, whose producers are not touched.
+            UnavailableError: no broker answers.
+        """
+        wire, pattern = self._connected(), id_pattern(self._prefix)
+        while moved := self._fence(wire.producers(pattern)):
+            pattern = re.compile("|".join(re.escape(name) for name, _, _ in moved))
+
+    def _fence(self, seen: Sequence[Key]) -> list[Key]:
+        """Those of the producers seen that have been followed by others; all of them are refused now.
+
+        The process may be stopped at any moment and replaced. So it looks, makes sure that it is the owner, and then acts
+        on what it has seen and on nothing else, which the coordinators see to by the epoch.
+        """
+        self._context.check_owner()
+        point("abort.before")
+        return self._connected().fence(seen)
+
+    def claim(self) -> None:
+        """Note that the prefix is this pipeline's, unless it is another's; without effect if no topic is known in advance.
+
+        A claim that is there already is written again: brokers delete an offset when `offsets.retention.minutes` have
+        passed since it was committed last.
+
+        Raises:
+            ConfigError: it belongs to another pipeline, or the program may not look.
             UnavailableError: no broker answers.
         """
         if self._topic is None:
@@ -116,9 +153,7 @@ class KafkaCommitter(Committer):
         mine = Claim(self._context.pipeline, self._context.uid, self._context.home)
         note = wire.note(group, self._topic)
         found = None if note is None else _read(note, Claim)
-        if found == mine:
-            return
-        if found is not None and not self._take_over:
+        if found is not None and found != mine and not self._take_over:
             raise ConfigError(
                 f"kafka sink: transactional ids that begin with {self._prefix!r} belong to pipeline "
                 f"{found.pipeline!r}, operator {found.uid!r}, with its checkpoints in {found.home or 'memory'}; "
@@ -131,23 +166,26 @@ class KafkaCommitter(Committer):
         if self._wire is not None:
             self._wire.close()
 
-    def _commit(self, works: Sequence[KafkaWork]) -> list[CommitAnswer]:
-        own = [prepared_here.take(work.key) for work in works]
+    def _commit(self, works: Sequence[KafkaWork]) -> list[Answer]:
+        own = [prepared_here.take(work.cluster, work.key) for work in works]
         done = [transaction is not None and transaction.commit() for transaction in own]
         left = iter(self._resolved([work for work, there in zip(works, done, strict=True) if not there]))
         return [CommitAnswer.COMMITTED if there else next(left) for there in done]
 
-    def _resolved(self, works: Sequence[KafkaWork]) -> list[CommitAnswer]:
+    def _resolved(self, works: Sequence[KafkaWork]) -> list[Answer]:
         """What became of each, whoever else's coordinator does not answer."""
         try:
             return self._together(works)
-        except UnavailableError:
+        except WrongClusterError:
+            raise
+        except (ConfigError, UnavailableError) as error:
             if len(works) == 1:
-                return [CommitAnswer.RETRY]
+                return [Retry(str(error))]
             return [answer for work in works for answer in self._resolved([work])]
 
-    def _together(self, works: Sequence[KafkaWork]) -> list[CommitAnswer]:
+    def _together(self, works: Sequence[KafkaWork]) -> list[Answer]:
         """Ask about all of them at once, until no question is left."""
+        self._check_cluster(works)
         clock, pause_s = self._context.clock, _PAUSE_S
         deadline = clock.monotonic() + TIMEOUT_S
         machines = [
@@ -160,7 +198,8 @@ class KafkaCommitter(Committer):
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             for place, event in self._perform(works, actions):
                 actions[place] = machines[place].on(event)
-        return [action.answer if isinstance(action, Conclude) else CommitAnswer.RETRY for action in actions]
+        open_still = Retry(f"the coordinator is still ending the transaction after {TIMEOUT_S:g} s")
+        return [action.answer if isinstance(action, Conclude) else open_still for action in actions]
 
     def _perform(self, works: Sequence[KafkaWork], actions: Sequence[Action]) -> Iterator[tuple[int, Event]]:
         """What comes of the actions: a request for all that are alike."""
@@ -178,12 +217,23 @@ class KafkaCommitter(Committer):
             for place, state in zip(places, wire.states([works[place].key for place in places]), strict=True):
                 yield place, StateSeen(state)
 
+    def _check_cluster(self, works: Sequence[KafkaWork]) -> None:
+        """Another cluster may have a transaction of the same name, which must not be ended."""
+        for work in works:
+            self._connected()
+            if work.cluster not in ("", self._cluster):
+                raise WrongClusterError(
+                    f"kafka sink: transaction {work.transactional_id!r} of checkpoint {work.marker.checkpoint} is in "
+                    f"cluster {work.cluster!r}; got brokers {self._settings['bootstrap.servers']} of cluster "
+                    f"{self._cluster!r}; start with the brokers of before, stop the job, and change them then"
+                )
+
     def _connected(self) -> Wire:
         from tidegate.connectors.kafka._client import Cluster
 
         if self._wire is None:
             # It tells soon what is wrong; the other client tries for half a minute and does not know.
-            Cluster(self._settings).reach()
+            self._cluster = Cluster(self._settings).id
             self._wire = Wire(self._settings, self._context.clock)
         return self._wire
 

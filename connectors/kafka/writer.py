@@ -49,10 +49,12 @@ class KafkaWork(msgspec.Struct, frozen=True, tag_field="v", tag=1):
     topic: str
     marker: Marker
     prepared_ms: int
+    cluster: str = ""
+    """The id of the cluster; empty if an older version wrote it."""
 
     @property
     def key(self) -> Key:
-        """What names the transaction."""
+        """What names the transaction in its cluster."""
         return self.transactional_id, self.producer_id, self.epoch
 
 
@@ -142,20 +144,24 @@ class TransactionalWriter(SinkWriter):
     def __init__(
         self,
         settings: Mapping[str, Any],
+        cluster: str,
         schema: KafkaRecordSerializationSchema,
         prefix: str,
         options: KafkaSinkOptions,
         context: WriterContext,
     ) -> None:
         self._settings = settings
+        self._cluster = cluster
         self._context = context
         self._outlet = Outlet(schema, settings, (options.on_error, options.dead_letters), context)
         self.encode = self._outlet.encode
         ids = IdPool(prefix, context.subtask.index, options.pool, context.slot)
         self._producers = Producers(
-            settings, ids, schema.one_topic, context.clock, brief=context.slot is not None
+            settings, cluster, ids, schema.one_topic, context.clock, brief=context.slot is not None
         )
         self._open: Transaction | None = None
+        self._began = 0.0
+        """When the transaction that was prepared last began."""
         self._topic = ""
         self._records = 0
         self._broken: TidegateError | None = None
@@ -195,12 +201,17 @@ class TransactionalWriter(SinkWriter):
         except TidegateError as error:
             self._broken = error
             raise
-        self._open = None
-        prepared_here.add(key, transaction)
-        work = KafkaWork(*key, PROTOCOL, self._topic, marker, who.clock.now_ms())
+        self._open, self._began = None, transaction.began
+        prepared_here.add(self._cluster, key, transaction)
+        work = KafkaWork(*key, PROTOCOL, self._topic, marker, who.clock.now_ms(), self._cluster)
         records, self._records = self._records, 0
         describe = f"transaction {transaction.id!r} of checkpoint {checkpoint} in topic {self._topic!r}"
         return msgspec.msgpack.encode(work), describe, records
+
+    def expires_in_ms(self) -> int:
+        """How long until the broker may abort the transaction that was prepared last."""
+        age_ms = (self._context.clock.monotonic() - self._began) * 1_000
+        return int(self._settings["transaction.timeout.ms"] - age_ms)
 
     def close(self) -> None:
         """Let go of the producers."""

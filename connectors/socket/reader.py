@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from tidegate.clock import Clock
 from tidegate.connectors.socket.split import SocketSplit
 from tidegate.connectors.spi import Finished, NotYet, Poll, SourceReader
 from tidegate.elements import Batch
@@ -25,10 +24,9 @@ _RETRY_MS: Final = 1_000
 class SocketTextReader(SourceReader[SocketSplit]):
     """Cuts what a connection sends into lines; what follows the last delimiter is a line once the connection ends."""
 
-    def __init__(self, delimiter: bytes, max_retries: int, clock: Clock) -> None:
+    def __init__(self, delimiter: bytes, max_retries: int) -> None:
         self._delimiter = delimiter
         self._max_retries = max_retries
-        self._clock = clock
         self._split: SocketSplit | None = None
         self._connection: socket.socket | None = None
         self._lines: deque[bytes] = deque()
@@ -54,14 +52,14 @@ class SocketTextReader(SourceReader[SocketSplit]):
         if self._split is not None and not self._lines:
             connection = self._connection or self._connect(self._split)
             if connection is None:
-                return NotYet(self._clock.now_ms() + _RETRY_MS)
+                return NotYet(_RETRY_MS)
             self._receive(self._split, connection)
         if self._lines:
             count = min(limit, len(self._lines))
             return Batch([self._lines.popleft().decode(errors="replace") for _ in range(count)])
         if self._done:
             return Finished()
-        return NotYet(self._clock.now_ms() + _PAUSE_MS if self._split is not None else None)
+        return NotYet(_PAUSE_MS if self._split is not None else None)
 
     def snapshot(self, checkpoint: CheckpointId) -> list[SocketSplit]:
         """The address; there is no position to remember."""

@@ -65,4 +65,4 @@ class SocketTextSource(Source[SocketSplit]):
 
     def open_reader(self, context: ReaderContext) -> SocketTextReader:
         """Connects when it gets the address."""
-        return SocketTextReader(self.delimiter.encode(), self.max_retries, context.clock)
+        return SocketTextReader(self.delimiter.encode(), self.max_retries)

@@ -13,9 +13,7 @@ Example:
 
 from __future__ import annotations
 
-import shutil
 import struct
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +22,7 @@ from typing import Final, TypeAlias
 import xxhash
 
 from tidegate.errors import UnavailableError
+from tidegate.runtime.working_directory import OwnedDirectory, sweep
 
 __all__ = ["Buckets", "Row", "fingerprint_of"]
 
@@ -48,8 +47,9 @@ class Buckets:
     """
 
     def __init__(self, directory: Path) -> None:
+        sweep([directory])
         try:
-            self._directory = Path(tempfile.mkdtemp(prefix="tidegate-audit-", dir=directory))
+            self._directory = OwnedDirectory("audit", directory)
         except OSError as error:
             raise UnavailableError(f"{directory} takes no files of an audit: {error.strerror}") from error
         self._waiting = [bytearray() for _ in range(_COUNT)]
@@ -81,7 +81,7 @@ class Buckets:
 
     def close(self) -> None:
         """Give the disk back."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.remove()
 
     def _write(self) -> None:
         for number, waiting in enumerate(self._waiting):
@@ -91,7 +91,7 @@ class Buckets:
                         file.write(waiting)
                 except OSError as error:
                     raise UnavailableError(
-                        f"the disk of {self._directory} did not take a part of an audit: {error.strerror}; free space "
+                        f"the disk of {self._directory.path} did not take a part of an audit: {error.strerror}; free space "
                         "there, or name another directory"
                     ) from error
                 waiting.clear()
@@ -104,4 +104,4 @@ class Buckets:
             raise UnavailableError(f"{path} cannot be read again: {error.strerror}") from error
 
     def _path(self, number: int) -> Path:
-        return self._directory / f"{number:02x}"
+        return self._directory.path / f"{number:02x}"

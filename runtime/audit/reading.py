@@ -92,8 +92,8 @@ def _batches(source: Audited, splits: Sequence[Split], clock: Clock) -> Generato
                     since = clock.monotonic()
                 case Finished():
                     return
-                case NotYet(until_ms=int(until_ms)):
-                    clock.sleep(max(0.0, (until_ms - clock.now_ms()) / 1_000))
+                case NotYet(after_ms=int(after_ms)):
+                    clock.sleep(after_ms / 1_000)
                 case _:
                     clock.sleep(_REST_S)
     raise UnavailableError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -70,10 +70,13 @@ class Archive:
         self._decisions.create(settled_name(retained.run, retained.checkpoint), b"")
         faults.point("checkpoint.after-settled")
 
-    def sweep(self, run: RunId, retained: Sequence[Retained]) -> int:
+    def sweep(self, run: RunId, retained: Sequence[Retained], check_owner: Callable[[], None]) -> int:
         """Delete what tasks of a run left behind and no retained checkpoint refers to; returns how many files.
 
-        Called when none of these tasks works any more.
+        Called when none of these tasks works any more. Names carry the run, so a newer owner's files are not among them.
+
+        Raises:
+            FencedError: `check_owner` found a newer owner; nothing was deleted.
         """
         kept = {
             name(known.run, known.checkpoint) for known in retained for name in (metadata_name, settled_name)
@@ -86,6 +89,8 @@ class Archive:
             name for part in ("shared/", "chk-", "claims/") for name in self._blobs.list(f"{run}/{part}")
         ]
         left = [name for name in names if name not in kept]
+        check_owner()
+        faults.point("restore.before-sweep")
         self._blobs.delete(left)
         self._blobs.forget_unfinished(f"{run}/")
         return len(left)

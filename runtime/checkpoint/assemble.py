@@ -61,4 +61,5 @@ def operator_state(
         lists=tuple(report.lists for report in reports if report.lists),
         in_flight=tuple(report.in_flight for report in reports if report.in_flight is not None),
         times=tuple(report.time for report in reports if report.time is not None),
+        shape=node.shape,
     )

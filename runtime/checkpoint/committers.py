@@ -8,12 +8,21 @@ from collections.abc import Container
 from tidegate import faults
 from tidegate.clock import Clock
 from tidegate.connectors.spi import Sink, SupportsCommit, SupportsGlobalCommit, SupportsTakeOver
-from tidegate.errors import CommitFailedError
+from tidegate.errors import CommitFailedError, UnavailableError
 from tidegate.ids import OperatorUid
 from tidegate.runtime.checkpoint.manifest import Manifest, Unsettled
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.graph.job_graph import JobGraph
-from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext, SupportsOpenWork
+from tidegate.twophase.spi import (
+    Answer,
+    Committable,
+    Committer,
+    CommitterContext,
+    Retry,
+    SupportsClaim,
+    SupportsFencing,
+    SupportsOpenWork,
+)
 
 __all__ = ["Committers"]
 
@@ -22,11 +31,19 @@ class Committers:
     """One committer per sink that has any, opened when it is first needed; close them all in the end."""
 
     def __init__(
-        self, pipeline: Pipeline, graph: JobGraph, clock: Clock, home: str, *, take_over: bool
+        self,
+        pipeline: Pipeline,
+        graph: JobGraph,
+        clock: Clock,
+        home: str,
+        *,
+        take_over: bool,
+        running: bool = False,
     ) -> None:
         self._pipeline = pipeline
         self._clock = clock
         self._home = home
+        self._running = running
         sinks = {uid: node.payload for uid, node in graph.nodes.items() if node.kind == "sink"}
         if take_over:
             sinks = {uid: _taking_over(sink) for uid, sink in sinks.items()}
@@ -34,17 +51,24 @@ class Committers:
         self._global = {uid: sink for uid, sink in sinks.items() if isinstance(sink, SupportsGlobalCommit)}
         self._opened: dict[OperatorUid, Committer] = {}
 
-    def commit(self, work: tuple[Committable, ...]) -> tuple[tuple[Committable, CommitAnswer], ...]:
+    def commit(self, work: tuple[Committable, ...]) -> tuple[tuple[Committable, Answer], ...]:
         """Have decided work made visible; an answer for each piece.
 
         Raises:
             CommitFailedError: the program has no sink of that name any more.
+            FencedError: the pipeline has a newer owner, who commits it.
         """
-        faults.point("commit.before")
-        answers: list[tuple[Committable, CommitAnswer]] = []
+        answers: list[tuple[Committable, Answer]] = []
         for uid in sorted({committable.uid for committable in work}):
             mine = [committable for committable in work if committable.uid == uid]
-            answers += zip(mine, self._committer(uid).commit(mine), strict=True)
+            try:
+                committer = self._committer(uid)
+                self._pipeline.check_owner()
+            except UnavailableError as error:
+                answers += ((committable, Retry(str(error))) for committable in mine)
+                continue
+            faults.point("commit.before")
+            answers += zip(mine, committer.commit(mine), strict=True)
         faults.point("commit.after")
         return tuple(answers)
 
@@ -57,20 +81,48 @@ class Committers:
 
         Returns:
             How many pieces were removed, for each sink that had any.
+
+        Raises:
+            FencedError: the pipeline has a newer owner, whose work is not touched.
         """
         removed = {uid: self._abort(uid, manifest) for uid in self._sinks if uids is None or uid in uids}
         return {uid: pieces for uid, pieces in removed.items() if pieces}
+
+    def fence(self, uids: Container[OperatorUid] | None = None) -> None:
+        """Have the systems outside refuse all writers of these sinks, or of all, that were opened before.
+
+        Raises:
+            FencedError: the pipeline has a newer owner, whose writers are not touched.
+        """
+        for uid in self._sinks:
+            committer = self._committer(uid)
+            if (uids is None or uid in uids) and isinstance(committer, SupportsFencing):
+                self._pipeline.check_owner()
+                committer.fence()
+
+    def claim(self) -> None:
+        """Renew what the sinks claim outside.
+
+        Raises:
+            ConfigError: a claim belongs to another pipeline.
+            UnavailableError: a system did not answer.
+        """
+        for committer in map(self._committer, self._sinks):
+            if isinstance(committer, SupportsClaim):
+                committer.claim()
 
     def finish(self, settling: Unsettled) -> None:
         """Do what is left to do for whole sinks once all of a checkpoint's work is visible.
 
         Raises:
+            FencedError: the pipeline has a newer owner, who does it.
             UnavailableError: a system did not answer; to be called again.
         """
         for uid, sink in self._global.items():
             mine = [committable for committable in settling.committables if committable.uid == uid]
             if mine:
                 with contextlib.closing(sink.open_global_committer(self._context(uid))) as committer:
+                    self._pipeline.check_owner()
                     committer.commit(settling.checkpoint, mine)
 
     def close(self) -> None:
@@ -83,6 +135,7 @@ class Committers:
         if isinstance(committer, SupportsOpenWork):
             operator = manifest.operator(uid) if manifest is not None else None
             committer.keep_open(operator.writers if operator is not None else ())
+        self._pipeline.check_owner()
         return committer.abort_except(())
 
     def _committer(self, uid: OperatorUid) -> Committer:
@@ -92,12 +145,28 @@ class Committers:
                 "give it its uid back"
             )
         if uid not in self._opened:
-            self._opened[uid] = self._sinks[uid].open_committer(self._context(uid))
+            committer = self._sinks[uid].open_committer(self._context(uid))
+            with contextlib.ExitStack() as undo:
+                undo.callback(committer.close)
+                if isinstance(committer, SupportsClaim):
+                    self._pipeline.check_owner()
+                    committer.claim()
+                undo.pop_all()
+            self._opened[uid] = committer
         return self._opened[uid]
 
     def _context(self, uid: OperatorUid) -> CommitterContext:
-        lineage = self._pipeline.record.lineage
-        return CommitterContext(self._pipeline.id, uid, lineage, self._clock, self._home)
+        pipeline, record = self._pipeline, self._pipeline.record
+        return CommitterContext(
+            pipeline.id,
+            uid,
+            record.lineage,
+            self._clock,
+            self._home,
+            record.lease.term,
+            pipeline.check_owner,
+            self._running,
+        )
 
 
 def _taking_over(sink: Sink) -> Sink:

@@ -21,7 +21,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -83,6 +84,8 @@ class _Pending:
     deciding: bool = False
     announced: bool = False
     files: frozenset[str] = frozenset()
+    decide_by_ms: float = math.inf
+    """After this, work that was prepared for it could expire before its commit."""
 
 
 class CheckpointCoordinator:
@@ -125,6 +128,11 @@ class CheckpointCoordinator:
     def left(self, checkpoint: CheckpointId) -> list[Committable]:
         """Decided work that is not known to be visible, of a checkpoint and those before."""
         return self._ledger.left(checkpoint)
+
+    @property
+    def refused(self) -> Mapping[Committable, str]:
+        """Decided work that is to be committed again, each with the newest reason why."""
+        return self._ledger.refused
 
     @property
     def quiet(self) -> bool:
@@ -180,7 +188,8 @@ class CheckpointCoordinator:
     def _due(self) -> list[Action]:
         now_ms = self._now_ms
         if self._due_ms is None:
-            self._due_ms = now_ms + self._plan.interval_ms
+            first_ms, interval_ms = self._plan.first_ms, self._plan.interval_ms
+            self._due_ms = now_ms + (interval_ms if first_ms is None else min(first_ms, interval_ms))
         if self._just_ended and self._last is None:
             self._due_ms = max(self._due_ms, now_ms + self._plan.pause_ms)
         self._just_ended = False
@@ -256,6 +265,7 @@ class CheckpointCoordinator:
         self._registry.abandoned(ack.checkpoint, _dropped(ack.reports))
         pending.missing.discard(ack.subtask)
         pending.reports.extend(ack.reports)
+        pending.decide_by_ms = min(pending.decide_by_ms, self._now_ms + ack.spare_ms)
         if pending.missing:
             return self._announce(pending)
         pending.deciding = True
@@ -264,9 +274,13 @@ class CheckpointCoordinator:
         return [WriteMetadata(pending.checkpoint, tuple(pending.reports), tuple(unsettled))]
 
     def _metadata(self, event: MetadataDurable) -> list[Action]:
-        if self._pending is None or self._pending.checkpoint != event.checkpoint:
+        pending = self._pending
+        if pending is None or pending.checkpoint != event.checkpoint:
             return []
-        self._pending.files = event.files
+        pending.files = event.files
+        if self._now_ms > pending.decide_by_ms:
+            late = "it took so long that prepared work could expire before its commit"
+            return self._give_up(event.checkpoint, UnavailableError(late))
         return [SwapLatest(event.checkpoint)]
 
     def _decided(self, checkpoint: CheckpointId) -> list[Action]:
@@ -309,7 +323,10 @@ class CheckpointCoordinator:
             if self._now_ms - decided_ms >= self._plan.timeout_ms:
                 del self._decided_ms[checkpoint]
                 self._registry.unpin(checkpoint)
-                left = ledger.described(self._ledger.left(checkpoint)) or "the mark that it is"
+                left = (
+                    ledger.described(self._ledger.left(checkpoint), self._ledger.refused)
+                    or "the mark that it is"
+                )
                 reason = (
                     f"checkpoint {checkpoint}: output before it is not visible after {self._plan.timeout_ms} ms; "
                     f"open is {left}"

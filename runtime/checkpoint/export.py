@@ -22,7 +22,7 @@ def export_parquet(
         StateCorruptError: the checkpoint is damaged.
     """
     directory = directory.absolute()
-    target = StorageFiles(LocalStorage(directory.parent).blobs, directory.name)
+    target = StorageFiles(LocalStorage(directory.parent, mode=None).blobs, directory.name)
     opened_by = registry.load("tidegate.backends", backend)()
     for each in timeline.operators(number, Selection(operator=operator)):
         context = timeline.context()

@@ -16,12 +16,14 @@ from tidegate.clock import Clock, new_id
 from tidegate.errors import ConfigError
 from tidegate.ids import LineageId, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Archive
+from tidegate.runtime.checkpoint.lease import LeaseKeeper
 from tidegate.runtime.checkpoint.manifest import files_of
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.checkpoint.record import read_record
 from tidegate.runtime.checkpoint.savepoint import savepoint_files
 from tidegate.runtime.checkpoint.timeline import pipelines
 from tidegate.runtime.going_back import within
+from tidegate.twophase.fencing import LEASE_MS
 
 __all__ = ["dispose", "forget"]
 
@@ -63,9 +65,13 @@ def forget(storage: CheckpointStorage, name: str, clock: Clock, say: Callable[[s
         )
     owner = Pipeline(storage, pipeline, RunId(new_id()), clock)
     owner.acquire(lambda: LineageId(new_id(8)), fresh=True, say=say)
-    kept = frozenset[str]().union(*(_retained_files(storage, each) for each in known if each != pipeline))
-    names = [file for run in known[pipeline] for file in storage.blobs.list(f"{run}/") if file not in kept]
-    storage.blobs.delete(names)
+    with LeaseKeeper(owner, LEASE_MS / 3_000):
+        kept = frozenset[str]().union(*(_retained_files(storage, each) for each in known if each != pipeline))
+        names = [
+            file for run in known[pipeline] for file in storage.blobs.list(f"{run}/") if file not in kept
+        ]
+        owner.check_owner()
+        storage.blobs.delete(names)
     owner.leave("finished")
     return len(names)
 

@@ -16,6 +16,7 @@ import xxhash
 from tidegate.backends.spi import Chunk, KeyedHandle, StoredChunk
 from tidegate.errors import InternalError, StateCorruptError, StateFormatError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId
+from tidegate.runtime.graph.shapes import Shape
 from tidegate.runtime.operators.event_time import EventTime
 from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.twophase.spi import Committable
@@ -62,6 +63,8 @@ class OperatorState(msgspec.Struct, frozen=True):
     """What was on its way to subtasks whose barriers the checkpoint has overtaken."""
     times: tuple[EventTime, ...] = ()
     """How far event time is behind it, by subtask."""
+    shape: Shape | None = None
+    """What its uid stood for; None in checkpoints of versions that did not keep it."""
 
     @property
     def stateless(self) -> bool:

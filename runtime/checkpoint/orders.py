@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tidegate.backends.storage import StorageFiles
+from tidegate.backends.storage import StorageFiles, complete
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.errors import InternalError, TidegateError, UnavailableError
+from tidegate.errors import UnavailableError
+from tidegate.failures import end_of
 from tidegate.ids import CheckpointId
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.savepoint import write_savepoint
@@ -43,13 +44,17 @@ class SavepointOrder:
             settled = msgspec.structs.replace(manifest, unsettled=())
             options = startup.program.options
             now_ms = (options.given.clock or SYSTEM_CLOCK).now_ms()
-            write_savepoint(settled, files, self.place, options.backend, self._format, now_ms=now_ms)
-        except TidegateError as error:
-            self.taken.set_exception(error)
-        except Exception as error:
-            self.taken.set_exception(
-                InternalError(f"savepoint {self.place}: {type(error).__name__}: {error}")
+            write_savepoint(
+                settled,
+                files,
+                complete(self.place, options.components),
+                options.backend,
+                self._format,
+                now_ms=now_ms,
+                mode=options.new_mode,
             )
+        except BaseException as error:
+            self.taken.set_exception(end_of(f"savepoint {self.place}", error))
         else:
             self.taken.set_result(self.place)
 

@@ -49,8 +49,14 @@ class Pipeline:
         """Where a process waits that may not own it yet."""
         self.acquired = False
         """Whether this process became the owner."""
+        self.valid_until = 0.0
+        """Until when nobody else can own the pipeline, in seconds of the clock's `monotonic`."""
+        self._clock = clock
+        self._lease_s = lease_ms / 1000
         self._tag: str | None = None
         self._record: Record | None = None
+        self._renewing: Record | None = None
+        """A renewal whose answer was lost."""
         self._lock = threading.Lock()
         self._due = Release()
         self._unneeded: list[str] = []
@@ -186,9 +192,27 @@ class Pipeline:
 
         Raises:
             FencedError: somebody else owns the pipeline.
+            UnavailableError: the storage did not answer; call it again.
         """
         with self._lock:
-            self._swap(msgspec.structs.replace(self.record, renewals=self.record.renewals + 1))
+            self._find_renewal()
+            renewed = msgspec.structs.replace(self.record, renewals=self.record.renewals + 1)
+            try:
+                self._swap(renewed)
+            except UnavailableError:
+                self._renewing = renewed
+                raise
+
+    def check_owner(self) -> None:
+        """Make sure that this run owns the pipeline; asked right before anything is done outside.
+
+        Raises:
+            FencedError: another run owns it.
+            UnavailableError: the storage did not answer.
+        """
+        record, _ = self._read()
+        if record is None or record.lease != self.record.lease:
+            raise self._fenced(record)
 
     def leave(self, status: Status) -> None:
         """Give the pipeline up; the next start goes on from here or, after `finished` and `canceled`, begins anew."""
@@ -211,7 +235,8 @@ class Pipeline:
         return read_record(self._decisions, self.id)
 
     def _swap(self, record: Record) -> None:
-        data = msgspec.msgpack.encode(record)
+        self._find_renewal()
+        data, began = msgspec.msgpack.encode(record), self._clock.monotonic()
         self._decisions.swap(self._name, self._tag, data)
         # What counts is what is there now, whether the swap said so or its answer was lost.
         decision = self._decisions.read(self._name)
@@ -225,6 +250,15 @@ class Pipeline:
                 )
             raise self._fenced(found)
         self._tag, self._record, self.acquired = decision.tag, record, True
+        self.valid_until = began + self._lease_s
+
+    def _find_renewal(self) -> None:
+        """Learn whether a renewal whose answer was lost took place; it changed nothing but the tag."""
+        renewed, self._renewing = self._renewing, None
+        if renewed is not None:
+            decision = self._decisions.read(self._name)
+            if decision is not None and decision.data == msgspec.msgpack.encode(renewed):
+                self._tag, self._record = decision.tag, renewed
 
     def _fenced(self, record: Record | None) -> FencedError:
         owner = (

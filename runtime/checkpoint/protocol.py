@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,7 +54,8 @@ class Plan:
     """Who takes part and when: all subtasks, those with a source, interval and time limit.
 
     At most `tolerated` checkpoints in a row may come to nothing; if None, any number of them, but two at the end.
-    Between the end of one and the next, `pause_ms` pass. Barriers that take longer than `aligned_ms` are overtaken, and
+    Between the end of one and the next, `pause_ms` pass. The first one comes after `first_ms` if that is sooner than the
+    interval. Barriers that take longer than `aligned_ms` are overtaken, and
     never if that is None.
     """
 
@@ -65,6 +67,7 @@ class Plan:
     tolerated: int | None = None
     pause_ms: int = 0
     aligned_ms: int | None = None
+    first_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ class Ack:
     subtask: Subtask
     checkpoint: CheckpointId
     reports: tuple[OperatorReport, ...]
+    spare_ms: float = math.inf
+    """How long the decision can wait; after that prepared work could expire before its commit."""
 
 
 @dataclass(frozen=True, slots=True)

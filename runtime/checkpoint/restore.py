@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from tidegate.backends.spi import KeyedHandle
 from tidegate.errors import ConfigError, StateFormatError
 from tidegate.ids import OperatorUid, Subtask
@@ -36,13 +38,14 @@ def redistribute(
         if operator.uid not in nodes and holds_state(operator) and not unclaimed:
             raise ConfigError(
                 f"checkpoint {manifest.checkpoint} holds state of operator {operator.uid!r}, which this program does not have; "
-                f"known are {', '.join(sorted(nodes))}; give the operator its uid back, leave its "
-                "state behind by --allow-non-restored-state, or start with --fresh"
+                f"known are {', '.join(sorted(nodes))}; give the operator its uid back, name the "
+                f"operator that gets its state by --map {operator.uid}=NEW, leave its state behind by --allow-non-restored-state, "
+                "or start with --fresh"
             )
     return {
         subtask: share
         for vertex in graph.vertices.values()
-        for subtask, share in _shares(vertex, manifest, onward).items()
+        for subtask, share in _shares(vertex, manifest, onward, unclaimed).items()
     }
 
 
@@ -61,14 +64,16 @@ def holds_state(operator: OperatorState) -> bool:
     return lists or bool(operator.keyed or operator.splits or operator.writers or operator.in_flight)
 
 
-def _shares(vertex: JobVertex, manifest: Manifest, onward: bool) -> Restored:
+def _shares(vertex: JobVertex, manifest: Manifest, onward: bool, unclaimed: bool) -> Restored:
     """What each subtask of a vertex starts from."""
     found: Restored = {subtask: {} for subtask in vertex.subtasks}
     for uid in vertex.nodes:
         state = manifest.operator(uid)
         holders = _holders(state.keyed if state is not None else ())
         for subtask in vertex.subtasks:
-            found[subtask][uid] = _share(vertex, subtask, state, holders, onward)
+            found[subtask][uid] = msgspec.structs.replace(
+                _share(vertex, subtask, state, holders, onward), may_leave=unclaimed
+            )
     return found
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
@@ -43,6 +42,7 @@ from tidegate.runtime.checkpoint.record import read_record
 from tidegate.runtime.checkpoint.unkeyed import put_back, taken_out
 from tidegate.runtime.operators.operator_list import OperatorList, read
 from tidegate.runtime.options import SavepointFormat
+from tidegate.runtime.working_directory import OwnedDirectory
 from tidegate.twophase.ledger import described
 from tidegate.twophase.process import alive
 
@@ -172,10 +172,12 @@ def write_savepoint(
     format_type: SavepointFormat = "canonical",
     *,
     now_ms: int | None = None,
+    mode: int | None = None,
 ) -> None:
     """Write what a checkpoint holds as a savepoint; for the canonical form `backend` opens its state meanwhile.
 
-    The canonical form leaves out what has expired by `now_ms`, of states that ask for it.
+    The canonical form leaves out what has expired by `now_ms`, of states that ask for it. `mode` is that of new
+    directories, as of `open_storage`.
 
     What makes the directory a savepoint is written last: a crash leaves files that nobody reads.
 
@@ -188,7 +190,7 @@ def write_savepoint(
         raise ConfigError(
             f"{str(place)!r} holds a savepoint already; give a directory that does not exist yet"
         )
-    blobs = open_storage(place).blobs
+    blobs = open_storage(place, mode).blobs
     stateful = [operator for operator in manifest.operators if not operator.stateless]
     tables: tuple[Table, ...] = ()
     if format_type == "native":
@@ -230,7 +232,9 @@ def renamed(
             files = tuple((name, place(chunk)) for name, chunk in base.files)
             base = msgspec.structs.replace(base, files=files)
         segments = tuple(map(place, handle.segments))
-        return KeyedHandle(handle.key_groups, base, segments, journal and place(journal))
+        return KeyedHandle(
+            handle.key_groups, base, segments, journal and place(journal), handle.dropped_changes
+        )
 
     def anew_list(held: OperatorList) -> OperatorList:
         pieces = held.pieces and tuple(
@@ -265,8 +269,8 @@ def _canonical(
     if not operator.keyed:
         return msgspec.structs.replace(operator, lists=lists)
     opened_by = registry.load("tidegate.backends", backend)()
-    with TemporaryDirectory(prefix="tidegate-savepoint-") as scratch:
-        context = BackendContext(Path(scratch), files, {})
+    with OwnedDirectory("savepoint") as scratch:
+        context = BackendContext(scratch, files, {})
         parts, groups = operator.parallelism, operator.max_parallelism
         keyed = write_keyed(
             operator.uid, operator.keyed, groups, opened_by, context, target, parts=parts, now_ms=now_ms

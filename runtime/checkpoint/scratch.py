@@ -13,9 +13,11 @@ Example:
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from types import TracebackType
 from typing import Self
+
+from tidegate.runtime.working_directory import OwnedDirectory
 
 __all__ = ["Scratch"]
 
@@ -24,11 +26,11 @@ class Scratch:
     """What has local directories; to be closed, or used with `with`."""
 
     def __init__(self) -> None:
-        self._root = TemporaryDirectory(prefix="tidegate-state-")
+        self._root = OwnedDirectory("state")
 
     def close(self) -> None:
         """Remove what was written locally. Idempotent."""
-        self._root.cleanup()
+        self._root.remove()
 
     def __enter__(self) -> Self:
         return self
@@ -42,4 +44,4 @@ class Scratch:
         self.close()
 
     def _new_directory(self) -> Path:
-        return Path(mkdtemp(dir=self._root.name))
+        return Path(mkdtemp(dir=self._root.path))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import msgspec
@@ -20,6 +19,7 @@ from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineI
 from tidegate.keys import KeyGroupRange, canonical
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
 from tidegate.runtime.checkpoint.savepoint import open_settled, write_savepoint
+from tidegate.runtime.working_directory import OwnedDirectory
 
 __all__ = ["StateWriter"]
 
@@ -82,8 +82,8 @@ class StateWriter:
         new = OperatorState(OperatorUid(operator), operator, 1, max_parallelism)
         found = known.get(OperatorUid(operator), new)
         groups = KeyGroupRange(0, found.max_parallelism)
-        with TemporaryDirectory(prefix="tidegate-state-") as scratch:
-            context = BackendContext(Path(scratch), self._files, {})
+        with OwnedDirectory("state") as scratch:
+            context = BackendContext(scratch, self._files, {})
             backend = registry.load("tidegate.backends", self._backend)()
             store = KeyedStore(backend, groups, found.max_parallelism, found.keyed, context)
             try:
@@ -116,7 +116,7 @@ def _fill(store: KeyedStore, descriptor: StateDescriptor, items: Iterable[tuple[
     for number, (key, value) in enumerate(items, start=1):
         store.bind(canonical(key))
         match descriptor.kind:
-            case "map":
+            case "map" | "ordered_map":
                 state.clear()
                 state.put_all(value)
             case "reducing" | "aggregating":

@@ -334,7 +334,12 @@ def _journaled(old: Manifest | None, new: Manifest, where: Selection) -> Sequenc
     """The operators whose journals tell everything since another checkpoint."""
     if new.parent != (old.checkpoint if old is not None else None):
         return ()
-    return [each for each in _keyed(new, where) if any(handle.journal for handle in each.keyed)]
+    return [
+        each
+        for each in _keyed(new, where)
+        if any(handle.journal for handle in each.keyed)
+        and not any(handle.dropped_changes for handle in each.keyed)
+    ]
 
 
 def _splits(manifest: Manifest) -> dict[tuple[OperatorUid, str], dict[str, Any]]:

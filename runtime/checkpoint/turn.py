@@ -51,7 +51,9 @@ class Turn:
         said = False
         while not isinstance(verdict, Take):
             if isinstance(verdict, Refuse):
-                raise ConfigError(f"pipeline {self._pipeline!r}: {verdict.reason}")
+                raise ConfigError(
+                    f"pipeline {self._pipeline!r}: {verdict.reason}; stop it first: tidegate stop {self._pipeline}"
+                )
             if not said and self.record is not None:
                 said, lease = True, self.record.lease
                 say(

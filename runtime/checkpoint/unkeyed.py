@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 import msgspec
@@ -14,6 +12,7 @@ from tidegate.backends.spi import SnapshotFiles
 from tidegate.backends.storage import StorageFiles
 from tidegate.ids import OperatorUid
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Table, Unkeyed
+from tidegate.runtime.working_directory import OwnedDirectory
 
 __all__ = ["put_back", "taken_out"]
 
@@ -33,10 +32,10 @@ def taken_out(operator: OperatorState, target: StorageFiles) -> tuple[OperatorSt
         for each in lists:
             held.setdefault(("list", each.name), {})[subtask] = each.items
     tables: list[Table] = []
-    with TemporaryDirectory(prefix="tidegate-savepoint-") as scratch:
+    with OwnedDirectory("savepoint") as scratch:
         for (what, name), items in held.items():
             if any(items.values()):
-                path = Path(scratch) / f"{len(tables)}.parquet"
+                path = scratch / f"{len(tables)}.parquet"
                 write_items(path, operator.uid, what, name, items)
                 chunk = target.store_as(_file(operator.uid, what, name), path)
                 tables.append(Table(operator.uid, what, name, chunk))

@@ -22,9 +22,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser(
         "check", help="prove what can be proved before a start; opens the program's functions, runs nothing"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    _add_flags(parser)
     run_command.add_program(parser)
     parser.set_defaults(run=run)
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,9 +41,14 @@ def run(arguments: argparse.Namespace) -> int:
     from tidegate.runtime.launch import checkpoint_root, program_of
     from tidegate.runtime.preflight.checks import preflight
 
+    run_command.take_flags(arguments, _add_flags)
     launch = explain.launch_of(arguments)
     with checkpoint_root(launch) as root:
-        found = list(preflight(program_of(launch), open_storage(root)))
+        found = list(
+            preflight(
+                program_of(launch), open_storage(root, launch.options.new_mode, launch.options.components)
+            )
+        )
     sound = all(each.verdict != "problem" for each in found)
     if arguments.json:
         show_json({"ok": sound, "findings": [asdict(each) for each in found]}, sys.stdout)

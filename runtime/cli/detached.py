@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tidegate.backends.private import make_directories
 from tidegate.clock import new_id
 from tidegate.runtime.cli.starting import await_start, runs
 from tidegate.runtime.options import default_root
@@ -24,6 +25,7 @@ def start(command: Sequence[str], *, stands_by: bool) -> int:
     A program that ends before is no job in the background: its last words are shown, and its exit code is the answer.
     """
     log = _log_file()
+    log.touch(0o600, exist_ok=False)
     with log.open("wb") as out:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
@@ -49,5 +51,5 @@ def start(command: Sequence[str], *, stands_by: bool) -> int:
 
 def _log_file() -> Path:
     directory = default_root(os.environ) / ".jobs"
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directories(directory)
     return directory / f"{new_id(8)}.log"

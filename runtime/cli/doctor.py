@@ -3,8 +3,8 @@
 What is needed and what is optional is read from the installed distribution, so the list cannot go stale.
 
 Example:
-    >>> [(each.name, each.ok) for each in libraries(["msgspec>=0.19", "no-such-library; extra == 'lake'"])]
-    [('msgspec', True), ('lake', False)]
+    >>> [(each.name, each.ok) for each in libraries(["msgspec>=0.19", "no-such-library; extra == 's3'"])]
+    [('msgspec', True), ('s3', False)]
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ _REQUIREMENT: Final = re.compile(
     r"(?P<name>[\w.-]+)(?:\[[^]]*\])?(?P<versions>[^;]*)(?:;.*extra == ['\"](?P<extra>\w+)['\"])?"
 )
 _MINIMUM: Final = re.compile(r">=\s*([\d.]+)")
+
+_UNUSED: Final = frozenset({"debezium", "dev", "lake", "mysql"})
+"""Extras for developers, and those that nothing of this version uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def libraries(requirements: Iterable[str]) -> list[Finding]:
         if parsed["extra"] is None:
             remedy = "" if ok else f"pip install '{parsed['name']}{parsed['versions'].strip()}'"
             core.append(Finding(parsed["name"], ok, found, remedy, needed=True))
-        elif parsed["extra"] != "dev":
+        elif parsed["extra"] not in _UNUSED:
             extras[parsed["extra"]].append((ok, found))
     return core + [_extra(name, parts) for name, parts in extras.items()]
 

@@ -13,6 +13,8 @@ from tidegate.errors import ConfigError
 from tidegate.runtime.cli import run as run_command
 
 if TYPE_CHECKING:
+    from tidegate.ids import OperatorUid
+    from tidegate.runtime.explain import Explained
     from tidegate.runtime.launch import Launch
 
 __all__ = ["explain", "launch_of", "register"]
@@ -29,12 +31,16 @@ class _Taken(BaseException):
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `explain` to the commands."""
     parser = subparsers.add_parser("explain", help="show what a program would do, without running it")
+    _add_flags(parser)
+    run_command.add_program(parser)
+    parser.set_defaults(run=explain)
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--code", action="store_true", help="show the generated loop of each chain")
     form.add_argument("--svg", metavar="FILE", type=Path, help="draw a picture")
     form.add_argument("--json", action="store_true", help="show the plan for Flink's visualizer")
-    run_command.add_program(parser)
-    parser.set_defaults(run=explain)
 
 
 def explain(arguments: argparse.Namespace) -> int:
@@ -47,6 +53,7 @@ def explain(arguments: argparse.Namespace) -> int:
     from tidegate.runtime.explain import explained, loops, picture, text
     from tidegate.runtime.graph.plan import plan_json
 
+    run_command.take_flags(arguments, _add_flags)
     launch = launch_of(arguments)
     program = explained(launch)
     if arguments.svg is not None:
@@ -57,8 +64,23 @@ def explain(arguments: argparse.Namespace) -> int:
     elif arguments.json:
         print(plan_json(program.steps))
     else:
-        print(text(program), end="")
+        print(text(program, _states(program)), end="")
     return 0
+
+
+def _states(program: Explained) -> dict[OperatorUid, tuple[str, ...]]:
+    """The names of the states that functions ask for when they are opened; those that cannot be opened say none."""
+    from tidegate import registry
+    from tidegate.backends.storage import MemoryStorage, StorageFiles
+    from tidegate.runtime.preflight.trial import tried
+
+    backend = registry.load("tidegate.backends", "heap")()
+    files = StorageFiles(MemoryStorage().blobs, "")
+    return {
+        node.uid: tuple(sorted(result.states))
+        for vertex in program.job.vertices.values()
+        for node, result in tried(vertex, {}, files, backend)
+    }
 
 
 def launch_of(arguments: argparse.Namespace) -> Launch:

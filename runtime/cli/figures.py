@@ -13,10 +13,12 @@ import msgspec
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import UnavailableError
-from tidegate.runtime.cli.tables import Table, Text, show_json, show_table
+from tidegate.runtime.ages import readable_age
+from tidegate.runtime.cli.tables import Table, Text, shortened, show_json, show_table
 from tidegate.runtime.control.caller import Caller
 from tidegate.runtime.control.jobs import Job, find_job, known_jobs
 from tidegate.runtime.observe.figures import CheckpointFigures, Snapshot
+from tidegate.runtime.observe.operators import condition
 from tidegate.runtime.report import readable
 
 __all__ = ["COMMANDS"]
@@ -30,13 +32,13 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json([_json(job, run) for job, run in seen], sys.stdout)
         return 0
-    columns = ("job", "pipeline", "state", "on", "since", "records", "per second", "settled", "restarts")
+    columns = ("job", "pipeline", "state", "on", "for", "records", "settled", "restarts")
     rows = [
         (
-            *map(Text, (job.run, job.pipeline, run.state, job.target, _time(job.started_ms))),
+            *map(Text, (job.run, shortened(job.pipeline, 20), run.state, shortened(job.target, 9))),
+            Text(readable_age(round(run.elapsed_s * 1000))),
             Text(f"{run.records:,}"),
-            Text(f"{run.per_second:,.0f}"),
-            None if run.settled_age_s is None else Text(f"{run.settled_age_s:.1f} s ago"),
+            None if run.settled_age_s is None else Text(readable_age(round(run.settled_age_s * 1000))),
             run.restarts,
         )
         for job, run in seen
@@ -84,19 +86,25 @@ def _words(job: Job, run: Snapshot) -> Mapping[str, str | None]:
         "metrics": f"{job.http}/metrics" if job.http else None,
         "records": f"{run.records:,} read, {run.per_second:,.0f} a second",
         "behind": None if run.behind_ms is None else f"{run.behind_ms / 1000:,.1f} s of event time",
-        "slow": run.slowest,
+        "busy": None if run.slowest is None else f"{run.slowest} limits the job",
         "newest checkpoint": None if newest is None else f"{newest.checkpoint}, {newest.state}",
         "last settled": None
         if run.settled_age_s is None
         else f"{run.newest_settled}, {run.settled_age_s:.1f} s ago",
         "checkpoint size": None if run.checkpoint_bytes is None else readable(run.checkpoint_bytes),
         "open transactions": f"{run.open_transactions}",
+        "not visible": None
+        if run.unsettled_reason is None
+        else f"for {run.unsettled_age_s or 0:,.0f} s: {run.unsettled_reason}",
         "restarts": f"{run.restarts}" + (f", last for: {run.failure}" if run.failure else ""),
+        "warnings": "; ".join(run.warnings) or None,
+        "new splits": "; ".join(f"{uid}: {each.reason}" for uid, each in run.discovery.items() if each.reason)
+        or None,
     }
 
 
 def _show_operators(run: Snapshot, out: TextIO) -> None:
-    columns = ("operator", "subtasks", "records", "per second", "behind", "held up", "waiting")
+    columns = ("operator", "subtasks", "records", "per second", "behind", "state")
     rows = [
         (
             Text(uid),
@@ -104,8 +112,7 @@ def _show_operators(run: Snapshot, out: TextIO) -> None:
             Text(f"{each.records:,}"),
             Text(f"{each.per_second:,.0f}"),
             None if each.behind_ms is None else Text(f"{each.behind_ms / 1000:,.1f} s"),
-            Text(f"{each.held_up:.0%}"),
-            Text(f"{each.waiting:.0%}"),
+            Text(condition(each)),
         )
         for uid, each in run.operators.items()
     ]

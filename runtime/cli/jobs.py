@@ -1,6 +1,7 @@
 """`tidegate list|info|checkpoints` and `stop|cancel|savepoint|restart`: the jobs that run on this machine.
 
-A job is named by its id, by as much of the id as tells it apart, or by the name of its pipeline.
+A job is named by its id, by as much of the id as tells it apart, or by the name of its pipeline. `info`, `checkpoints`
+and `stop` need no name where one job runs.
 """
 
 from __future__ import annotations
@@ -44,13 +45,17 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     "restart": ("stop a job, and start its program anew in the same process", _JSON),
 }
 
+_OF_THE_ONLY_JOB: Final = ("info", "checkpoints", "stop")
+"""Commands that need no name where one job runs; the others cannot be taken back."""
+
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands."""
     for name, (meaning, flags) in _COMMANDS.items():
         parser = subparsers.add_parser(name, help=meaning)
         if name != "list":
-            parser.add_argument("job", help="its id, the beginning of that, or its pipeline")
+            optional: dict[str, Any] = {"nargs": "?"} if name in _OF_THE_ONLY_JOB else {}
+            parser.add_argument("job", help="its id, the beginning of that, or its pipeline", **optional)
         _add(parser, name, flags)
     parser = subparsers.add_parser("savepoint", help="take a savepoint of a job that goes on, or delete one")
     which = parser.add_mutually_exclusive_group(required=True)

@@ -11,27 +11,14 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from tidegate.errors import (
-    CommitFailedError,
-    CommitUnknownError,
-    ConfigError,
-    FencedError,
-    MissingExtraError,
-    TidegateError,
-)
+from tidegate.errors import TidegateError
+from tidegate.runtime.exit_codes import exit_code
 
 __all__ = ["main"]
 
 _COMMANDS = (
     *("run", "explain", "plan", "check", "jobs", "pipelines"),
-    *("config", "state", "audit", "demo.command", "dev", "doctor", "new", "simulate", "kafka"),
-)
-_EXIT_CODES: tuple[tuple[type[TidegateError], int], ...] = (
-    (FencedError, 3),
-    (CommitFailedError, 4),
-    (CommitUnknownError, 4),
-    (ConfigError, 2),
-    (MissingExtraError, 2),
+    *("config", "state", "audit", "demo.command", "dev", "doctor", "new.command", "simulate", "kafka"),
 )
 
 
@@ -41,16 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = parsed.run(parsed)
     except TidegateError as error:
+        sys.last_value = error  # as Python does for an error that ends a program
         print(f"tidegate: {error}", file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt:
         return 130
     return code
-
-
-def exit_code(error: TidegateError) -> int:
-    """What a failure says to the shell."""
-    return next((code for cls, code in _EXIT_CODES if isinstance(error, cls)), 1)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from tidegate.runtime.cli import explain, run as run_command
@@ -28,14 +28,18 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser(
         "plan", help="what a start would make of a snapshot; opens the program's functions, runs nothing"
     )
+    _add_flags(parser)
+    run_command.add_program(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="SNAPSHOT",
         help="a savepoint or checkpoint, by path, or a retained checkpoint's number; default: where it would go on",
     )
     parser.add_argument("--json", action="store_true", help="one JSON document")
-    run_command.add_program(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,8 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from tidegate.backends.storage import open_storage
     from tidegate.runtime.launch import checkpoint_root, program_of
+    from tidegate.runtime.preflight.checks import connectors
     from tidegate.runtime.preflight.outlook import chosen, outlook
 
+    run_command.take_flags(arguments, _add_flags)
     launch = explain.launch_of(arguments)
     program = program_of(launch)
     against = arguments.against or launch.options.savepoint
@@ -57,6 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
         chosen(open_storage(root), program.pipeline, against) as (manifest, files),
     ):
         found = outlook(program, manifest, files)
+    # What a start reads and writes is looked at as by `check`; only what it would fail with is told here.
+    failing = [each for each in connectors(program) if each.verdict == "problem"]
+    found = replace(
+        found, obstacles=found.obstacles + tuple(f"{each.subject}: {each.found}" for each in failing)
+    )
     if arguments.json:
         show_json(asdict(found) | {"checkpoint": manifest.checkpoint}, sys.stdout)
     else:

@@ -9,6 +9,7 @@ import re
 import runpy
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,11 +21,11 @@ from tidegate.runtime.alias import aliased
 from tidegate.runtime.control.restarting import RESTARTING
 from tidegate.runtime.flink_conf import layer_of
 
-__all__ = ["add_program", "again", "register", "run"]
+__all__ = ["add_program", "again", "register", "run", "take_flags"]
 
 _OWN: Final = re.compile(
     r"(?P<flag>--fresh|--standby|--take-over|--allow-non-restored-state)"
-    r"|(?:-[sD]|--(?:savepoint|config|parallelism|on|accept-loss|replay-from)(?==|$)=?)(?P<value>.*)",
+    r"|(?:-[sD]|--(?:savepoint|config|parallelism|on|accept-loss|replay-from|map)(?==|$)=?)(?P<value>.*)",
     re.DOTALL,
 )
 """What may stand behind the program's file; other short options there are the program's."""
@@ -40,7 +41,7 @@ _STANDBY: Final = "high-availability.standby=true"
 _MAIN: Final = "tidegate.runtime.cli.main"
 _ONCE: Final = frozenset(
     {"execution.fresh", "execution.savepoint.path", "execution.accept-loss", "execution.replay-from"}
-    | {"execution.take-over"}
+    | {"execution.take-over", "execution.savepoint.map"}
 )
 """Settings of one start: started anew, the job goes on where it is."""
 
@@ -115,6 +116,13 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="wait while another process runs it, and take over when that is gone or hangs",
     )
+    parser.add_argument(
+        "--map",
+        metavar="OLD=NEW",
+        action="append",
+        default=[],
+        help="the state of operator OLD goes to operator NEW, by uid; OLD= leaves it behind; may be repeated",
+    )
     parser.add_argument("--fresh", action="store_true", help="begin a new history")
     parser.add_argument(
         "--config", metavar="FILE", type=Path, help="settings in TOML, or in Flink's 'key: value' lines"
@@ -176,6 +184,16 @@ def again(arguments: argparse.Namespace, *, anew: bool) -> list[str]:
     return [*python, "run", *compat, *config, *assigned, str(program), "--", *asked.own]
 
 
+def take_flags(arguments: argparse.Namespace, add: Callable[[argparse.ArgumentParser], None]) -> None:
+    """Take a command's own flags from behind the program's file, too; what follows `--` is the program's."""
+    program, *behind = arguments.program
+    end = behind.index("--") if "--" in behind else len(behind)
+    parser = argparse.ArgumentParser(prog="tidegate", add_help=False, allow_abbrev=False)
+    add(parser)
+    _, left = parser.parse_known_args(behind[:end], arguments)
+    arguments.program = [program, *left, *behind[end:]]
+
+
 def _asked(arguments: argparse.Namespace) -> _Asked:
     behind, own = _split(arguments.program[1:])
     return _Asked([*_settings(arguments), *_settings(behind)], behind.config or arguments.config, own)
@@ -202,6 +220,8 @@ def _settings(arguments: argparse.Namespace) -> list[str]:
         settings.append("execution.fresh=true")
     if arguments.take_over:
         settings.append("execution.take-over=true")
+    if arguments.map:
+        settings.append(f"execution.savepoint.map={','.join(arguments.map)}")
     for given, key in _VALUES.items():
         if (value := getattr(arguments, given)) is not None:
             settings.append(f"{key}={value}")

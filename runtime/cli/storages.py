@@ -21,4 +21,5 @@ def chosen_storage(arguments: argparse.Namespace) -> CheckpointStorage:
         ConfigError: a setting is wrong.
     """
     options = load(JobOptions, *client_layers(os.environ, Path.cwd()))
-    return open_storage(arguments.root or options.root or default_root(os.environ))
+    root = arguments.root or options.root or default_root(os.environ)
+    return open_storage(root, options.new_mode, options.components)

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-__all__ = ["Table", "Text", "json_line", "show_json", "show_table"]
+__all__ = ["Table", "Text", "json_line", "shortened", "show_json", "show_table"]
 
 
 class Text(str):
@@ -55,6 +55,17 @@ def show_json(value: Any, out: TextIO) -> None:
 def json_line(value: Any) -> bytes:
     """A document as one line."""
     return msgspec.json.encode(_plain(value)) + b"\n"
+
+
+def shortened(text: str, width: int) -> str:
+    """A text that fits a column; its middle is left out, as names are told apart by their ends.
+
+    Example:
+        >>> shortened("home-ann-jobs-totals.py-1f2e3d4c", 20)
+        'home-ann-j…-1f2e3d4c'
+    """
+    half = width // 2
+    return text if len(text) <= width else f"{text[: width - half]}…{text[1 - half :]}"
 
 
 def _show_rich(columns: Sequence[str], cells: Sequence[tuple[str, ...]], out: TextIO) -> None:

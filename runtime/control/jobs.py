@@ -1,20 +1,19 @@
 """Runs of this user on this machine: each leaves a note of where it can be spoken to, as long as it lives.
 
 The notes are files only their owner can read, since they hold what opens the control socket. A note whose process is
-gone is removed by whoever comes across it, with the directory of the socket.
+gone is removed by whoever comes across it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
+from tidegate.backends.private import make_directories
 from tidegate.clock import new_id
 from tidegate.errors import ConfigError
 from tidegate.ids import PipelineId, RunId
@@ -22,12 +21,7 @@ from tidegate.runtime.options import default_root
 from tidegate.twophase.fencing import Lease
 from tidegate.twophase.process import alive
 
-__all__ = ["SOCKETS", "Job", "find_job", "known_jobs", "noted"]
-
-SOCKETS: Final = "tidegate-job-"
-"""How the directory of a control socket begins."""
-
-_ONLY_MINE: Final = 0o700
+__all__ = ["Job", "find_job", "known_jobs", "noted"]
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -55,7 +49,7 @@ def noted(job: Job) -> Iterator[None]:
         OSError: it cannot be left.
     """
     directory = _directory()
-    directory.mkdir(mode=_ONLY_MINE, parents=True, exist_ok=True)
+    make_directories(directory)
     note = directory / f"{job.run}.json"
     unfinished = directory / f".{new_id()}"
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -73,13 +67,20 @@ def known_jobs() -> list[Job]:
     return sorted(found, key=lambda job: (job.started_ms, job.run))
 
 
-def find_job(which: str) -> Job:
-    """The run with this id or the beginning of one, or of this pipeline or job name.
+def find_job(which: str | None) -> Job:
+    """The run with this id or the beginning of one, or of this pipeline or job name; without any the only run.
 
     Raises:
         ConfigError: there is none, or more than one.
     """
     jobs = known_jobs()
+    if which is None:
+        if len(jobs) == 1:
+            return jobs[0]
+        if not jobs:
+            raise ConfigError("no job runs on this machine for this user; start one by tidegate run")
+        names = ", ".join(f"{job.run} ({job.pipeline})" for job in jobs)
+        raise ConfigError(f"{len(jobs)} jobs run; got no name; give the pipeline or id of one: {names}")
     exact = [job for job in jobs if which in (job.run, job.pipeline, job.name)]
     found = exact or [job for job in jobs if which and job.run.startswith(which)]
     if len(found) == 1:
@@ -102,8 +103,5 @@ def _read(note: Path) -> Job | None:
         return None
     if alive(job.process) is False:
         note.unlink(missing_ok=True)
-        directory = Path(job.socket).parent
-        if directory.name.startswith(SOCKETS):
-            shutil.rmtree(directory, ignore_errors=True)
         return None
     return job

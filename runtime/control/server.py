@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from hmac import compare_digest
-from pathlib import Path
 from typing import Final
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.control import words
-from tidegate.runtime.control.jobs import SOCKETS
-from tidegate.runtime.working_directory import short_directory
+from tidegate.runtime.working_directory import OwnedDirectory, short_directory
 
 __all__ = ["ControlServer", "listening"]
 
@@ -31,8 +28,8 @@ def listening(answer: Callable[[words.Question], words.Answer], token: str) -> I
     Raises:
         OSError: there is no place for a socket.
     """
-    with tempfile.TemporaryDirectory(prefix=SOCKETS, dir=short_directory()) as directory:
-        path = str(Path(directory) / "control")
+    with OwnedDirectory("sockets", short_directory()) as directory:
+        path = str(directory / "control")
         server = ControlServer(path, answer, token)
         try:
             yield path

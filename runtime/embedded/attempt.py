@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import queue
-from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tidegate.clock import Clock
-from tidegate.errors import InternalError, JobCancelledError, TidegateError, UnavailableError
+from tidegate.errors import FencedError, InternalError, JobCancelledError, TidegateError, UnavailableError
+from tidegate.failures import end_of
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.checkpoint.protocol import How
+from tidegate.runtime.checkpoint.retries import CommitRetries, given_up
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.discovery import Found
 from tidegate.runtime.embedded.cluster import Farewell, WorkerLost
-from tidegate.runtime.embedded.crew import Crew, Heard, Said
+from tidegate.runtime.embedded.crew import Crew, EventQueue, Said
 from tidegate.runtime.embedded.handshake import Ended, Pong, Ready
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.news import Broken, Unmarked
@@ -29,14 +30,14 @@ from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.observe.checkpoints import by_sink
 from tidegate.runtime.requests import CancelRequested, SavepointRequested, StopRequested
-from tidegate.runtime.schedule.restart import RestartStrategy, worth_restarting
+from tidegate.runtime.schedule.restart import RestartStrategy, repeats, worth_restarting
 from tidegate.runtime.schedule.slots import called
-from tidegate.runtime.status import RunStatus
+from tidegate.runtime.status import RunStatus, note_answers
 from tidegate.runtime.supervise import used_up
 from tidegate.runtime.task import messages
 from tidegate.runtime.task.drift import Drift
 from tidegate.twophase import ledger
-from tidegate.twophase.spi import CommitAnswer, Committable
+from tidegate.twophase.spi import Committable, Retry
 
 __all__ = ["Attempt", "How"]
 
@@ -53,7 +54,8 @@ class Attempt:
         startup: Startup,
         start: StartPoint,
         crews: Sequence[Crew],
-        heard: Heard,
+        heard: EventQueue,
+        copies: LocalRecovery,
         clock: Clock,
         status: RunStatus,
         restart: RestartStrategy,
@@ -64,12 +66,11 @@ class Attempt:
         self._graph = start.graph
         self._parts = Parts(crews, startup.program.options, restart, clock)
         self._heard = heard
-        self._aside: deque[object] = deque()
         self._clock = clock
         self._status = status
         self._restart = restart
         self._observe = observe
-        self._copies = LocalRecovery(startup.program.options, startup.run)
+        self._copies = copies
         self._vertex_of = {uid: v.id for v in start.graph.vertices.values() for uid in v.nodes}
         self._coordinator = startup.coordinator(start.graph, start)
         self._writer = CheckpointWriter(
@@ -79,14 +80,17 @@ class Attempt:
         self._savepoints = ThreadPoolExecutor(1, thread_name_prefix="tidegate-savepoint")
         self._orders: dict[str, SavepointOrder] = {}
         self._at_end: tuple[cp.Event, ...] = (cp.Finish("finish"),)
-        self._enumerators = Enumerators(start.graph, start.manifest, self._assign, heard.put, self._send)
+        looked = status.discovery.looked
+        self._enumerators = Enumerators(
+            start.graph, start.manifest, self._assign, looked, heard.put, self._send, start.ended
+        )
         self._enumerated: dict[CheckpointId, dict[OperatorUid, bytes]] = {}
         self._sources = [s for v in start.graph.vertices.values() if v.is_source for s in v.subtasks]
         self._undrained = set(self._sources)
         self._drift = Drift.of(start.graph.vertices.values())
-        self._commits: Counter[CheckpointId] = Counter()
+        self._retries = CommitRetries(startup.program.options.timeout_ms / 1000)
         self._later: list[tuple[float, Callable[[], None]]] = []
-        self._renew_at = 0.0
+        self._claims = startup.claims(start.graph)
         self._ended: How | None = None
 
     def run(self) -> How:
@@ -95,6 +99,10 @@ class Attempt:
         Raises:
             TidegateError: the attempt failed; nothing of it is left running.
         """
+        with self._startup.lease.told_to(self._lease):
+            return self._run()
+
+    def _run(self) -> How:
         farewell: Farewell = "at once"
         try:
             self._status.attempt_begins()
@@ -103,9 +111,9 @@ class Attempt:
             while self._ended is None:
                 self._tick()
                 try:
-                    self._hear(self._next(_TICK_S))
+                    self._hear(self._heard.next(_TICK_S))
                     while self._ended is None:
-                        self._hear(self._next(0))
+                        self._hear(self._heard.next(0))
                 except queue.Empty:
                     pass
             farewell = "gracefully"
@@ -114,8 +122,9 @@ class Attempt:
             farewell = "impatiently"
             self._status.become("cancelling")
             raise
-        except TidegateError:
-            self._status.become("failing")
+        except TidegateError as error:
+            if not isinstance(error, FencedError):  # else the job does not fail: another owner runs it
+                self._status.become("failing")
             raise
         finally:
             self._enumerators.close()
@@ -126,21 +135,21 @@ class Attempt:
             self._storage.shutdown(wait=True)
             self._status.attempt_over()
 
-    def _next(self, timeout_s: float) -> object:
-        """What was heard next.
-
-        Raises:
-            queue.Empty: nothing was.
-        """
-        if self._aside:
-            return self._aside.popleft()
-        return self._heard.get(timeout_s > 0, timeout_s)
+    def _lease(self, lost: TidegateError | None) -> None:
+        """Hand on to the workers how the lease is; called by the thread that renews it, whatever this one waits for."""
+        if lost is not None:
+            self._heard.put(Broken(lost))
+        for crew in self._parts.crews:
+            crew.lease(lost if isinstance(lost, FencedError) else None)
 
     def _tick(self) -> None:
         now = self._clock.monotonic()
         self._observe(self._status)
         if self._parts.deployed and not (self._graph.batch and self._undrained):
             self._tell(cp.Tick(int(now * 1000)))
+        if self._retries.overdue(now, ending=self._ending):
+            refused = self._coordinator.refused
+            raise given_up(refused, refused, self._retries.patience_s)
         due = [work for at, work in self._later if at <= now]
         self._later = [(at, work) for at, work in self._later if at > now]
         for work in due:
@@ -152,9 +161,7 @@ class Attempt:
                 case PartDue():
                     self._bring_back(found.crew)
         self._enumerators.look(int(now * 1000))
-        if now >= self._renew_at:
-            self._renew_at = now + self._startup.renewal_s
-            self._in_background(_if_it_answers(self._startup.pipeline.renew))
+        self._claims.tick()
 
     def _hear(self, message: object) -> None:
         put_on_record(self._status, message)
@@ -198,7 +205,7 @@ class Attempt:
         put_on_record(self._status, message)
         match message:
             case messages.Acked():
-                self._tell(cp.Ack(message.subtask, message.checkpoint, message.reports))
+                self._tell(cp.Ack(message.subtask, message.checkpoint, message.reports, message.spare_ms))
             case messages.Declined():
                 self._tell(cp.Decline(message.subtask, message.checkpoint, message.error))
             case messages.Answered():
@@ -214,6 +221,7 @@ class Attempt:
                     self._post(each.subtask, messages.ReadUntil(each.limit))
             case messages.Drained():
                 self._undrained.discard(message.subtask)
+                self._enumerators.drained(message.subtask)
                 if not self._undrained:
                     self._tell(*self._at_end)
             case messages.Progress():
@@ -251,8 +259,8 @@ class Attempt:
 
     def _fail(self, crew: Crew, error: TidegateError) -> None:
         """A part cannot go on: it restarts alone if others run that know nothing of it, else everything does."""
-        ending = not self._undrained or self._status.state == "stopping"
-        if len(self._parts.crews) == 1 or ending or not worth_restarting(error):
+        alone = len(self._parts.crews) == 1 or self._ending
+        if alone or not worth_restarting(error) or repeats(self._restart, error):
             raise error
         if not self._parts.stop(crew):
             raise used_up(self._startup.program.name, error) from error
@@ -289,7 +297,7 @@ class Attempt:
         wanted = () if request.order is None else (cp.SavepointWanted(request.order.place),)
         self._at_end = (*wanted, cp.Finish("stop"))
         if request.drain and self._undrained:
-            self._post_sources(messages.EndInput())
+            self._post_all(self._sources, messages.EndInput())
         else:
             self._tell(*self._at_end)
 
@@ -346,6 +354,7 @@ class Attempt:
                     self._orders.pop(action.place).fail(action.reason)
                 case cp.Abort():
                     put_on_record(self._status, action)
+                    self._post_all(tuple(self._graph.subtasks), messages.Aborted(action.checkpoint))
                 case cp.Ended():
                     self._ended = action.how
                 case cp.FailJob():
@@ -354,13 +363,13 @@ class Attempt:
     def _count_last_records(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
-                match self._next(0):
+                match self._heard.next(0):
                     case Said(message=messages.Progress() as last):
                         self._status.progress(last.worker, last.read, last.measured, last.flow)
 
     def _trigger(self, action: cp.TriggerSources) -> None:
         self._enumerated = {action.checkpoint: self._enumerators.snapshot(action.checkpoint)}
-        self._post_sources(messages.Trigger(action.checkpoint, action.confirmed))
+        self._post_all(self._sources, messages.Trigger(action.checkpoint, action.confirmed))
 
     def _number(self, action: cp.TriggerSources) -> None:
         self._heard.put(self._writer.number(action))
@@ -379,27 +388,32 @@ class Attempt:
 
     def _mark_again(self, unmarked: Unmarked) -> None:
         """While there is input a full storage holds nobody up; at the end it must not be waited for for ever."""
-        if not self._undrained or self._status.state == "stopping":
+        if self._ending:
             raise unmarked.error
         self._soon(partial(self._in_background, partial(self._mark, unmarked.checkpoint)))
 
-    def _soon(self, work: Callable[[], None]) -> None:
-        self._later.append((self._clock.monotonic() + _RETRY_S, work))
+    @property
+    def _ending(self) -> bool:
+        """Whether there is no more input, or shall be none."""
+        return not self._undrained or self._status.state == "stopping"
+
+    def _soon(self, work: Callable[[], None], delay_s: float = _RETRY_S) -> None:
+        self._later.append((self._clock.monotonic() + delay_s, work))
 
     def _settled(self, action: cp.Settled) -> None:
         self._status.settled(action.checkpoint)
         self._in_background(_if_it_answers(partial(self._startup.pipeline.release, action.release)))
         self._in_background(partial(self._copies.forget, action.release.files))
-        self._post_sources(messages.Settled(action.checkpoint))
+        self._post_all(tuple(self._graph.subtasks), messages.Settled(action.checkpoint))
 
     def _write_savepoint(self, action: cp.WriteSavepoint) -> None:
         self._orders[action.place].write(self._startup, action.checkpoint)
         self._heard.put(cp.SavepointOver(action.place))
 
     def _commit_soon(self, action: cp.CommitWork) -> None:
-        self._commits[action.checkpoint] += 1
-        if self._commits[action.checkpoint] > 1:
-            self._soon(partial(self._commit, action))
+        delay_s = self._retries.delay_s(action.committables)
+        if delay_s:
+            self._soon(partial(self._commit, action), delay_s)
         else:
             self._commit(action)
 
@@ -418,15 +432,16 @@ class Attempt:
         try:
             with contextlib.closing(self._startup.committers(self._graph)) as committers:
                 answers = committers.commit(orphaned)
-        except UnavailableError:
-            answers = tuple((committable, CommitAnswer.RETRY) for committable in orphaned)
+        except UnavailableError as error:
+            answers = tuple((committable, Retry(str(error))) for committable in orphaned)
         self._heard.put(ledger.Answered(checkpoint, answers))
 
     def _answered(self, answers: ledger.Answered) -> None:
-        actions = self._coordinator.on(answers)
-        number = answers.checkpoint
+        actions, number = self._coordinator.on(answers), answers.checkpoint
         left = by_sink(c for c in self._coordinator.left(number) if c.checkpoint == number)
-        self._status.note("committed", f"checkpoint {number}", checkpoint=number, sinks=left)
+        note_answers(
+            self._status, answers, left, self._retries.answered(answers.answers, self._clock.monotonic())
+        )
         self._perform(actions)
 
     def _owner(self, committable: Committable) -> Subtask:
@@ -439,28 +454,31 @@ class Attempt:
     def _send(self, vertex: JobVertex, reader: int, event: bytes) -> None:
         self._post(Subtask(vertex.id, reader), messages.ToReader(event))
 
-    def _post_sources(self, message: messages.ToSubtask) -> None:
-        for subtask in self._sources:
+    def _post_all(self, subtasks: Sequence[Subtask], message: messages.ToSubtask) -> None:
+        for subtask in subtasks:
             self._post(subtask, message)
 
     def _post(self, subtask: Subtask, message: messages.ToSubtask) -> None:
         self._parts.of(subtask).post(subtask, message)
 
     def _cause(self, crew: Crew, error: TidegateError) -> TidegateError:
-        """A worker that cannot reach another one often says so before the loss of the other is heard of."""
+        """A worker that cannot reach another one often says so before the other one's failure or loss is known."""
         if not isinstance(error, UnavailableError):
             return error
         until, others = self._clock.monotonic() + _HEARSAY_S, list[object]()
         try:
             while (patience := until - self._clock.monotonic()) > 0:
-                heard = self._next(patience)
-                if isinstance(heard, Said) and crew.heeds(heard) and isinstance(heard.message, WorkerLost):
-                    return self._lost(crew, heard.message)
+                heard = self._heard.next(patience)
+                said = heard.message if isinstance(heard, Said) and crew.heeds(heard) else None
+                if isinstance(said, WorkerLost):
+                    return self._lost(crew, said)
                 others.append(heard)
+                if isinstance(said, messages.Failed) and not isinstance(said.error, UnavailableError):
+                    return said.error
         except queue.Empty:
             pass
         finally:
-            self._aside.extendleft(reversed(others))
+            self._heard.put_back(others)
         return error
 
     def _lost(self, crew: Crew, message: WorkerLost) -> UnavailableError:
@@ -474,10 +492,8 @@ class Attempt:
         def guarded() -> None:
             try:
                 work()
-            except TidegateError as error:
-                self._heard.put(Broken(error))
-            except Exception as error:
-                self._heard.put(Broken(InternalError(f"{type(error).__name__}: {error}")))
+            except BaseException as error:
+                self._heard.put(Broken(end_of("work on the checkpoint storage", error)))
 
         self._storage.submit(guarded)
 

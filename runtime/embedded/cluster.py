@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -23,15 +21,25 @@ from typing import IO, Any, Literal, TextIO, TypeAlias
 
 from tidegate.clock import Clock, new_token
 from tidegate.runtime.embedded.deploy import Deployment
-from tidegate.runtime.embedded.handshake import Ended, Gone, Invitation, Ping, Pong, Ready
-from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown
+from tidegate.runtime.embedded.handshake import (
+    Ended,
+    Gone,
+    Invitation,
+    LeaseLost,
+    LeaseRenewed,
+    Ping,
+    Pong,
+    Ready,
+)
+from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
 from tidegate.runtime.embedded.peers import Peers
-from tidegate.runtime.embedded.worker import Worker
+from tidegate.runtime.embedded.worker import Worker, tell
 from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.shipping import pack
 from tidegate.runtime.task.messages import Failed
 from tidegate.runtime.tracebacks import arrive
-from tidegate.runtime.working_directory import short_directory
+from tidegate.runtime.worker_lease import WorkerLease
+from tidegate.runtime.working_directory import OwnedDirectory, short_directory
 
 __all__ = ["Cluster", "Farewell", "Hear", "InlineCluster", "ProcessCluster", "WorkerLost"]
 
@@ -78,6 +86,10 @@ class Cluster(ABC):
         """Have a worker say that it lives."""
 
     @abstractmethod
+    def lease(self, said: LeaseRenewed | LeaseLost) -> None:
+        """Tell all workers how their owner's lease is; called by any thread."""
+
+    @abstractmethod
     def close(self, how: Farewell) -> None:
         """End all workers. Nothing is left running, except a thread that is stuck and given up."""
 
@@ -89,6 +101,7 @@ class InlineCluster(Cluster):
         super().__init__(hear)
         self._clock = clock
         self._inbox = Inbox()
+        self._lease: WorkerLease | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, workers: Sequence[int]) -> None:
@@ -99,7 +112,9 @@ class InlineCluster(Cluster):
     def deploy(self, deployments: Sequence[Deployment]) -> None:
         """Start the thread."""
         (deployment,) = deployments
-        worker = Worker(deployment, self._inbox, Peers(0, (), b"", self._inbox), self._hear, self._clock)
+        peers = Peers(0, (), b"", self._inbox)
+        self._lease = WorkerLease(self._clock, deployment.options.lease_ms)
+        worker = Worker(deployment, self._inbox, peers, self._hear, self._clock, self._lease)
         self._thread = threading.Thread(target=worker.run, daemon=True, name="tidegate-worker")
         self._thread.start()
 
@@ -110,6 +125,12 @@ class InlineCluster(Cluster):
     def ping(self, worker: int) -> None:
         """This process lives if it can ask."""
         self._hear(Pong(worker))
+
+    def lease(self, said: LeaseRenewed | LeaseLost) -> None:
+        """Let the thread know."""
+        if self._lease is not None:
+            tell(self._lease, said)
+            self._inbox.put(Wake())
 
     def close(self, how: Farewell) -> None:
         """Ask the thread to end and wait for it; a thread cannot be ended otherwise."""
@@ -123,21 +144,21 @@ class ProcessCluster(Cluster):
 
     def __init__(self, hear: Hear) -> None:
         super().__init__(hear)
-        self._directory = tempfile.mkdtemp(prefix="tidegate-", dir=short_directory())
+        self._sockets = OwnedDirectory("sockets", short_directory())
         self._token = new_token().encode()
         self._leash, self._collar = Pipe()
         self._gone: dict[int, Future[Gone]] = {}
         self._pids: dict[int, int] = {}
         self._controls: dict[int, Connection] = {}
+        self._sending = threading.Lock()
+        self._deployed = False
         self._addresses: list[str] = []
         self._forwarders: list[threading.Thread] = []
         self._listeners: list[threading.Thread] = []
 
     def start(self, workers: Sequence[int]) -> None:
         """Fork the workers from a process of their own; each says when it listens to others."""
-        self._addresses = [
-            str(Path(self._directory) / f"worker-{worker}") for worker in range(max(workers) + 1)
-        ]
+        self._addresses = [str(self._sockets.path / f"worker-{worker}") for worker in range(max(workers) + 1)]
         forwarded = not _is_terminal_or_file(sys.stdout)
         with contextlib.ExitStack() as given:
             given.callback(self._collar.close)
@@ -169,16 +190,20 @@ class ProcessCluster(Cluster):
             part = pack(f"the part of {called(deployment.worker)}", (deployment, self._addresses))
             with contextlib.suppress(OSError):
                 self._controls[deployment.worker].send_bytes(part)
+        self._deployed = True
 
     def post(self, worker: int, message: Post | Shutdown) -> None:
         """Send a message; a worker that is gone is heard of through its connection."""
-        with contextlib.suppress(OSError):
-            self._controls[worker].send(message)
+        self._send(worker, message)
 
     def ping(self, worker: int) -> None:
         """Ask a worker's process, whose reading thread answers."""
-        with contextlib.suppress(OSError):
-            self._controls[worker].send(Ping())
+        self._send(worker, Ping())
+
+    def lease(self, said: LeaseRenewed | LeaseLost) -> None:
+        """Tell each process; before it is deployed nothing is done in it."""
+        for worker in self._controls if self._deployed else ():
+            self._send(worker, said)
 
     def close(self, how: Farewell) -> None:
         """End every process, after a grace period at the latest; then remove the sockets."""
@@ -196,7 +221,12 @@ class ProcessCluster(Cluster):
             listener.join()
         for end in (*self._controls.values(), self._leash, self._collar):
             end.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._sockets.remove()
+
+    def _send(self, worker: int, message: object) -> None:
+        # A worker that is gone is heard of through its connection, which is closed at the end.
+        with self._sending, contextlib.suppress(OSError):
+            self._controls[worker].send(message)
 
     def _output(self, given: contextlib.ExitStack) -> IO[bytes]:
         """A standard output for a worker, from where what it prints is carried on."""

@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from tidegate.errors import FencedError
 from tidegate.ids import Subtask
 from tidegate.runtime.embedded.cluster import Cluster, Farewell, Hear
 from tidegate.runtime.embedded.deploy import Deployment
+from tidegate.runtime.embedded.handshake import LeaseLost, LeaseRenewed
 from tidegate.runtime.embedded.inbox import Post
+from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.graph.execution_graph import Execution, ExecutionGraph
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 from tidegate.runtime.job import StartPoint, Startup
@@ -18,8 +21,9 @@ from tidegate.runtime.schedule.regions import parts
 from tidegate.runtime.schedule.slots import Slot, memory_shares
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.task.messages import ToSubtask
+from tidegate.runtime.working_directory import DealtDirectories
 
-__all__ = ["Crew", "Heard", "Said", "crews"]
+__all__ = ["Crew", "EventQueue", "Said", "crews"]
 
 NewCluster: TypeAlias = Callable[[Hear], Cluster]
 
@@ -33,8 +37,31 @@ class Said:
     message: object
 
 
-Heard: TypeAlias = "queue.SimpleQueue[object]"
-"""What workers say, and whatever else the coordinator's thread shall hear in turn."""
+class EventQueue(queue.SimpleQueue[object]):
+    """Messages of workers, and whatever else the coordinator's thread handles in turn.
+
+    Example:
+        >>> events = EventQueue()
+        >>> events.put("lost")
+        >>> events.put_back(["acked", "declined"])
+        >>> [events.next(0) for _ in range(3)]
+        ['acked', 'declined', 'lost']
+    """
+
+    def __init__(self) -> None:
+        self._returned: deque[object] = deque()
+
+    def next(self, timeout_s: float) -> object:
+        """The next event; called by the coordinator's thread alone, as `put_back` is.
+
+        Raises:
+            queue.Empty: there was none in time.
+        """
+        return self._returned.popleft() if self._returned else self.get(timeout_s > 0, timeout_s)
+
+    def put_back(self, events: Sequence[object]) -> None:
+        """Let events that were taken out of turn be the next ones."""
+        self._returned.extendleft(reversed(events))
 
 
 class Crew:
@@ -47,7 +74,8 @@ class Crew:
         job: JobGraph,
         executions: ExecutionGraph,
         new_cluster: NewCluster,
-        heard: Heard,
+        heard: EventQueue,
+        copies: LocalRecovery,
     ) -> None:
         self.number = number
         self.slots = slots
@@ -58,7 +86,10 @@ class Crew:
         self._attempts = executions
         self._new_cluster = new_cluster
         self._heard = heard
+        self._copies = copies
         self._cluster: Cluster | None = None
+        self._startup: Startup | None = None
+        self._directories: DealtDirectories | None = None
 
     @property
     def vertices(self) -> list[JobVertex]:
@@ -80,11 +111,12 @@ class Crew:
         """Begin another attempt of its subtasks, from where a checkpoint ends, by starting its workers.
 
         Raises:
-            ConfigError: something the user wrote cannot be sent to them.
+            ConfigError: something the user wrote cannot be sent to them, or there is no room for working state.
         """
-        self.start_point = start
+        self.start_point, self._startup = start, startup
         self.executions = self._attempts.attempt(self.slots)
-        self._parts = self._deployments(startup, start)
+        self._directories = DealtDirectories("state", startup.program.options.local_dirs)
+        self._parts = self._deployments(startup, start, self._directories)
         cluster = self._cluster = self._new_cluster(
             lambda message: self._heard.put(Said(self, cluster, message))
         )
@@ -94,6 +126,7 @@ class Crew:
         """Give its workers, which are all ready, what they shall run."""
         if self._cluster is not None:
             self._cluster.deploy(self._parts)
+            self.lease()
             for execution in self.executions:
                 execution.become("deploying")
 
@@ -125,20 +158,30 @@ class Crew:
         if self._cluster is not None and self.deployed:
             self._cluster.post(self.slots[subtask].task_manager, Post(subtask, message))
 
+    def lease(self, lost: FencedError | None = None) -> None:
+        """Tell its workers until when the owner holds its lease, or that it is `lost`; called by any thread."""
+        cluster, start = self._cluster, self._startup
+        if cluster is not None and start is not None:
+            cluster.lease(LeaseLost(lost) if lost is not None else LeaseRenewed(start.pipeline.valid_until))
+
     def ping(self, worker: int) -> None:
         """Have one of its workers say that it lives."""
         if self._cluster is not None:
             self._cluster.ping(worker)
 
     def close(self, how: Farewell, outcome: Literal["finished", "canceled"] = "canceled") -> None:
-        """End all of its workers; those that have not failed come to this end."""
+        """End all of its workers and remove their working state; those that have not failed come to this end."""
         if self._cluster is not None:
             self._cluster.close(how)
             self._cluster = None
+        if self._directories is not None:
+            self._directories.remove()
         for execution in self.executions:
             execution.end(outcome)
 
-    def _deployments(self, startup: Startup, start: StartPoint) -> list[Deployment]:
+    def _deployments(
+        self, startup: Startup, start: StartPoint, directories: DealtDirectories
+    ) -> list[Deployment]:
         places = {subtask: slot.task_manager for subtask, slot in self.slots.items()}
         vertices, main_classes = pack_vertices(self.vertices), pack_main_classes()
         return [
@@ -152,12 +195,17 @@ class Crew:
                 pipeline=startup.pipeline.id,
                 lineage=startup.pipeline.record.lineage,
                 branch=startup.pipeline.record.branch,
+                term=startup.pipeline.record.lease.term,
                 run=startup.run,
                 attempt=self.executions[0].id.label,
                 storage=startup.storage,
                 backend=startup.backend,
                 options=startup.program.options,
+                directory=directories.of(worker),
+                copies=self._copies.directory(worker),
                 memory=memory_shares(self._job, self.slots),
+                results=start.batch.results if start.batch is not None else None,
+                finished=start.batch.finished if start.batch is not None else frozenset(),
             )
             for worker in self.workers
         ]
@@ -168,7 +216,8 @@ def crews(
     executions: ExecutionGraph,
     slots: Mapping[Subtask, Slot],
     new_cluster: NewCluster,
-    heard: Heard,
+    heard: EventQueue,
+    copies: LocalRecovery,
     *,
     apart: bool,
 ) -> list[Crew]:
@@ -176,6 +225,6 @@ def crews(
     places = {subtask: slot.task_manager for subtask, slot in slots.items()}
     groups = parts(job, places) if apart else [frozenset(slots)]
     return [
-        Crew(number, {s: slots[s] for s in slots if s in group}, job, executions, new_cluster, heard)
+        Crew(number, {s: slots[s] for s in slots if s in group}, job, executions, new_cluster, heard, copies)
         for number, group in enumerate(groups)
     ]

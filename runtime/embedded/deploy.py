@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId, Subtask
+from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, PipelineId, RunId, Subtask
 from tidegate.runtime.checkpoint.restore import Restored
 from tidegate.runtime.options import JobOptions
+from tidegate.runtime.task.results import Results
 
 __all__ = ["Deployment"]
 
@@ -26,13 +28,22 @@ class Deployment:
     pipeline: PipelineId
     lineage: LineageId
     branch: Branch
+    term: FencingTerm
     run: RunId
     attempt: str
     storage: Any
     backend: Any
     options: JobOptions
+    directory: Path
+    """Where the worker keeps working state; the JobManager removes it."""
+    copies: Path | None
+    """Where the worker keeps copies of snapshot files, if it does."""
     memory: Mapping[Subtask, int]
     """What subtasks with state may take of their slots' memory, if that is limited."""
+    results: Results | None
+    """Where tasks of a batch job keep what they hand on; None in a stream."""
+    finished: frozenset[Subtask]
+    """Those whose results are there, so that they do not run again."""
 
     @property
     def mine(self) -> list[Subtask]:

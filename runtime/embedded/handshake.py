@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Ended", "Gone", "Invitation", "Ping", "Pong", "Ready"]
+from tidegate.errors import FencedError
+
+__all__ = ["Ended", "Gone", "Invitation", "LeaseLost", "LeaseRenewed", "Ping", "Pong", "Ready"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,20 @@ class Ready:
 @dataclass(frozen=True, slots=True)
 class Ping:
     """Say that you live; asked at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRenewed:
+    """The JobManager lives, and owns its pipeline until then, in seconds of this machine's monotonic clock."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """The pipeline has a newer owner: do nothing more."""
+
+    error: FencedError
 
 
 @dataclass(frozen=True, slots=True)

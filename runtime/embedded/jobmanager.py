@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Callable
+from dataclasses import replace
 
 from tidegate.clock import Clock
+from tidegate.runtime.batch import BatchProgress
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.embedded.attempt import Attempt, How
 from tidegate.runtime.embedded.cluster import Cluster, Hear, InlineCluster, ProcessCluster
-from tidegate.runtime.embedded.crew import Heard, crews
+from tidegate.runtime.embedded.crew import EventQueue, crews
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.graph.execution_graph import ExecutionGraph
 from tidegate.runtime.graph.job_graph import JobGraph
-from tidegate.runtime.job import Startup
+from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.requests import CancelRequested, Requests, SavepointRequested, StopRequested
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.schedule.slots import allocate, cluster_size
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.supervise import Supervisor
+from tidegate.runtime.task.results import Results
+from tidegate.runtime.working_directory import DealtDirectories
 
 __all__ = ["JobManager"]
 
@@ -38,6 +41,9 @@ class JobManager:
         self._inline = options.target == "inline"
         self._executions: ExecutionGraph | None = None
         self._requests = Requests(startup.program.name)
+        self._copies = LocalRecovery(options)
+        self._directories = DealtDirectories("results", options.local_dirs)
+        self._batch: BatchProgress | None = None
         options.arm_faults("jobmanager")
 
     def run(self) -> JobResult:
@@ -47,12 +53,12 @@ class JobManager:
             JobFailedError: it failed too often in a row.
             TidegateError: it failed in a way that a restart cannot mend.
         """
-        self._startup.acquire()
-        try:
-            return Supervisor(self._startup, self._clock, self._status, self._observe).run(self._attempt)
-        finally:
-            for run in filter(None, (self._startup.run_before, self._startup.run)):
-                LocalRecovery(self._startup.program.options, run).remove()
+        with self._startup.owning():
+            try:
+                return Supervisor(self._startup, self._clock, self._status, self._observe).run(self._attempt)
+            finally:
+                self._copies.remove()
+                self._directories.remove()
 
     def stop(
         self, order: SavepointOrder | None = None, *, drain: bool = False, for_good: bool = False
@@ -70,21 +76,49 @@ class JobManager:
 
     def _attempt(self, restart: RestartStrategy) -> How:
         start = self._startup.start_point()
-        copies = LocalRecovery(self._startup.program.options, self._startup.run)
-        if copies.wanted:
-            copies.keep_only(self._startup.retained_files())
+        if self._copies.wanted:
+            self._copies.keep_only(self._startup.retained_files())
         self._executions = self._executions or ExecutionGraph(start.graph)
         options = self._startup.program.options
+        if start.graph.batch:
+            start = replace(start, batch=self._progress(start))
         slots = allocate(start.graph, *self._size(start.graph), options.managed_bytes)
-        heard: Heard = queue.SimpleQueue()
+        heard = EventQueue()
         self._requests.heard_by(heard)
         parts = crews(
-            start.graph, self._executions, slots, self._cluster, heard, apart=options.failover == "region"
+            start.graph,
+            self._executions,
+            slots,
+            self._cluster,
+            heard,
+            self._copies,
+            apart=options.failover == "region",
         )
         attempt = Attempt(
-            self._startup, start, parts, heard, self._clock, self._status, restart, self._observe
+            self._startup,
+            start,
+            parts,
+            heard,
+            self._copies,
+            self._clock,
+            self._status,
+            restart,
+            self._observe,
         )
         return self._requests.ended(attempt.run())
+
+    def _progress(self, start: StartPoint) -> BatchProgress:
+        """What this attempt of a batch job need not make again; behind its checkpoint there is nothing to make."""
+        options = self._startup.program.options
+        if self._batch is None:
+            roots = range(max(1, len(options.local_dirs)))
+            self._batch = BatchProgress(Results(tuple(map(self._directories.of, roots))))
+            return self._batch
+        reuse = start.manifest is None and options.failover == "region"
+        self._batch = self._batch.next_attempt(start.graph, reuse=reuse)
+        if start.manifest is None:
+            self._status.note("regions", self._batch.described(start.graph))
+        return self._batch
 
     def _cluster(self, hear: Hear) -> Cluster:
         return InlineCluster(hear, self._clock) if self._inline else ProcessCluster(hear)

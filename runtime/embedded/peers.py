@@ -22,7 +22,8 @@ from tidegate.runtime.embedded.line import Line
 from tidegate.runtime.embedded.wire import Granted, Hello, decode
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.schedule.slots import called
-from tidegate.runtime.task.exchange import CREDIT, ChannelId
+from tidegate.runtime.task.credit import Credit
+from tidegate.runtime.task.exchange import ChannelId
 from tidegate.runtime.task.wire import EdgeWire, Frame
 
 __all__ = ["LocalChannel", "Peers", "RemoteChannel"]
@@ -32,14 +33,14 @@ class LocalChannel:
     """A channel between two subtasks of one worker: the receiver's queue."""
 
     def __init__(self, channel: ChannelId, deliver: Callable[[ChannelId, Element], None]) -> None:
-        self.credit = CREDIT
+        self.credit = Credit()
         self._channel = channel
         self._deliver = deliver
 
     def send(self, element: Element) -> None:
         """Put an element into the receiver's queue."""
         if isinstance(element, Batch):
-            self.credit -= 1
+            self.credit.used += len(element)
         self._deliver(self._channel, element)
 
 
@@ -47,7 +48,7 @@ class RemoteChannel:
     """A channel to a subtask of another worker."""
 
     def __init__(self, channel: ChannelId, wire: EdgeWire, line: Line, place: int) -> None:
-        self.credit = CREDIT
+        self.credit = Credit()
         self._channel = channel
         self._wire = wire
         self._line = line
@@ -65,7 +66,7 @@ class RemoteChannel:
         except OSError as error:
             raise UnavailableError(f"{called(self._place)} cannot be reached: {error}") from error
         if isinstance(element, Batch):
-            self.credit -= 1
+            self.credit.used += len(element)
 
 
 class Peers:
@@ -113,14 +114,15 @@ class Peers:
         """What a frame holds."""
         return self._wires[frame.channel.edge].element(frame)
 
-    def grant(self, channel: ChannelId) -> None:
-        """Let the sender of a channel send one more batch."""
+    def grant(self, channel: ChannelId, records: int, limit: int) -> None:
+        """Tell the sender of a channel how many records are worked off, and how many it may have on the way."""
+        granted = Granted(channel, records, limit)
         with suppress(OSError):  # the sender is gone; the coordinator sees that for itself
-            self._from[self._places[channel]].send(msgspec.msgpack.encode(Granted(channel)))
+            self._from[self._places[channel]].send(msgspec.msgpack.encode(granted))
 
-    def granted(self, channel: ChannelId) -> None:
-        """One of our batches is worked off."""
-        self._senders[channel].credit += 1
+    def granted(self, granted: Granted) -> None:
+        """Some of our records are worked off."""
+        self._senders[granted.channel].credit.granted(granted.records, granted.limit)
 
     def close(self) -> None:
         """Close all connections."""

@@ -20,13 +20,24 @@ from multiprocessing.connection import Connection, Listener
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.runtime.embedded.deploy import Deployment
-from tidegate.runtime.embedded.handshake import Ended, Gone, Invitation, Ping, Pong, Ready
-from tidegate.runtime.embedded.inbox import Inbox
+from tidegate.runtime.embedded.handshake import (
+    Ended,
+    Gone,
+    Invitation,
+    LeaseLost,
+    LeaseRenewed,
+    Ping,
+    Pong,
+    Ready,
+)
+from tidegate.runtime.embedded.inbox import Inbox, Wake
 from tidegate.runtime.embedded.peers import Peers
-from tidegate.runtime.embedded.worker import Worker
+from tidegate.runtime.embedded.worker import Worker, tell
+from tidegate.runtime.kernel import KillTimer, die_with_parent
 from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.task.messages import Failed, FromSubtask
 from tidegate.runtime.tracebacks import carry, hide_engine
+from tidegate.runtime.worker_lease import WorkerLease
 
 __all__ = ["collect_rarely", "main"]
 
@@ -36,6 +47,7 @@ def main() -> None:
     # Terminals and service managers signal the whole group; stopping is the JobManager's decision.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda number, frame: None)  # not SIG_IGN, which children would inherit
+    die_with_parent()
     leash, *inherited = map(int, sys.argv[1:])
     gc.freeze()  # what is loaded by now stays in memory that all share
     workers: dict[int, int] = {}
@@ -43,6 +55,7 @@ def main() -> None:
         worker, control, output, *inherited = inherited
         pid = os.fork()
         if pid == 0:
+            die_with_parent()
             # Whoever holds an end keeps the other side from seeing that its owner is gone.
             for other in (leash, *inherited[1::3], *inherited[2::3]):
                 os.close(other)
@@ -105,7 +118,7 @@ def _serve(
     inbox = Inbox()
     peers = Peers(deployment.worker, addresses, token, inbox)
     peers.listen(listener)
-    lock = threading.Lock()
+    lock, lease = threading.Lock(), WorkerLease(SYSTEM_CLOCK, deployment.options.lease_ms, KillTimer())
 
     def report(message: FromSubtask | Pong) -> None:
         if isinstance(message, Failed):
@@ -118,18 +131,21 @@ def _serve(
         report(Pong(deployment.worker))
 
     threading.Thread(
-        target=_listen, args=(control, inbox, pong), daemon=True, name="tidegate-control"
+        target=_listen, args=(control, inbox, pong, lease), daemon=True, name="tidegate-control"
     ).start()
-    Worker(deployment, inbox, peers, report, SYSTEM_CLOCK).run()
+    Worker(deployment, inbox, peers, report, SYSTEM_CLOCK, lease).run()
     peers.close()
 
 
-def _listen(control: Connection, inbox: Inbox, pong: Callable[[], None]) -> None:
+def _listen(control: Connection, inbox: Inbox, pong: Callable[[], None], lease: WorkerLease) -> None:
     try:
         while True:
             message = control.recv()
             if isinstance(message, Ping):
                 pong()
+            elif isinstance(message, LeaseRenewed | LeaseLost):
+                tell(lease, message)
+                inbox.put(Wake())
             else:
                 inbox.put(message)
     except (EOFError, OSError):

@@ -17,9 +17,12 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
 
 
 class Granted(msgspec.Struct, frozen=True, tag=True):
-    """A batch of this channel is worked off."""
+    """Records of this channel are worked off."""
 
     channel: ChannelId
+    records: int
+    limit: int
+    """How many may be on the way from now on."""
 
 
 _DECODER: msgspec.msgpack.Decoder[Hello | Granted | Frame] = msgspec.msgpack.Decoder(Hello | Granted | Frame)

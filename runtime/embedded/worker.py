@@ -6,20 +6,20 @@ The same class runs in a TaskManager process and, for the inline executor, in a 
 from __future__ import annotations
 
 import queue
-import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from tidegate.backends.spi import BackendContext
+from tidegate.backends.spi import BackendContext, SnapshotFiles
+from tidegate.backends.storage.copies import CopiedFiles
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import Clock
 from tidegate.elements import Element
-from tidegate.errors import InternalError, TidegateError
+from tidegate.failures import end_of
 from tidegate.ids import Subtask
 from tidegate.keys import range_of
 from tidegate.runtime.embedded.deploy import Deployment
+from tidegate.runtime.embedded.handshake import LeaseLost, LeaseRenewed
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
-from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.peers import LocalChannel, Peers
 from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
@@ -27,17 +27,18 @@ from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.operators.measures import Measures
 from tidegate.runtime.shipping import unpack
-from tidegate.runtime.task.blocking import BlockingRunner
+from tidegate.runtime.task.blocking import BlockingRunner, FinishedRunner
 from tidegate.runtime.task.exchange import Buffer, Channel, ChannelId, Gate, channels_into, channels_out_of
 from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.iteration import IterationRunner
 from tidegate.runtime.task.messages import Failed, FromSubtask, Opened, Progress
+from tidegate.runtime.task.results import ResultGate
 from tidegate.runtime.task.runner import SubtaskRunner
 from tidegate.runtime.task.source import SourceRunner
 from tidegate.runtime.task.wire import Frame
-from tidegate.runtime.working_directory import make_private, working_directory
+from tidegate.runtime.worker_lease import WorkerLease
 
-__all__ = ["Worker"]
+__all__ = ["Worker", "tell"]
 
 
 _PROGRESS_S = 0.25
@@ -53,13 +54,15 @@ class Worker:
         peers: Peers,
         report: Callable[[FromSubtask], None],
         clock: Clock,
+        lease: WorkerLease,
     ) -> None:
+        self._lease = lease
+        self._paused = False
         self._deployment = deployment
         self._inbox = inbox
         self._peers = peers
         self._report = report
         self._clock = clock
-        self._directory = working_directory(deployment.options.local_dirs, deployment.worker)
         self._background = ThreadPoolExecutor(1, thread_name_prefix="tidegate-background")
         self._uploads = ThreadPoolExecutor(1, thread_name_prefix="tidegate-uploads")
         self._requests = EventLoop()
@@ -73,7 +76,6 @@ class Worker:
     def run(self) -> None:
         """Work until shut down; a failure is reported, never raised."""
         try:
-            make_private(self._directory)
             for subtask in self._deployment.mine:
                 self._current = subtask
                 self._build(subtask)
@@ -83,14 +85,15 @@ class Worker:
             self._report(Opened(self._deployment.worker))
             while self._take_messages(self._work()):
                 pass
-        except TidegateError as error:
-            self._report(Failed(self._current, error))
-        except Exception as error:
-            self._report(Failed(self._current, _internal(self._current, error)))
+        except BaseException as error:
+            self._report(Failed(self._current, end_of(f"subtask {self._current}", error)))
         finally:
             self._close()
 
     def _work(self) -> bool:
+        self._paused = not self._lease.holds()
+        if self._paused:
+            return False
         busy = False
         for subtask, runner in self._runners.items():
             self._current = subtask
@@ -123,41 +126,53 @@ class Worker:
             case Frame():
                 self._deliver(message.channel, self._peers.element(message))
             case Granted():
-                self._peers.granted(message.channel)
+                self._peers.granted(message)
             case Wake():
                 pass  # being taken is all it is for
 
     def _patience(self) -> float:
-        times = [time for runner in self._runners.values() if (time := runner.wake_at()) is not None]
-        if not times:
+        waits = [wait for runner in self._runners.values() if (wait := runner.wait_s()) is not None]
+        if not waits or self._paused:
             return _PROGRESS_S
-        return min(_PROGRESS_S, max(0.0, (min(times) - self._clock.now_ms()) / 1000))
+        return min(_PROGRESS_S, max(0.0, min(waits)))
 
     def _build(self, subtask: Subtask) -> None:
         vertex: JobVertex = unpack(self._deployment.vertices[subtask.vertex])
+        finished = subtask in self._deployment.finished
         gates = {
-            edge.name: Gate(edge, subtask.index, {c.target: self._buffered(c, edge) for c in channels})
+            edge.name: self._gate(edge, subtask, channels, finished=finished)
             for edge, channels in zip(
                 vertex.outputs, channels_out_of(vertex, subtask.index).values(), strict=True
             )
         }
         env = self._environment(vertex, subtask)
-        if vertex.is_source:
+        if vertex.is_source and not finished:
             self._runners[subtask] = SourceRunner(vertex, env, gates, self._report, self._background)
             return
         channels = channels_into(vertex, subtask.index)
         self._expect(vertex, channels)
         parts = (vertex, env, gates, self._report, self._background)
         runner: GateRunner | BlockingRunner
-        if vertex.batch:
+        if self._deployment.results is not None:
             memory = env.state.memory_bytes or self._deployment.options.sort_buffer_bytes
-            runner = BlockingRunner(*parts, channels=channels, grant=self._grant, memory_bytes=memory)
+            results, batch = self._deployment.results, FinishedRunner if finished else BlockingRunner
+            runner = batch(*parts, channels=channels, results=results, memory_bytes=memory)
         else:
             kind = IterationRunner if vertex.head.kind == "iterate" else GateRunner
             blocking = self._deployment.options.checkpointing != "AT_LEAST_ONCE"
             runner = kind(*parts, channels=channels, grant=self._grant, blocking=blocking)
         self._runners[subtask] = runner
         self._receivers.update(dict.fromkeys(channels, runner))
+
+    def _gate(self, edge: JobEdge, subtask: Subtask, channels: list[ChannelId], *, finished: bool) -> Gate:
+        results = self._deployment.results
+        if results is None or finished:
+            return Gate(edge, subtask.index, {c.target: self._buffered(c, edge) for c in channels})
+        senders = {channel.target: self._sender(channel, edge) for channel in channels}
+        writer = results.writer(edge, subtask.index)
+        return ResultGate(
+            subtask.index, senders, writer, self._clock, lambda: self._runners[subtask].reusable
+        )
 
     def _buffered(self, channel: ChannelId, edge: JobEdge) -> Channel:
         own, usual = edge.buffer_timeout_ms, self._deployment.options.buffer_timeout_ms
@@ -175,11 +190,11 @@ class Worker:
     def _deliver(self, channel: ChannelId, element: Element) -> None:
         self._receivers[channel].deliver(channel, element)
 
-    def _grant(self, channel: ChannelId) -> None:
+    def _grant(self, channel: ChannelId, records: int, limit: int) -> None:
         if channel in self._local:
-            self._local[channel].credit += 1
+            self._local[channel].credit.granted(records, limit)
         else:
-            self._peers.grant(channel)
+            self._peers.grant(channel, records, limit)
 
     def _expect(self, vertex: JobVertex, channels: list[ChannelId]) -> None:
         edges = {edge.name: edge for edge in vertex.inputs}
@@ -191,11 +206,11 @@ class Worker:
 
     def _environment(self, vertex: JobVertex, subtask: Subtask) -> ChainEnvironment:
         deployment = self._deployment
-        blobs = deployment.storage.blobs
-        files = LocalRecovery(deployment.options, deployment.run).copied(
-            StorageFiles(blobs, f"{deployment.run}/shared", deployment.options.inline_bytes),
-            deployment.worker,
+        files: SnapshotFiles = StorageFiles(
+            deployment.storage.blobs, f"{deployment.run}/shared", deployment.options.inline_bytes
         )
+        if deployment.copies is not None:
+            files = CopiedFiles(files, deployment.copies)
         memory = deployment.memory.get(subtask)
         if memory is not None and vertex.batch:
             memory //= 2  # the other half is for sorting its input
@@ -207,10 +222,11 @@ class Worker:
             pipeline=deployment.pipeline,
             lineage=deployment.lineage,
             branch=deployment.branch,
+            term=deployment.term,
             attempt=deployment.attempt,
             clock=deployment.options.given.clock or self._clock,
             backend=deployment.backend,
-            state=BackendContext(self._directory, files, deployment.options.of_backend, memory),
+            state=BackendContext(deployment.directory, files, deployment.options.of_backend, memory),
             cache_entries=deployment.options.cache_entries,
             checkpoint=deployment.checkpoint,
             restored=deployment.restored.get(subtask, {}),
@@ -223,6 +239,8 @@ class Worker:
             batch=vertex.batch,
             snapshots_wait=not deployment.options.background_snapshots,
             exposed_ms=deployment.options.exposed_ms,
+            outside=self._clock,
+            commit_ms=deployment.options.commit_ms,
             wake=lambda: self._inbox.put(Wake()),
         )
 
@@ -235,20 +253,20 @@ class Worker:
         self._report(self._progress())
         # Snapshots and commits that were promised finish first: they still use the state and the sinks.
         self._background.shutdown(wait=True)
-        self._requests.close()
-        for subtask, runner in self._runners.items():
+        closers = [(self._current, self._requests.close)]
+        closers += [(subtask, runner.close) for subtask, runner in self._runners.items()]
+        for subtask, close in closers:
             try:
-                runner.close()
-            except TidegateError as error:
-                self._report(Failed(subtask, error))
-            except Exception as error:
-                self._report(Failed(subtask, _internal(subtask, error)))
+                close()
+            except BaseException as error:
+                self._report(Failed(subtask, end_of(f"subtask {subtask}", error)))
         # Closed state has given up its uploads; what one is in the midst of it may still read.
         self._uploads.shutdown(wait=True)
-        shutil.rmtree(self._directory, ignore_errors=True)
 
 
-def _internal(subtask: Subtask, error: Exception) -> InternalError:
-    failure = InternalError(f"subtask {subtask}: {type(error).__name__}: {error}")
-    failure.__cause__ = error
-    return failure
+def tell(lease: WorkerLease, said: LeaseRenewed | LeaseLost) -> None:
+    """Let a worker know what its owner says of the lease."""
+    if isinstance(said, LeaseLost):
+        lease.lost(said.error)
+    else:
+        lease.renewed(said.until)

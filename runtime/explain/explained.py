@@ -10,6 +10,7 @@ from tidegate.runtime.graph.chaining import obstacles
 from tidegate.runtime.graph.job_graph import JobEdge, JobGraph, JobVertex, build_job_graph
 from tidegate.runtime.graph.plan import real_inputs, ship_strategy
 from tidegate.runtime.graph.stream_graph import StreamGraph, StreamNode, build_stream_graph
+from tidegate.runtime.in_use import apply_settings
 from tidegate.runtime.launch import Launch, default_parallelism, job_name
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.schedule.slots import Slot, allocate, cluster_size
@@ -79,6 +80,7 @@ def explained(launch: Launch) -> Explained:
         ConfigError: it could not be started.
     """
     options = launch.options
+    apply_settings(launch.steps, options)
     steps = build_stream_graph(
         launch.steps,
         parallelism=default_parallelism(options),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.chain import OperatorChain
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.stream.functions import Function
+from tidegate.runtime.working_directory import OwnedDirectory
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
 __all__ = ["loops"]
@@ -60,8 +60,8 @@ def _opened(vertex: JobVertex) -> Iterator[OperatorChain]:
             for uid, node in vertex.nodes.items()
         },
     )
-    with tempfile.TemporaryDirectory(prefix="tidegate-explain-") as directory:
-        chain = OperatorChain(harmless, _environment(vertex, Path(directory)), _Nowhere())
+    with OwnedDirectory("explain") as directory:
+        chain = OperatorChain(harmless, _environment(vertex, directory), _Nowhere())
         try:
             chain.open()
             yield chain

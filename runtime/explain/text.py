@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+from tidegate.ids import OperatorUid
 from tidegate.runtime.explain.explained import Explained
 from tidegate.runtime.graph.job_graph import JobVertex
+from tidegate.runtime.graph.stream_graph import StreamNode
 
 __all__ = ["counted", "slot_note", "summary", "text"]
 
 
-def text(program: Explained) -> str:
-    """The whole program."""
+def text(program: Explained, states: Mapping[OperatorUid, Sequence[str]] | None = None) -> str:
+    """The whole program; `states` are the names of the states of each step, where its functions were opened."""
     parts = [f"{program.name}: {summary(program)}"]
     parts += ["\n".join(_chain(program, vertex)) for vertex in program.job.vertices.values()]
-    parts += ["\n".join(_state(program)), "\n".join(_slots(program))]
+    parts += ["\n".join(_state(program, states or {})), "\n".join(_slots(program))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -60,7 +62,7 @@ def _chain(program: Explained, vertex: JobVertex) -> Iterator[str]:
         follows = before[node.uid]
         branch = above is not None and follows is not None and follows != above.uid
         after = f", after {follows}" if branch else ""
-        yield f"  {node.number:>3}  {node.title:<{width}}  uid {node.uid}{after}"
+        yield f"  {node.number:>3}  {node.title:<{width}}  uid {node.uid}{_class_of(node)}{after}"
     for edge in vertex.outputs:
         target = program.job.vertices[edge.target]
         yield (
@@ -70,11 +72,20 @@ def _chain(program: Explained, vertex: JobVertex) -> Iterator[str]:
         )
 
 
-def _state(program: Explained) -> Iterator[str]:
+def _class_of(node: StreamNode) -> str:
+    """The class of a user's function object, which tells steps apart better than what they do."""
+    cls = type(node.payload)
+    ours = cls.__module__.partition(".")[0] in ("tidegate", "builtins", "functools")
+    return "" if ours else f", {cls.__qualname__}"
+
+
+def _state(program: Explained, states: Mapping[OperatorUid, Sequence[str]]) -> Iterator[str]:
     keyed = [node for vertex in program.job.vertices.values() if (node := program.state(vertex)) is not None]
     yield f"state: backend {program.options.backend}" if keyed else "state: none per key"
     for node in keyed:
-        yield f"  {node.title}: per key, in {node.max_parallelism} key groups"
+        names = ", ".join(map(repr, states.get(node.uid, ())))
+        kept = f"{names} " if names else ""
+        yield f"  {node.title}: {kept}per key, in {node.max_parallelism} key groups"
 
 
 def _slots(program: Explained) -> Iterator[str]:

@@ -13,6 +13,7 @@ from tidegate.keys import check_max_parallelism, default_max_parallelism
 from tidegate.runtime.graph.dead_letters import dead_letter_steps
 from tidegate.runtime.graph.mode import RuntimeMode, runs_as_batch
 from tidegate.runtime.graph.names import FunctionNames, title
+from tidegate.runtime.graph.shapes import Shape, shapes
 from tidegate.runtime.graph.transformations import (
     Chaining,
     Forward,
@@ -64,6 +65,8 @@ class StreamNode:
     buffer_timeout_ms: int | None = None
     watermarks: Any = None
     """Of a source: the strategy by which its records get times."""
+    shape: Shape | None = None
+    """What its uid stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,17 @@ class StreamGraph:
             if any(edge.target in before for edge in self.outputs(uid)):
                 before.add(uid)
         return (behind & before) - {back.target}
+
+
+def paced(graph: StreamGraph, every_ms: int) -> StreamGraph:
+    """The same program with watermarks that follow records this often."""
+    nodes = dict(graph.nodes)
+    for uid, node in nodes.items():
+        if node.watermarks is not None:
+            nodes[uid] = replace(node, watermarks=replace(node.watermarks, every_ms=every_ms))
+        elif node.kind == "stamp":
+            nodes[uid] = replace(node, payload=replace(node.payload, every_ms=every_ms))
+    return replace(graph, nodes=nodes)
 
 
 def build_stream_graph(
@@ -147,6 +161,9 @@ def build_stream_graph(
         ]
     edges += _feedback(steps, uids, nodes)
     _check_co_location(nodes.values())
+    counted = {uids[id(step)] for step in steps if step.uid is None}
+    found = shapes(nodes.values(), edges, counted)
+    nodes = {uid: replace(node, shape=found[uid]) for uid, node in nodes.items()}
     return StreamGraph(nodes, tuple(edges), chaining, runs_as_batch(mode, nodes.values()))
 
 

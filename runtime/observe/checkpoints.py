@@ -48,6 +48,18 @@ class CheckpointHistory:
         """Pieces of output that are decided and not settled."""
         return sum(each.transactions for each in self._known.values() if each.state == "decided")
 
+    @property
+    def oldest_open(self) -> CheckpointFigures | None:
+        """The oldest one that is decided and not settled: the one that is being committed."""
+        return next((each for each in self._known.values() if each.state == "decided"), None)
+
+    def open_for_s(self, now_s: float) -> float | None:
+        """How long that one has been decided."""
+        oldest = self.oldest_open
+        if oldest is None or oldest.decided_after_ms is None:
+            return None
+        return now_s - self._triggered_s[oldest.checkpoint] - oldest.decided_after_ms / 1000
+
     def on(self, event: JobEvent, now_s: float) -> None:
         """Take an event that happened at `now_s` of a clock that never goes back."""
         checkpoint = event.checkpoint
@@ -74,6 +86,7 @@ class CheckpointHistory:
                     settled_after_ms=after_ms,
                     transactions=0,
                     sinks=dict.fromkeys(figures.sinks, 0),
+                    reason=None,
                 )
 
     def _changed(self, figures: CheckpointFigures, event: JobEvent, now_s: float) -> CheckpointFigures:
@@ -94,6 +107,8 @@ class CheckpointHistory:
                 left = event.sinks or {}
                 sinks = {sink: left.get(sink, 0) for sink in figures.sinks}
                 return replace(figures, transactions=sum(sinks.values()), sinks=sinks)
+            case "retrying" if figures.state == "decided":
+                return replace(figures, reason=event.text)
             case "aborted":
                 return replace(figures, state="aborted", reason=event.text)
         return figures

@@ -11,10 +11,10 @@ Example:
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Literal, Self, TypeAlias
 
@@ -34,12 +34,17 @@ Happening: TypeAlias = Literal[
     "declined",
     "decided",
     "committed",
+    "retrying",
     "settled",
     "aborted",
     "failed",
     "lost",
     "restart",
+    "regions",
     "said",
+    "discovery-failed",
+    "discovery-alarm",
+    "discovery-recovered",
 ]
 
 _KEPT: Final = 1_000
@@ -111,7 +116,7 @@ class EventFile:
     def __init__(self, path: str, whose: Mapping[str, str]) -> None:
         self._whose = whose
         try:
-            self._file: BinaryIO = Path(path).open("ab", buffering=0)  # noqa: SIM115  # closed by `__exit__`
+            self._file: BinaryIO = open(path, "ab", buffering=0, opener=_private)  # noqa: SIM115  # closed by `__exit__`
         except OSError as error:
             raise ConfigError(
                 f"pipeline.event-log is {path!r}, which cannot be written: {error.strerror}; name another file"
@@ -138,6 +143,11 @@ def line_of(event: JobEvent, whose: Mapping[str, str]) -> bytes:
     if event.subtask is not None:
         fields["uid"], fields["subtask"] = event.subtask.vertex, event.subtask.index
     return msgspec.json.encode(fields) + b"\n"
+
+
+def _private(path: str, flags: int) -> int:
+    # Messages of errors quote records. A file that exists keeps its mode.
+    return os.open(path, flags, 0o600)
 
 
 def _iso(at_ms: int) -> str:

@@ -11,7 +11,7 @@ from tidegate.runtime.metrics import Value
 from tidegate.runtime.schedule.states import JobState
 from tidegate.runtime.task.flow import Flow
 
-__all__ = ["CheckpointFigures", "OperatorFigures", "Snapshot", "State"]
+__all__ = ["CheckpointFigures", "DiscoveryFigures", "OperatorFigures", "Snapshot", "State"]
 
 State: TypeAlias = JobState
 
@@ -35,7 +35,7 @@ class CheckpointFigures:
     sinks: Mapping[str, int] = field(default_factory=dict)
     """The same for each sink that promised any: 0 once its output is visible; it is settled when all are."""
     reason: str | None = None
-    """Why it was given up."""
+    """Why it was given up, or why its output is not visible yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,20 @@ class OperatorFigures:
     """The largest share of what may wait in front of one of its subtasks that does."""
     behind_ms: int | None
     """How far its event time is behind the clock; None without event time, or at its end."""
+    reading: float | None = None
+    """The largest share of the time that one of a source's subtasks read and worked; None for what is no source."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryFigures:
+    """How a source looks for new splits."""
+
+    failed: int
+    """Looks that failed, or left something out that may not be read."""
+    failing_s: float | None
+    """How long they have failed; None if the newest did not."""
+    reason: str | None
+    """Why the newest failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +100,19 @@ class Snapshot:
     """What the newest decided checkpoint refers to."""
     open_transactions: int
     """Pieces of output that are decided and not yet known to be visible."""
+    unsettled_age_s: float | None
+    """For how long the oldest checkpoint whose output is not visible has been decided; None if all is visible."""
+    unsettled_reason: str | None
+    """Why it is not visible, if committing it was refused."""
+    commits_retried: Mapping[str, int]
+    """How often pieces of output were refused and are committed again, by sink."""
     behind_ms: int | None
     """How far event time is behind the clock in the operator that is furthest behind."""
     slowest: str | None
     """The operator that holds up the others: input waits in front of it, and nobody behind it holds it up."""
     checkpoints: tuple[CheckpointFigures, ...]
     """The newest ones, oldest first."""
+    discovery: Mapping[str, DiscoveryFigures]
+    """By source: those whose looks for new splits ever failed."""
+    warnings: tuple[str, ...]
+    """What the user should see to while the job runs on."""

@@ -9,10 +9,13 @@ from tidegate.ids import Subtask
 from tidegate.runtime.observe.figures import OperatorFigures
 from tidegate.runtime.task.flow import Flow, back_pressure
 
-__all__ = ["operators_of", "slowest"]
+__all__ = ["condition", "operators_of", "slowest"]
 
 _FULL: Final = 0.5
-"""From here on what waits in front of an operator says that it is slow."""
+"""From here on what waits in front of an operator says that it is slow; a source is busy that works for such a share."""
+
+_IDLE: Final = 0.1
+"""Below this share of work a source waits for data."""
 
 
 def operators_of(
@@ -23,7 +26,7 @@ def operators_of(
     Example:
         >>> sums = operators_of({Subtask("sums", 0): Flow("ok", 0.0, 0.1, 0.9, 40, 700)}, {"sums": 20.0}, 1_000)
         >>> sums["sums"]
-        OperatorFigures(subtasks=1, records=40, per_second=20.0, held_up=0.0, waiting=0.9, behind_ms=300)
+        OperatorFigures(subtasks=1, records=40, per_second=20.0, held_up=0.0, waiting=0.9, behind_ms=300, reading=None)
     """
     grouped: dict[str, list[Flow]] = {}
     for subtask, flow in flows.items():
@@ -36,6 +39,7 @@ def operators_of(
             held_up=max(flow.held_up for flow in each),
             waiting=max(flow.receiving for flow in each),
             behind_ms=max((ms for flow in each if (ms := flow.behind_ms(now_ms)) is not None), default=None),
+            reading=max((flow.reading for flow in each if flow.reading is not None), default=None),
         )
         for name, each in grouped.items()
     }
@@ -44,14 +48,45 @@ def operators_of(
 def slowest(operators: Mapping[str, OperatorFigures]) -> str | None:
     """The operator that input waits for although nothing holds it up; the one with most waiting if there are several.
 
+    If there is none, the source that is at work most of the time: the steps behind it wait for it.
+
     Example:
         >>> held_up, slow = OperatorFigures(1, 0, 0.0, 0.9, 0.9, None), OperatorFigures(1, 0, 0.0, 0.0, 0.8, None)
         >>> slowest({"parse": held_up, "sums": slow})
         'sums'
+        >>> reads = OperatorFigures(1, 0, 0.0, held_up=0.0, waiting=0.0, behind_ms=None, reading=0.95)
+        >>> slowest({"read": reads}), slowest({"read": reads, "sums": slow})
+        ('read', 'sums')
     """
-    suspects = {
-        name: each.waiting
-        for name, each in operators.items()
-        if each.waiting >= _FULL and back_pressure(each.held_up) == "ok"
-    }
-    return max(suspects, key=suspects.__getitem__, default=None)
+    free = {name: each for name, each in operators.items() if back_pressure(each.held_up) == "ok"}
+    waited_for = {name: each.waiting for name, each in free.items() if each.waiting >= _FULL}
+    reading = {name: each.reading for name, each in free.items() if (each.reading or 0.0) >= _FULL}
+    suspects = waited_for or reading
+    return max(suspects, key=lambda name: suspects[name] or 0.0, default=None)
+
+
+def condition(figures: OperatorFigures) -> str:
+    """What an operator does most, in a few words.
+
+    Example:
+        >>> condition(OperatorFigures(1, 0, 0.0, held_up=0.0, waiting=0.9, behind_ms=None))
+        'busy, 90% of its queue full'
+        >>> condition(OperatorFigures(1, 0, 0.0, held_up=0.7, waiting=0.9, behind_ms=None))
+        'held up 70%'
+        >>> condition(OperatorFigures(1, 0, 0.0, held_up=0.0, waiting=0.1, behind_ms=None))
+        'ok'
+
+    A source has no input in front of it. It is busy while it reads and works, and idle while it waits for data:
+
+        >>> condition(OperatorFigures(1, 0, 0.0, held_up=0.0, waiting=0.0, behind_ms=None, reading=0.95))
+        'busy, reads 95% of the time'
+        >>> condition(OperatorFigures(1, 0, 0.0, held_up=0.0, waiting=0.0, behind_ms=None, reading=0.02))
+        'idle'
+    """
+    if back_pressure(figures.held_up) != "ok":
+        return f"held up {figures.held_up:.0%}"
+    if figures.reading is not None and figures.reading >= _FULL:
+        return f"busy, reads {figures.reading:.0%} of the time"
+    if figures.reading is not None and figures.reading < _IDLE:
+        return "idle"
+    return f"busy, {figures.waiting:.0%} of its queue full" if figures.waiting >= _FULL else "ok"

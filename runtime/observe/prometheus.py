@@ -48,12 +48,35 @@ METRICS: Final[Mapping[str, tuple[Literal["gauge", "counter"], str]]] = {
         "gauge",
         "Pieces of output of a sink that are decided and not yet known to be visible.",
     ),
+    "tidegate_discovery_failures_total": (
+        "counter",
+        "Looks of a source for new splits that failed, or left out what may not be read.",
+    ),
+    "tidegate_discovery_failing_seconds": (
+        "gauge",
+        "How long the looks of a source for new splits have failed; 0 if the newest did not.",
+    ),
+    "tidegate_sink_commits_retried_total": (
+        "counter",
+        "Pieces of output of a sink whose commit was refused and is tried again, each time.",
+    ),
+    "tidegate_checkpoint_unsettled_age_seconds": (
+        "gauge",
+        "Since the oldest checkpoint whose output is not visible was decided; 0 if all is visible.",
+    ),
     "tidegate_operator_slow": ("gauge", "1 for the operator that holds up the others."),
     "tidegate_subtask_records_total": ("counter", "Records read or received in this attempt."),
     "tidegate_subtask_watermark_lag_seconds": ("gauge", "How far event time is behind the clock."),
     "tidegate_subtask_held_up_ratio": ("gauge", "Share of the time spent waiting for a receiver."),
+    "tidegate_subtask_reading_ratio": (
+        "gauge",
+        "Share of the time that a source read and worked on records; low while it waits for data.",
+    ),
     "tidegate_subtask_waiting_ratio": ("gauge", "Share of what may wait in front of the subtask that does."),
-    "tidegate_user_metric": ("gauge", "Metrics of user functions; of a distribution, each part by itself."),
+    "tidegate_user_metric": (
+        "gauge",
+        "Metrics of user functions and state backends; of a distribution, each part by itself.",
+    ),
 }
 
 _Labels: TypeAlias = Mapping[str, str]
@@ -97,8 +120,12 @@ def _of_job(run: Snapshot) -> Iterator[_Sample]:
         yield "tidegate_checkpoint_duration_seconds", {}, run.checkpoint_ms / 1000
     if run.checkpoint_bytes is not None:
         yield "tidegate_checkpoint_size_bytes", {}, run.checkpoint_bytes
+    yield "tidegate_checkpoint_unsettled_age_seconds", {}, run.unsettled_age_s or 0.0
     yield "tidegate_open_transactions", {}, run.open_transactions
     yield from _of_sinks(run)
+    for source, discovery in run.discovery.items():
+        yield "tidegate_discovery_failures_total", {"source": source}, discovery.failed
+        yield "tidegate_discovery_failing_seconds", {"source": source}, discovery.failing_s or 0.0
 
 
 def _of_sinks(run: Snapshot) -> Iterator[_Sample]:
@@ -107,6 +134,7 @@ def _of_sinks(run: Snapshot) -> Iterator[_Sample]:
         left.update(each.sinks)
     for sink, pieces in left.items():
         yield "tidegate_sink_open_transactions", {"sink": sink}, pieces
+        yield "tidegate_sink_commits_retried_total", {"sink": sink}, run.commits_retried.get(sink, 0)
 
 
 def _of_operators(run: Snapshot) -> Iterator[_Sample]:
@@ -124,6 +152,8 @@ def _of_subtask(run: Snapshot, operator: str, index: int) -> Iterator[_Sample]:
     yield "tidegate_subtask_records_total", labels, flow.records
     yield "tidegate_subtask_held_up_ratio", labels, flow.held_up
     yield "tidegate_subtask_waiting_ratio", labels, flow.receiving
+    if flow.reading is not None:
+        yield "tidegate_subtask_reading_ratio", labels, flow.reading
     behind_ms = flow.behind_ms(run.at_ms)
     if behind_ms is not None:
         yield "tidegate_subtask_watermark_lag_seconds", labels, behind_ms / 1000

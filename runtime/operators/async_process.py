@@ -14,17 +14,20 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tidegate.backends.keyed.asynchronous import AT_HAND
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.spi import Timer
 from tidegate.elements import MIN_WATERMARK, Batch, Element, Idle, Watermark
 from tidegate.errors import ConfigError
+from tidegate.failures import called
 from tidegate.runtime.operators.async_queue import Mark
 from tidegate.runtime.operators.context import OperatorContext
+from tidegate.runtime.operators.event_loop import Answer, AsyncCall
 from tidegate.runtime.operators.failure import of_request
 from tidegate.runtime.operators.operator import Call, Deferring, Emitted
+from tidegate.runtime.stream.results import iterated
 from tidegate.runtime.stream.time_characteristic import TimeDomain
 from tidegate.serde import isolate
 
@@ -36,6 +39,9 @@ _AT_ONCE: Final = 1_000
 _METHODS: Final = ("process_element", "process_element1", "process_element2", "on_timer")
 
 Handler = Callable[[Any, Any], Any]
+
+_Reply: TypeAlias = tuple["asyncio.Future[Any]", Any, BaseException | None]
+"""Who asked, and the value or the error that an operation ended with."""
 
 
 def is_async(function: Any) -> bool:
@@ -126,7 +132,7 @@ class AsyncProcess(Deferring):
     def arrivals(self) -> Iterator[Element]:
         """Carries out what is asked, emits what is done, begins what can begin."""
         self._woken = False
-        answers: list[tuple[asyncio.Future[Any], Any]] = []
+        answers: list[_Reply] = []
         done: list[_Done] = []
         while self._told:
             event = self._told.popleft()
@@ -143,7 +149,9 @@ class AsyncProcess(Deferring):
         yield from self._begin(starting)
         if starting:
             self._running += len(starting)
-            self._context.env.requests.start([partial(self._perform, record) for record in starting])
+            self._context.env.requests.start(
+                AsyncCall(partial(self._perform, record), partial(self._done, record)) for record in starting
+            )
 
     def tell(self, event: _Asked | _Done) -> None:
         """Hand something to the worker's thread, which is woken once; called in the event loop."""
@@ -190,7 +198,7 @@ class AsyncProcess(Deferring):
 
     def _end(self, event: _Done) -> Iterator[_Record]:
         """The next record of the same key."""
-        if isinstance(event.results, Exception):
+        if isinstance(event.results, BaseException):
             raise of_request(self._context, event.record.value, event.results) from event.results
         self._running -= 1
         self._held -= 1
@@ -200,25 +208,27 @@ class AsyncProcess(Deferring):
         else:
             del self._of_key[event.record.key]
 
-    def _carry_out(self, asked: _Asked, answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    def _carry_out(self, asked: _Asked, answers: list[_Reply]) -> None:
         self.state.bind(asked.record.key)
+        value: Any = None
+        failure: BaseException | None = None
         try:
-            answer = asked.operation()
-        except Exception as error:
-            answer = error
+            value = asked.operation()
+        except BaseException as error:  # of a function that state calls, such as that of a reducing state
+            failure = error
         if asked.answer is not None:
-            answers.append((asked.answer, answer))
-        elif isinstance(answer, Exception):
-            raise of_request(self._context, asked.record.value, answer) from answer
+            answers.append((asked.answer, value, failure))
+        elif failure is not None:
+            raise of_request(self._context, asked.record.value, failure) from failure
 
-    async def _perform(self, record: _Record) -> None:
+    async def _perform(self, record: _Record) -> list[Any]:
         AT_HAND.set(record)
-        results: list[Any] | Exception
         try:
-            results = await _collected(record.handler(record.value, record))
-        except Exception as error:
-            results = error
-        record.over = True
+            return await _collected(record.handler(record.value, record), record.handler)
+        finally:
+            record.over = True
+
+    def _done(self, record: _Record, results: Answer) -> None:
         self.tell(_Done(record, results))
 
 
@@ -294,7 +304,7 @@ class _Asked:
 @dataclass(frozen=True, slots=True)
 class _Done:
     record: _Record
-    results: list[Any] | Exception
+    results: Answer
 
     @property
     def timed(self) -> bool:
@@ -309,20 +319,31 @@ def _batches(done: list[_Done]) -> Iterator[Batch]:
         yield Batch(values, times if timed else None)
 
 
-async def _collected(results: AsyncIterable[Any] | Awaitable[Any] | None) -> list[Any]:
+async def _collected(
+    results: AsyncIterable[Any] | Awaitable[Any] | None, function: Callable[..., Any]
+) -> list[Any]:
     if results is None:  # a timer of a function that has no `on_timer`
         return []
     if isinstance(results, AsyncIterable):
         return [isolate(value) async for value in results]
-    return list(map(isolate, await results or ()))
+    return list(map(isolate, iterated(await results, function)))
 
 
-def _hand_out(answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
+def _hand_out(answers: list[_Reply]) -> None:
     """Called in the event loop."""
-    for future, answer in answers:
+    for future, value, failure in answers:
         if future.done():  # who asked has given up
             continue
-        if isinstance(answer, Exception):
-            future.set_exception(answer)
+        if failure is None:
+            future.set_result(value)
         else:
-            future.set_result(answer)
+            future.set_exception(_raisable(failure))
+
+
+def _raisable(error: BaseException) -> BaseException:
+    """The error as a future can hold it; a coroutine does the same to a `StopIteration`."""
+    if not isinstance(error, StopIteration):
+        return error
+    raisable = RuntimeError(f"a function of state raised {called(error)}")
+    raisable.__cause__ = error
+    return raisable

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from tidegate.checks import shorten
 from tidegate.elements import Batch, Element, Idle, Watermark
 from tidegate.errors import UserCodeError
 from tidegate.runtime.operators.async_queue import Mark, OrderedQueue, Request, RequestQueue, UnorderedQueue
 from tidegate.runtime.operators.context import OperatorContext
+from tidegate.runtime.operators.event_loop import Answer, AsyncCall
 from tidegate.runtime.operators.failure import of_request
 from tidegate.runtime.operators.operator import Call, Deferring
 from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.runtime.stream.async_data_stream import AsyncStep
+from tidegate.runtime.stream.results import refuse_text
 from tidegate.serde import codec_for, isolate
 
 __all__ = ["AsyncWait", "Kept"]
@@ -52,7 +55,7 @@ class AsyncWait(Deferring):
         self._queue: RequestQueue = OrderedQueue() if step.ordered else UnorderedQueue()
         self._waiting: deque[Request] = deque()
         self._running = 0
-        self._answers: deque[tuple[Request, list[Any] | Exception]] = deque()
+        self._answers: deque[tuple[Request, Answer]] = deque()
         self._told = False
         self._codec = codec_for(None)
 
@@ -88,7 +91,7 @@ class AsyncWait(Deferring):
         while self._answers:
             request, answer = self._answers.popleft()
             self._running -= 1
-            if isinstance(answer, Exception):
+            if isinstance(answer, BaseException):
                 raise of_request(self._context, request.value, answer) from answer
             self._queue.complete(request, answer)
         self._start()
@@ -123,18 +126,20 @@ class AsyncWait(Deferring):
         if count > 0:
             starting = [self._waiting.popleft() for _ in range(count)]
             self._running += count
-            self._context.env.requests.start([partial(self._answer, request) for request in starting])
+            self._context.env.requests.start(
+                AsyncCall(partial(self._perform, request), partial(self._answer, request))
+                for request in starting
+            )
 
-    async def _answer(self, request: Request) -> None:
-        """Runs in the event loop; the answer is handed to the worker's thread, which is woken once."""
-        try:
-            answer: list[Any] | Exception = _checked(await self._results(request.value))
-        except Exception as error:
-            answer = error
+    def _answer(self, request: Request, answer: Answer) -> None:
+        """Called in the event loop; the answer is handed to the worker's thread, which is woken once."""
         self._answers.append((request, answer))
         if not self._told:
             self._told = True
             self._context.env.wake()
+
+    async def _perform(self, request: Request) -> list[Any]:
+        return _checked(await self._results(request.value), self._step.function.async_invoke)
 
     async def _results(self, value: Any) -> Any:
         try:
@@ -162,9 +167,13 @@ class AsyncWait(Deferring):
             attempt += 1
 
 
-def _checked(results: Iterable[Any]) -> list[Any]:
+def _checked(results: Any, function: Callable[..., Any]) -> list[Any]:
+    if type(results) is str:
+        refuse_text(results, function)
     if not isinstance(results, list | tuple):
+        got = "None" if results is None else f"{type(results).__name__} {shorten(results)}"
         raise UserCodeError(
-            f"the results of a request are a {type(results).__name__}; expected a list, empty if there are none"
+            f"a request answered {got}; expected a list of results from async_invoke and timeout: "
+            "[] if there are none, [result] for one"
         )
     return list(results)

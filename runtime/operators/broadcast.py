@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any, Final
 
 from tidegate.backends.keyed.descriptors import MapStateDescriptor, StateDescriptor
@@ -133,6 +134,7 @@ class _KeyedBroadcast(KeyedProcess):
         self._writing = _KeyedWritingContext(states, store, now_ms)
         handle = function.process_broadcast_element
 
+        @wraps(handle)
         def process_broadcast_element(value: Any, context: Any) -> Iterable[Any] | None:
             # The key of the record before is not that of this one, which has none.
             store.unbind()

@@ -11,28 +11,28 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from tidegate import faults
 from tidegate.backends.keyed.journal import TimersDue
 from tidegate.backends.keyed.row import Row
+from tidegate.backends.keyed.snapshot import finish_all
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch, Idle, Watermark
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, SplitId
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
-from tidegate.runtime.operators.async_process import is_async
 from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile_stages
 from tidegate.runtime.operators.context import OperatorContext
-from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport, RestoredOperator
+from tidegate.runtime.operators.contexts import is_keyed, open_context
+from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.event_time import EventTime, reached
-from tidegate.runtime.operators.failure import OverdueError, blame, explain, refused
-from tidegate.runtime.operators.lifecycle import open_function, save_function
+from tidegate.runtime.operators.failure import blame, explain, refused
+from tidegate.runtime.operators.lifecycle import ManagedFunctions
 from tidegate.runtime.operators.openers import open_operator
 from tidegate.runtime.operators.operator import Call, Deferring, Operator
-from tidegate.runtime.operators.operator_list import read, written
-from tidegate.runtime.operators.rows import Declared, shaper
+from tidegate.runtime.operators.operator_list import written
+from tidegate.runtime.operators.renamed import refuse_renamed
+from tidegate.runtime.operators.rows import Declared, settled, shaper
 from tidegate.runtime.operators.sink import SinkOperator
 from tidegate.runtime.operators.stamp import Stamp
 from tidegate.runtime.operators.tracing import Tracer
@@ -95,39 +95,38 @@ class OperatorChain:
         for node in self._vertex.nodes.values():
             if node.kind not in ("sink", "side"):
                 self.open_step(node)
+        for output, sink in self._sinks.items():
+            self._open_sink(output, sink)
         self._build(self._vertex.head.uid, stateful=False)
         for operator in self._operators.values():
             operator.open()
-        for output, sink in self._sinks.items():
-            sink.open()
-            if sink.encoding is not None:
-                encode, self._takers[output] = sink.encoding
-                self._encoders[output] = Encoder(sink.uid, encode)
 
     def open_step(self, node: StreamNode) -> None:
         """Open the state and the function of a step that is no sink; `open` does so for all."""
-        keyed = node.uid == self._vertex.head.uid and self._vertex.keyed is not None
-        context = OperatorContext(
-            node.uid,
-            node.name,
-            self._env,
-            partial(self._open_store, node.uid) if keyed else None,
-            self._restored(node.uid),
-            asynchronous=node.kind in ("process", "co_process") and is_async(node.payload),
-        )
-        self._contexts[node.uid] = context
-        if context.restored.keyed:
-            # State that the function does not ask for any more is carried on, not forgotten.
-            context.keyed_store("has state")
-        if isinstance(node.payload, Function):
-            self._functions.append((node, node.payload))
+        context = self._open_context(node)
+        if node.kind != "source":
+            if isinstance(node.payload, Function):
+                self._functions.append((node, node.payload))
             with blame(node, self._env.subtask, "open"):
-                open_function(node.payload, context)
-        operator = open_operator(node, context, keyed=keyed)
+                context.functions.open(node.payload)
+        operator = open_operator(node, context, keyed=is_keyed(self._vertex, node))
+        refuse_renamed(node.uid, context, self._env.operator(node.uid))
         if operator is not None:
             self._operators[node.uid] = operator
         if isinstance(operator, Deferring):
             self._deferring[node.uid] = operator
+
+    def context(self, uid: OperatorUid) -> OperatorContext:
+        """What the functions of a step get; for those of sources, which readers run."""
+        return self._contexts[uid]
+
+    def completed(self, checkpoint: CheckpointId) -> None:
+        """Tell all functions that a checkpoint is settled."""
+        self._for_functions("notify_checkpoint_complete", lambda functions: functions.completed(checkpoint))
+
+    def aborted(self, checkpoint: CheckpointId) -> None:
+        """Tell all functions that a checkpoint was given up."""
+        self._for_functions("notify_checkpoint_aborted", lambda functions: functions.aborted(checkpoint))
 
     def stamp(self, uid: OperatorUid) -> Stamp | None:
         """The step's own event time, if it makes some."""
@@ -297,14 +296,12 @@ class OperatorChain:
             for uid, operator in self._operators.items()
             if operator.store is not None
         }
-        lists = {
-            uid: operator.snapshot_lists() + context.states.snapshot() + context.raw.snapshot()
-            for uid, operator in self._operators.items()
-            for context in (self._contexts[uid],)
-        }
+        lists = {uid: context.functions.snapshot() for uid, context in self._contexts.items()}
+        for uid, operator in self._operators.items():
+            lists[uid] = operator.snapshot_lists() + lists[uid]
 
         def finish() -> list[OperatorReport]:
-            keyed = {uid: each.finish() for uid, each in pending.items()}
+            keyed = finish_all(pending)
             dropped = {uid: each.dropped for uid, each in pending.items()}
             kept = {
                 uid: tuple(written(each, self._env.state.files) for each in held)
@@ -319,17 +316,31 @@ class OperatorChain:
         return finish
 
     def _save(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> list[OperatorReport]:
-        for node, function in self._functions:
-            with blame(node, self._env.subtask, "snapshot_state"):
-                save_function(function, checkpoint, self._contexts[node.uid].raw)
+        self._for_functions("snapshot_state", lambda functions: functions.save(checkpoint))
         return [sink.snapshot(checkpoint, confirmed) for sink in self._sinks.values()]
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing of it is needed but what it has emitted: no output, and nothing that a checkpoint would hold."""
+        return not (
+            self._sinks
+            or any(operator.snapshot_lists() for operator in self._operators.values())
+            or any(context.functions.checkpointed for context in self._contexts.values())
+        )
+
+    def spare_ms(self) -> float:
+        """How long the decision on what the sinks reported last can wait; infinite if nothing expires.
+
+        Raises:
+            UnavailableError: some of it could expire before its commit.
+        """
+        return min((sink.spare_ms() for sink in self._sinks.values()), default=float("inf"))
 
     def close(self) -> None:
         """Close functions, writers and state; all of them, even if one fails."""
         closers: list[Callable[[], None]] = [partial(self._close_function, *each) for each in self._functions]
         closers += [sink.close for sink in self._sinks.values()]
-        closers += [operator.close for operator in self._operators.values()]
-        _call_all(closers)
+        _call_all([*closers, *(operator.close for operator in self._operators.values())])
 
     def explain(self, timed: bool = False, side: int = 0) -> str:
         """The source of the generated loop for an input."""
@@ -341,11 +352,26 @@ class OperatorChain:
             if operator.store is None or not self._env.batch:
                 yield uid, operator
 
-    def _restored(self, uid: OperatorUid) -> RestoredOperator:
-        """What an operator starts from, its operator state in memory."""
-        restored = self._env.operator(uid)
-        lists = tuple(read(held, self._env.state.files) for held in restored.lists)
-        return msgspec.structs.replace(restored, lists=lists)
+    def _for_functions(self, doing: str, call: Callable[[ManagedFunctions], None]) -> None:
+        for uid, context in self._contexts.items():
+            with blame(self._vertex.nodes[uid], self._env.subtask, doing):
+                call(context.functions)
+
+    def _open_context(self, node: StreamNode) -> OperatorContext:
+        context = self._contexts[node.uid] = open_context(self._vertex, node, self._env)
+        return context
+
+    def _open_sink(self, output: int, sink: SinkOperator) -> None:
+        context = self._open_context(self._vertex.nodes[sink.uid])
+        sink.open(context)
+        refuse_renamed(sink.uid, context, self._env.operator(sink.uid))
+        if context.store is not None:
+            # Its function asks for state of keys, so each record is written while its key is bound.
+            call = Call("emit", sink.write_one, bind=context.store.cursor)
+            self._operators[sink.uid] = Operator((call,), context.store)
+        elif sink.encoding is not None:
+            encode, self._takers[output] = sink.encoding
+            self._encoders[output] = Encoder(sink.uid, encode)
 
     def _close_function(self, node: StreamNode, function: Function) -> None:
         with blame(node, self._env.subtask, "close"):
@@ -423,7 +449,7 @@ class OperatorChain:
         while more:
             try:
                 results = loop.run(*columns)
-            except (Exception, OverdueError) as error:
+            except BaseException as error:
                 raise explain(error, loop, batch, self._vertex, self._env.subtask) from error
             for output, (values, times) in zip(loop.outputs, results, strict=True):
                 if values:
@@ -487,6 +513,7 @@ class OperatorChain:
             ),
             isolated=stateful or len(self._takers) > 1,
             shape=shaper(nodes[uid].output_type) if nodes[uid].kind != "filter" else None,
+            settled=settled(nodes[uid].output_type),
             typed=nodes[uid].output_type if nodes[uid].kind in _TYPED else None,
         )
         return stage
@@ -507,23 +534,6 @@ class OperatorChain:
             self._takers.append(sink.write)
         return tuple(range(first, len(self._takers)))
 
-    def _open_store(self, uid: OperatorUid) -> KeyedStore:
-        directory, state = self._env.directory(uid), self._env.state
-        versions = state.versions / directory.name if state.versions is not None else None
-        restored = self._env.operator(uid)
-        return KeyedStore(
-            self._env.backend,
-            self._env.key_groups,
-            self._env.max_parallelism,
-            restored.keyed,
-            dataclasses.replace(state, directory=directory, versions=versions),
-            cache_entries=self._env.cache_entries,
-            now_ns=self._env.clock.now_ns,
-            uploads=self._env.uploads,
-            incremental=self._env.incremental,
-            journaled=self._vertex.journaled,
-        )
-
 
 def _nothing(value: Any) -> Any:
     """Stands where nothing is called."""
@@ -535,11 +545,11 @@ def _decline(error: UnavailableError) -> list[OperatorReport]:
 
 
 def _call_all(closers: list[Callable[[], None]]) -> None:
-    errors: list[Exception] = []
+    errors: list[BaseException] = []
     for close in closers:
         try:
             close()
-        except Exception as error:
+        except BaseException as error:
             errors.append(error)
     if errors:
         raise errors[0]

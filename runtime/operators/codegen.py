@@ -17,6 +17,7 @@ from tidegate.ids import OperatorUid
 from tidegate.isolation import ATOMS, isolate
 from tidegate.runtime.operators.operator import Call
 from tidegate.runtime.operators.rows import Declared, Shaper
+from tidegate.runtime.stream.results import refuse_text
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.types import TypeInformation
 
@@ -29,7 +30,7 @@ class Stage:
 
     `isolated` says that emitted values may change later, so an output must keep a copy. `sides` are what follows
     its side outputs, each a stage that calls nothing. `shape` gives what it emits its declared shape; `typed` is what
-    its function says its results are.
+    its function says its results are. Values of the class `settled` have their shape already.
     """
 
     uid: OperatorUid
@@ -40,6 +41,7 @@ class Stage:
     sides: tuple[tuple[OutputTag, Stage], ...] = ()
     isolated: bool = False
     shape: Shaper | None = None
+    settled: type[Any] | None = None
     typed: TypeInformation | None = None
 
     def walk(self) -> Iterator[Stage]:
@@ -147,6 +149,7 @@ def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[A
         **loop.names,
         "ATOMS": ATOMS,
         "isolate": isolate,
+        "refuse_text": refuse_text,
         "OutputTag": OutputTag,
         "UNSET": object(),
     }
@@ -186,7 +189,9 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
             loop.add(depth, f"if {function}({value}):", stage.uid)
             result, depth = value, depth + 1
         case "flat_map":
-            loop.add(depth, f"for {result} in {function}({value}) or ():", stage.uid)
+            loop.add(depth, f"results = {function}({value})", stage.uid)
+            loop.add(depth, f"if type(results) is str: refuse_text(results, {function})", stage.uid)
+            loop.add(depth, f"for {result} in results or ():", stage.uid)
             depth += 1
         case "stamp":
             # A name of its own: what runs beside this step still sees the time from before it.
@@ -224,6 +229,7 @@ def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, time
     else:
         loop.add(depth, f"{context}.stamp = {time}")
     loop.add(depth, f"results = f{number}({value}, {context})", stage.uid)
+    loop.add(depth, f"if type(results) is str: refuse_text(results, f{number})", stage.uid)
     loop.add(depth, "if results is not None:")
     loop.add(depth + 1, f"for {result} in results:", stage.uid)
     _sort_out(loop, stage, depth + 1, time)
@@ -244,7 +250,8 @@ def _sort_out(loop: _Loop, stage: Stage, depth: int, time: str | None) -> None:
 
 def _deliver(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:
     if stage.shape is not None:
-        loop.add(depth, f"{value} = {loop.name(f'shape{stage.number}', stage.shape)}({value})")
+        unless = f"if type({value}) is not {stage.settled.__name__}: " if stage.settled is not None else ""
+        loop.add(depth, f"{unless}{value} = {loop.name(f'shape{stage.number}', stage.shape)}({value})")
     if stage.number in loop.checks:
         check = loop.name(f"check{stage.number}", loop.checks[stage.number])
         loop.add(depth, f"{check}({value})", stage.uid)

@@ -10,6 +10,7 @@ from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
+    OrderedMapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
     ValueStateDescriptor,
@@ -17,6 +18,7 @@ from tidegate.backends.keyed.descriptors import (
 from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
+from tidegate.backends.keyed.ordered_state import OrderedMapState
 from tidegate.backends.keyed.row import ValueState
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.spi import Timer
@@ -24,9 +26,11 @@ from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError
 from tidegate.ids import OperatorUid
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
+from tidegate.runtime.operators.lifecycle import ManagedFunctions
 from tidegate.runtime.operators.operator_state import OperatorStates
 from tidegate.runtime.operators.raw_state import RawState
 from tidegate.runtime.operators.surroundings import Surroundings
+from tidegate.runtime.stream.checkpointed import stateless
 from tidegate.runtime.stream.time_characteristic import TimeDomain
 
 __all__ = ["KeyedContext", "OperatorContext", "RecordContext"]
@@ -56,6 +60,8 @@ class OperatorContext(Surroundings):
         """The operator's keyed state, once somebody asked for it."""
         self.asynchronous = asynchronous
         """Whether the function's methods are `async def`, so that it has to ask for its state."""
+        self.functions = ManagedFunctions(self)
+        """The functions of the operator."""
         self._name = name
         self._open_store = open_store
 
@@ -75,6 +81,10 @@ class OperatorContext(Surroundings):
 
     def state(self, why: str, descriptor: StateDescriptor) -> Any:
         """The handle of a state as the function is to have it; raises as `keyed_store` and `KeyedStore.state` do."""
+        if isinstance(descriptor, ReducingStateDescriptor):
+            stateless(f"state {descriptor.name!r}", descriptor.reduce_function)
+        elif isinstance(descriptor, AggregatingStateDescriptor):
+            stateless(f"state {descriptor.name!r}", descriptor.agg_function)
         handle = self.keyed_store(why).state(descriptor)
         return OnlyAsync(descriptor.name, handle) if self.asynchronous else handle
 
@@ -111,6 +121,13 @@ class OperatorContext(Surroundings):
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
         """A map per key."""
         state: MapState[Any, Any] = self._state("get_map_state", state_descriptor, MapStateDescriptor)
+        return state
+
+    def get_ordered_map_state(self, state_descriptor: OrderedMapStateDescriptor) -> OrderedMapState[Any, Any]:
+        """A map per key, in the order of its keys."""
+        state: OrderedMapState[Any, Any] = self._state(
+            "get_ordered_map_state", state_descriptor, OrderedMapStateDescriptor
+        )
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
@@ -158,6 +175,28 @@ class RecordContext:
     def current_watermark(self) -> int:
         """How far event time is."""
         return self.watermark
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Refused, as the other three: a timer belongs to a key, and there is none."""
+        raise self._without_key("register_processing_time_timer")
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Refused."""
+        raise self._without_key("register_event_time_timer")
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Refused."""
+        raise self._without_key("delete_processing_time_timer")
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Refused."""
+        raise self._without_key("delete_event_time_timer")
+
+    def _without_key(self, method: str) -> ConfigError:
+        return ConfigError(
+            f"{method} was called on a stream without keys; timers belong to a key; use key_by(...) and a keyed "
+            "process function first"
+        )
 
 
 class KeyedContext(RecordContext):

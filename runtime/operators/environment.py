@@ -11,7 +11,7 @@ import msgspec
 
 from tidegate.backends.spi import Backend, BackendContext, Chunk, KeyedHandle
 from tidegate.clock import Clock
-from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
+from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.keys import KeyGroupRange
 from tidegate.runtime.given import Given
 from tidegate.runtime.operators.event_loop import EventLoop
@@ -53,6 +53,8 @@ class RestoredOperator(msgspec.Struct, frozen=True):
     """How far event time was in each of its subtasks."""
     parallelism: int = 0
     """How many subtasks it had."""
+    may_leave: bool = False
+    """Whether state of it may be left behind beside new state of the same kind, which may be the same state renamed."""
 
     def items(self, name: str) -> tuple[bytes, ...]:
         """The operator state of a name; empty if there is none."""
@@ -98,11 +100,20 @@ class ChainEnvironment:
     slot: Callable[[], int] | None = None
     """Which of the names its sinks have outside are this execution's; None where all are, as there is no other."""
     exposed_ms: int | None = None
-    """How long what a sink prepared may have to wait for its commit; None if nobody knows."""
+    """From the first record of a sink's work to its commit; None if unknown."""
+    commit_ms: int = 0
+    """What must be left of the time of a sink's work when its checkpoint is decided."""
+    term: FencingTerm = FencingTerm(0)
+    """That of the owner who started it."""
     outside: Clock | None = None
-    """What readers and whoever waits for them go by; None if it is `clock`."""
+    """The machine's clock, for readers and for every wait inside the process; None if it is `clock`."""
     wake: Callable[[], None] = lambda: None
     """Makes the subtask's thread look for work; safe to call from any thread."""
+
+    @property
+    def machine(self) -> Clock:
+        """What waiting is measured by, which has nothing to do with the time that user functions see."""
+        return self.outside or self.clock
 
     def operator(self, uid: OperatorUid) -> RestoredOperator:
         """What `uid` starts from; nothing if it is new."""

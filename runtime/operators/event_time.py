@@ -6,20 +6,22 @@ generator has learnt. Time that is at its end is not kept: who goes on from ther
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 from tidegate.elements import MIN_WATERMARK
-from tidegate.errors import RecordError
+from tidegate.errors import ConfigError, RecordError
 from tidegate.ids import SplitId
-from tidegate.serde import codec_for
+from tidegate.untyped import PickledValueWarning, SelfDescribing
 
-__all__ = ["EventTime", "SplitTime", "learnt", "reached", "remind"]
+__all__ = ["EventTime", "Learner", "SplitTime", "reached"]
 
-_CODEC: Final = codec_for(None, pickle="forbid")
+_PLAIN: Final = SelfDescribing(pickle="forbid")
+_ANYTHING: Final = SelfDescribing(pickle="quiet")
+_MISSING: Final = object()
 
 
 class SplitTime(msgspec.Struct, frozen=True):
@@ -54,27 +56,71 @@ def reached(times: Sequence[EventTime], before: int, index: int, parallelism: in
     return min(time.passed for time in times) if times and len(times) == before else MIN_WATERMARK
 
 
-def learnt(learner: Any, fresh: Any) -> dict[str, bytes]:
-    """The values in which an object's attributes differ from those of a fresh one of its kind, encoded.
+class Learner:
+    """An object whose attributes are what it has learnt, such as a watermark generator; made when it has been opened.
 
-    What cannot be encoded without pickle is no value but something it works with, such as a clock.
+    What it had then and cannot be encoded is something it works with, such as a connection: whoever goes on from here has made
+    its own.
+
+    Args:
+        learner: The object.
+        carried: Whether nothing that it has learnt may be lost: where it does not outlive an epoch.
 
     Example:
         >>> from types import SimpleNamespace as Generator
-        >>> generator = Generator(delay=10, newest=None)
-        >>> remind(generator, learnt(Generator(delay=5, newest=7, clock=object()), Generator(delay=5, newest=None)))
-        >>> generator
-        namespace(delay=10, newest=7)
+        >>> known = Learner(Generator(delay=10, newest=None, lines=open))
+        >>> known.learner.newest = 7
+        >>> fresh = Generator(delay=10, newest=None, lines=open)
+        >>> Learner(fresh).remind(known.learnt())
+        >>> fresh.newest
+        7
     """
-    begun, found = vars(fresh), {}
-    for name, value in vars(learner).items():
-        if name not in begun or begun[name] != value:
-            with suppress(RecordError):
-                found[name] = _CODEC.encode(value)
-    return found
+
+    def __init__(self, learner: Any, *, carried: bool = False) -> None:
+        self.learner = learner
+        self._carried = carried
+        self._begun = {name: (value, _encoded(value)) for name, value in vars(learner).items()}
+
+    def learnt(self) -> dict[str, bytes]:
+        """The attributes that have changed, encoded; with a warning for each that takes pickle.
+
+        Raises:
+            ConfigError: one has changed and cannot be encoded.
+        """
+        found = {}
+        for name, value in vars(self.learner).items():
+            before, encoded_before = self._begun.get(name, (_MISSING, None))
+            data = _encoded(value)
+            if data is not None and data != encoded_before:
+                found[name] = data
+                self._warn(name, value)
+            elif data is None and value is not before and self._carried:
+                raise ConfigError(
+                    f"watermark generator {type(self.learner).__name__}: attribute {name!r} has become a "
+                    f"{type(value).__qualname__}, which cannot be pickled and would be lost at the end of the epoch; expected "
+                    "plain values, or classes that can be pickled; make what it only works with in open()"
+                )
+        return found
+
+    def remind(self, found: Mapping[str, bytes]) -> None:
+        """Give it what another one has learnt."""
+        for name, value in found.items():
+            setattr(self.learner, name, _ANYTHING.decode(value))
+
+    def _warn(self, name: str, value: Any) -> None:
+        try:
+            _PLAIN.encode(value)
+        except RecordError:
+            warnings.warn(
+                f"watermark generator {type(self.learner).__name__}: attribute {name!r} holds a "
+                f"{type(value).__qualname__} and is persisted by pickle; use register_class",
+                PickledValueWarning,
+                stacklevel=3,
+            )
 
 
-def remind(learner: Any, found: Mapping[str, bytes]) -> None:
-    """Give a fresh object what another one has learnt."""
-    for name, value in found.items():
-        setattr(learner, name, _CODEC.decode(value))
+def _encoded(value: Any) -> bytes | None:
+    try:
+        return _ANYTHING.encode(value)
+    except RecordError:
+        return None

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from tidegate.elements import Batch
 from tidegate.errors import RecordError, TidegateError, UserCodeError
+from tidegate.failures import failure_of
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
@@ -34,9 +35,10 @@ def explain(
             where = _where(vertex.nodes[uid], subtask)
         value = frame.tb_frame.f_locals.get("v")
         record = f" on record {show(value)}{_origin(batch, value)}"
-    message = f"{where} failed{record}: {type(error).__name__}: {error}"
-    kind = type(error) if isinstance(error, TidegateError) else UserCodeError
-    return kind(message)
+    failure = failure_of(f"{where} failed{record}", error)
+    if record and isinstance(failure, UserCodeError) and not _outside(error):
+        failure.record = record
+    return failure
 
 
 @contextlib.contextmanager
@@ -46,20 +48,14 @@ def blame(node: StreamNode, subtask: Subtask, doing: str) -> Iterator[None]:
         yield
     except TidegateError:
         raise
-    except (Exception, OverdueError) as error:
-        raise UserCodeError(
-            f"{_where(node, subtask)} failed in {doing}: {type(error).__name__}: {error}"
-        ) from error
+    except BaseException as error:
+        raise failure_of(f"{_where(node, subtask)} failed in {doing}", error) from error
 
 
-def of_request(context: OperatorContext, value: object, error: Exception) -> TidegateError:
+def of_request(context: OperatorContext, value: object, error: BaseException) -> TidegateError:
     """What failed beside the loop, while a record was waited for."""
-    message = (
-        f"operator {context.get_task_name()!r} (subtask {context.env.subtask}) failed "
-        f"on record {show(value)}: {type(error).__name__}: {error}"
-    )
-    kind = type(error) if isinstance(error, TidegateError) else UserCodeError
-    return kind(message)
+    where = f"operator {context.get_task_name()!r} (subtask {context.env.subtask})"
+    return failure_of(f"{where} failed on record {show(value)}", error)
 
 
 @contextlib.contextmanager
@@ -79,6 +75,13 @@ def show(value: object) -> str:
 
 def _where(node: StreamNode, subtask: Subtask) -> str:
     return f"operator {node.name!r} (uid {node.uid!r}, subtask {subtask})"
+
+
+def _outside(error: BaseException | None) -> bool:
+    """Whether a file or a connection failed, which may be well the next time."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _frame(trace: TracebackType | None, filename: str) -> TracebackType | None:

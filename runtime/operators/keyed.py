@@ -10,6 +10,7 @@ from tidegate.errors import ConfigError
 from tidegate.runtime.operators.async_process import AsyncProcess
 from tidegate.runtime.operators.context import KeyedContext, OperatorContext, RecordContext
 from tidegate.runtime.operators.operator import Call, Emitted, Operator
+from tidegate.runtime.stream.results import iterated
 from tidegate.runtime.stream.time_characteristic import TimeDomain
 from tidegate.serde import isolate
 
@@ -100,4 +101,4 @@ class KeyedProcess(Operator):
     def _fire(self, key: Any, time: int) -> Iterable[Any]:
         self._store.bind(key)
         self._context.stamp = time
-        return self._on_timer(time, self._context) or ()
+        return iterated(self._on_timer(time, self._context), self._on_timer)

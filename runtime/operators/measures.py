@@ -8,6 +8,7 @@ from operator import add
 from typing import Any
 
 from tidegate.errors import ConfigError
+from tidegate.ids import Subtask
 from tidegate.runtime.accumulators import Accumulator, merged
 from tidegate.runtime.metrics import Counter, Distribution, Metric, Value
 from tidegate.runtime.shipping import pack, unpack
@@ -30,11 +31,14 @@ class Measures:
 
     def __init__(self) -> None:
         self.metrics: dict[str, Metric] = {}
+        self.adding: set[Subtask] = set()
+        """The subtasks that have accumulators."""
         self._accumulators: list[tuple[str, Accumulator]] = []
         self._packed = b""
 
-    def add(self, name: str, accumulator: Accumulator) -> None:
-        """Show an accumulator under a name."""
+    def add(self, subtask: Subtask, name: str, accumulator: Accumulator) -> None:
+        """Show an accumulator of a subtask under a name."""
+        self.adding.add(subtask)
         self._accumulators.append((name, accumulator))
 
     def measured(self) -> Measured:

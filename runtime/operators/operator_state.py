@@ -131,9 +131,9 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
         """
         self._entries.put(key, value)
 
-    def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Store several; raises as `put` does."""
-        for key, value in dict_value.items():
+    def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Store several, or pairs of key and value, which is what PyFlink 2.2 takes; raises as `put` does."""
+        for key, value in dict(dict_value).items():
             self.put(key, value)
 
     def remove(self, key: K) -> None:
@@ -175,6 +175,22 @@ class OperatorStates:
             known = self._keep(state_descriptor, "broadcast", BroadcastState[Any, Any](entries), entries)
         state: BroadcastState[Any, Any] = known
         return state
+
+    def in_question(self) -> list[tuple[str, str]]:
+        """Restored states that were not asked for, each with the new states dealt like it: it may be one under another name."""
+        new = [
+            (name, dealt)
+            for name, (_, dealt, _, _) in self._states.items()
+            if DECLARED + name not in self._restored
+        ]
+        left = [(each.declared, each.dealt) for each in self._restored.values()]
+        return [
+            (old, name)
+            for old, was in left
+            if old is not None and old not in self._states
+            for name, dealt in new
+            if dealt == was
+        ]
 
     def snapshot(self) -> tuple[OperatorList, ...]:
         """All lists, encoded; those the program does not ask for any more as they were."""

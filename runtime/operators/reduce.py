@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor
-from tidegate.backends.keyed.row import Row
+from tidegate.backends.keyed.row import Cursor, Row
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import MAX_WATERMARK
 from tidegate.isolation import isolate
@@ -28,10 +28,11 @@ _STATE: Final = "reduced"
 
 def open_reduce(payload: Any, record_type: TypeInformation | None, context: OperatorContext) -> Operator:
     """The operator of `reduce` and of the running aggregations, which keep what they get and emit: records of a type."""
+    asks_for_state = context.store is not None
     store = context.keyed_store("reduces")
     combine = shaped(as_callable(payload), record_type)
     if context.env.batch:
-        return _Final(combine, store)
+        return _Final(combine, store, store.cursor if asks_for_state else None)
     state = store.value_state(ValueStateDescriptor(_STATE, record_type))
     short = _shortcut(payload, combine, record_type, store)
     call = Call("map", state.reducer(combine), bind=store.cursor, shortcut=short)
@@ -93,13 +94,16 @@ def _of_fields(payload: Any, record_type: TypeInformation, slot: int) -> tuple[s
 
 
 class _Final(Operator):
-    """Records of one key come one after the other, so what they came to needs no state."""
+    """Records of one key come one after the other, so what they came to needs no state.
 
-    def __init__(self, combine: Callable[[Any, Any], Any], store: KeyedStore) -> None:
+    State that the function itself has asked for follows the key by `cursor`.
+    """
+
+    def __init__(self, combine: Callable[[Any, Any], Any], store: KeyedStore, cursor: Cursor | None) -> None:
         self._combine = combine
         self._value: Any = None
         self._time: int | None = None
-        super().__init__((Call("emit", self._take),), store)
+        super().__init__((Call("emit", self._take, bind=cursor),), store)
 
     def event_time(self, watermark: int) -> Emitted:
         """What the key came to, at the time of its last record."""

@@ -1,6 +1,7 @@
 """Gives records the shape of their declared row type, as PyFlink does where records leave a step.
 
-A program may answer a tuple, list or dict where it declared a row, and rows without names where it declared names.
+A program may answer a tuple, list or dict where it declared a row, rows without names or in another order where it
+declared names, and a list or row where it declared a tuple.
 Everything else stays as it is and meets the codec, which refuses what does not fit.
 
 Example:
@@ -8,8 +9,8 @@ Example:
     >>> to_row = shaper(Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.STRING()]))
     >>> to_row((7, "ada")).name
     'ada'
-    >>> shaper(Types.TUPLE([Types.INT()])) is None
-    True
+    >>> shaper(Types.TUPLE([Types.INT()]))([7])
+    (7,)
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from tidegate.checks import checker, locate
 from tidegate.errors import RecordError
 from tidegate.types import Kind, Row, TypeInformation
 
-__all__ = ["Declared", "Shaper", "shaped", "shaper"]
+__all__ = ["Declared", "Shaper", "settled", "shaped", "shaper"]
 
 Shaper = Callable[[Any], Any]
 
 
 def shaper(info: TypeInformation | None) -> Shaper | None:
-    """What makes rows of records of a type; None if it has none."""
-    if info is None or all(each.kind is not Kind.ROW for each in info.walk()):
+    """What makes rows and tuples of records of a type; None if it has none."""
+    if info is None or all(each.kind not in (Kind.ROW, Kind.TUPLE) for each in info.walk()):
         return None
     inner = [shaper(item) for item in info.items]
     match info.kind:
         case Kind.ROW:
             return lambda value: _row(value, info.names, inner)
         case Kind.TUPLE:
-            return lambda value: tuple(_each(value, inner)) if _fits(value, tuple, inner) else value
+            return lambda value: tuple(_each(value, inner)) if _has(value, inner) else value
         case Kind.LIST:
             return lambda value: _each(value, inner * len(value)) if type(value) is list else value
         case Kind.MAP:
@@ -43,6 +44,12 @@ def shaper(info: TypeInformation | None) -> Shaper | None:
         case Kind.OPTIONAL:
             return lambda value: value if value is None else _each([value], inner)[0]
     return None
+
+
+def settled(info: TypeInformation | None) -> type[Any] | None:
+    """The class whose instances have the shape of a type already; None if their fields have to be looked at."""
+    flat = info is not None and info.kind is Kind.TUPLE and not any(map(shaper, info.items))
+    return tuple if flat else None
 
 
 def shaped(combine: Callable[[Any, Any], Any], info: TypeInformation | None) -> Callable[[Any, Any], Any]:
@@ -79,15 +86,17 @@ class Declared:
 def _row(value: Any, names: tuple[str, ...], inner: list[Shaper | None]) -> Any:
     if type(value) is dict and names and value.keys() == set(names):
         return Row.of(_each([value[name] for name in names], inner), names)
-    if _fits(value, Row, inner) and value.names in ((), names):
-        return Row.of(_each(value, inner), names, value.get_row_kind())
-    if _fits(value, tuple, inner) or _fits(value, list, inner):
+    if not _has(value, inner):
+        return value
+    if type(value) is not Row:
         return Row.of(_each(value, inner), names)
-    return value
+    if value.names and set(value.names) != set(names):
+        return value
+    return Row.of(_each(value.get_fields_by_names(names), inner), names, value.get_row_kind())
 
 
-def _fits(value: Any, cls: type[Any], inner: list[Shaper | None]) -> bool:
-    return type(value) is cls and len(value) == len(inner)
+def _has(value: Any, inner: list[Shaper | None]) -> bool:
+    return type(value) in (tuple, list, Row) and len(value) == len(inner)
 
 
 def _each(values: Any, inner: list[Shaper | None]) -> list[Any]:

@@ -10,7 +10,7 @@ from tidegate.clock import Clock
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.ids import SplitId
 from tidegate.runtime.operators.environment import ChainEnvironment
-from tidegate.runtime.operators.event_time import SplitTime, learnt, remind
+from tidegate.runtime.operators.event_time import Learner, SplitTime
 from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator
 from tidegate.runtime.stream.watermarks import Assign, Bounded, WatermarkGenerator, WatermarkStrategy
 
@@ -27,7 +27,7 @@ def open_stamp(strategy: WatermarkStrategy, env: ChainEnvironment) -> Operator |
             return None
         assign, _ = strategy.start(env.clock)
         return Operator((Call("stamp", assign),))
-    return Stamp(strategy, env.clock)
+    return Stamp(strategy, env.clock, carried=env.slot is not None)
 
 
 @dataclass(slots=True)
@@ -36,6 +36,7 @@ class _Time:
 
     assign: Assign
     generator: WatermarkGenerator
+    known: Learner
     active_at: int
     mark: int = MIN_WATERMARK
     idle: bool = False
@@ -45,9 +46,8 @@ class _Time:
         if mark is not None and mark > self.mark:
             self.mark = mark
 
-    def kept(self, split: SplitId | None, fresh: WatermarkGenerator) -> SplitTime:
-        known = learnt(self.generator.learner, fresh.learner)
-        return SplitTime(split, self.mark, self.idle, self.active_at, known)
+    def kept(self, split: SplitId | None) -> SplitTime:
+        return SplitTime(split, self.mark, self.idle, self.active_at, self.known.learnt())
 
 
 class Stamp(Operator):
@@ -57,8 +57,9 @@ class Stamp(Operator):
     apart, each has a generator, and time is that of the slowest split that is not idle.
     """
 
-    def __init__(self, strategy: WatermarkStrategy, clock: Clock) -> None:
+    def __init__(self, strategy: WatermarkStrategy, clock: Clock, *, carried: bool = False) -> None:
         self._strategy = strategy
+        self._carried = carried
         self._clock = clock
         self._follow(self._begin())
         self._times: dict[SplitId | None, _Time] = {None: self._current}
@@ -70,6 +71,9 @@ class Stamp(Operator):
         asked = self._current.generator.asked
         self._by_clock = asked == "clock"
         self._asked_at = clock.now_ms()
+        # Where a subtask lives for an epoch only, that is the rhythm.
+        self._every_ms = None if carried or asked == "record" else strategy.every_ms
+        self._told_at = self._asked_at
         self.moved = False
         """Whether the record just seen ends the batch."""
         self.patient = False
@@ -88,9 +92,12 @@ class Stamp(Operator):
         return min((time.mark for time in self._times.values() if not time.idle), default=None)
 
     def kept(self) -> tuple[SplitTime, ...]:
-        """Where it stands in each split."""
-        fresh = self._strategy.generator()
-        return tuple(time.kept(split, fresh) for split, time in self._times.items())
+        """Where it stands in each split.
+
+        Raises:
+            ConfigError: what a generator has learnt cannot be kept, and would be lost.
+        """
+        return tuple(time.kept(split) for split, time in self._times.items())
 
     def resume(self, passed: int, splits: Mapping[SplitId | None, SplitTime | None], since_ms: int) -> None:
         """Go on from what others kept of these splits; whoever said nothing before `since_ms` says nothing since then."""
@@ -133,6 +140,11 @@ class Stamp(Operator):
     def own_watermark(self) -> int | None:
         """The watermark over all splits if it moved."""
         self.moved = False
+        if self._every_ms is not None and not self._ended:
+            now_ms = self._clock.now_ms()
+            if not self._every_ms or now_ms < self._told_at + self._every_ms:
+                return None
+            self._told_at = now_ms
         for each in self._times.values() if self._by_clock else (self._current,):
             each.ask()
         watermark = self.time
@@ -156,6 +168,7 @@ class Stamp(Operator):
 
     def processing_time(self, now_ms: int) -> Emitted:
         """Notice idleness, and let a generator that follows the clock be asked."""
+        self._note_time(now_ms)
         self._asked_at = now_ms
         patience = self._strategy.idle_after_ms
         if patience is not None and not self.patient:
@@ -167,24 +180,35 @@ class Stamp(Operator):
         """When a split may be idle, or the generator is asked again."""
         if self._ended:
             return None
+        self._note_time(self._clock.now_ms())
         patience = self._strategy.idle_after_ms
         judged = [] if patience is None or self.patient else self._awaited()
         times = [time.active_at + (patience or 0) for time in judged]
-        if self._by_clock:
+        if self._every_ms:
+            times.append(self._told_at + self._every_ms)
+        elif self._by_clock and self._every_ms is None:
             times.append(self._asked_at + _PERIOD_MS)
         return min(times, default=None)
+
+    def _note_time(self, now_ms: int) -> None:
+        """Let no time be later than now: event time would stand still for as long as the wall clock was set back."""
+        self._asked_at, self._told_at = min(self._asked_at, now_ms), min(self._told_at, now_ms)
+        for time in self._times.values():
+            time.active_at = min(time.active_at, now_ms)
 
     def _awaited(self) -> list[_Time]:
         return [time for split, time in self._times.items() if not time.idle and split not in self._held]
 
     def _begin(self) -> _Time:
-        return _Time(*self._strategy.start(self._clock), self._clock.now_ms())
+        assign, generator = self._strategy.start(self._clock)
+        known = Learner(generator.learner, carried=self._carried)
+        return _Time(assign, generator, known, self._clock.now_ms())
 
     def _resumed(self, kept: SplitTime | None, since_ms: int) -> _Time:
         time = self._begin()
         if kept is not None:
             time.mark, time.idle, time.active_at = kept.mark, kept.idle, max(since_ms, kept.active_at)
-            remind(time.generator.learner, kept.learnt)
+            time.known.remind(kept.learnt)
         return time
 
     def _follow(self, time: _Time) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tidegate.errors import ConfigError
-from tidegate.ids import OperatorUid
+from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.accumulators import Accumulator
 from tidegate.runtime.given import CachedFile
 from tidegate.runtime.metrics import MetricGroup
 from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.operators.lifecycle import ManagedFunctions
 
 __all__ = ["DistributedCache", "Surroundings"]
 
@@ -50,11 +52,19 @@ class DistributedCache:
 
 
 class Surroundings:
-    """The part of a runtime context that concerns neither state nor place."""
+    """The part of a runtime context that a program gives to all its functions, whoever calls them."""
+
+    functions: ManagedFunctions
 
     def __init__(self, uid: OperatorUid, env: ChainEnvironment) -> None:
         self.env = env
         self._uid = uid
+
+    def manage(
+        self, function: object, lock: AbstractContextManager[object] | None = None
+    ) -> Callable[[CheckpointId], None]:
+        """Give a function that a connector runs its state; see `tidegate.twophase.spi.ProgramContext`."""
+        return self.functions.manage(function, lock)
 
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
         """A parameter given to the whole program."""
@@ -70,7 +80,7 @@ class Surroundings:
             raise ConfigError(
                 f"add_accumulator takes an Accumulator such as IntCounter(); got {type(accumulator).__name__}"
             )
-        self.env.measures.add(name, accumulator)
+        self.env.measures.add(self.env.subtask, name, accumulator)
 
     def get_metrics_group(self) -> MetricGroup:
         """Metrics of this function in this subtask."""

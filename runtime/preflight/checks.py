@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from tidegate.backends.spi import CheckpointStorage, Decisions
@@ -22,7 +22,7 @@ from tidegate.runtime.preflight.outlook import chosen, outlook
 from tidegate.runtime.shipping import pack_vertices
 from tidegate.twophase.process import alive
 
-__all__ = ["preflight"]
+__all__ = ["connectors", "preflight"]
 
 _ENDLESS: Final = 1_000
 """After so many restarts in a row a strategy is taken for one that never gives up."""
@@ -40,9 +40,20 @@ def preflight(program: Program, storage: CheckpointStorage) -> Iterator[Finding]
     yield from _guarded("storage", lambda: _storage(storage, program))
     yield from _guarded("working directories", lambda: _directories(program.options))
     yield from _guarded("state", lambda: _state(program, storage))
-    facts = _facts(program, graph)
+    yield from connectors(program)
+
+
+def connectors(program: Program) -> Iterator[Finding]:
+    """Look at the sources and sinks of a program, and at what they read and write where they can tell.
+
+    Raises:
+        ConfigError: the program by itself could not start.
+    """
+    graph = program.graph(None)
+    interval_ms, pauses = program.interval_ms(graph), _pauses(program.options)
     for node in graph.nodes.values():
-        yield from _guarded(f"{node.kind} {node.uid!r}", lambda node=node: _connector(node, facts))  # type: ignore[misc] # bound
+        facts = JobFacts(program.pipeline, interval_ms, program.options.timeout_ms, pauses, node.uid)
+        yield from _guarded(f"{node.kind} {node.uid!r}", partial(_connector, node, facts))
 
 
 def _guarded(subject: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
@@ -73,20 +84,26 @@ def _functions(graph: JobGraph, options: JobOptions) -> Iterator[Finding]:
 
 def _storage(storage: CheckpointStorage, program: Program) -> Iterator[Finding]:
     place = f"preflight-{new_id(8)}"
-    content = new_id().encode()
     try:
-        storage.blobs.put(f"{place}/blob", content)
-        with storage.blobs.open(f"{place}/blob") as file:
-            same = file.read() == content
-        yield (
-            Finding("storage", "ok", f"{storage.url} can be written and read")
-            if same
-            else Finding("storage", "problem", f"{storage.url} gave other bytes back than were written")
-        )
+        yield _files(storage, f"{place}/blob")
         yield _decisions(storage, place, program.options.target)
     finally:
         with contextlib.suppress(TidegateError):
             storage.blobs.delete(storage.blobs.list(f"{place}/"))
+
+
+def _files(storage: CheckpointStorage, name: str) -> Finding:
+    blobs, content = storage.blobs, new_id().encode()
+    blobs.put(name, content)
+    with blobs.open(name) as file:
+        if file.read() != content:
+            return Finding("storage", "problem", f"{storage.url} gave other bytes back than were written")
+    if blobs.list(name) != [name]:
+        return Finding("storage", "problem", f"{storage.url} does not list what was written")
+    blobs.delete([name])
+    if blobs.list(name):
+        return Finding("storage", "problem", f"{storage.url} still lists what was deleted")
+    return Finding("storage", "ok", f"{storage.url} can be written, read, listed and deleted from")
 
 
 def _decisions(storage: CheckpointStorage, place: str, target: str) -> Finding:
@@ -119,7 +136,7 @@ def _undecided(decisions: Decisions, name: str) -> str | None:
 def _directories(options: JobOptions) -> Iterator[Finding]:
     for root in options.local_dirs or (tempfile.gettempdir(),):
         try:
-            with tempfile.NamedTemporaryFile(dir=Path(root), prefix="tidegate-preflight-"):
+            with tempfile.TemporaryFile(dir=root):
                 yield Finding("working directories", "ok", f"{root} can be written")
         except OSError as error:
             yield Finding(
@@ -154,11 +171,6 @@ def _restored(program: Program, storage: CheckpointStorage) -> Finding:
     if found.obstacles:
         return Finding("state", "problem", "; ".join(found.obstacles), "tidegate plan shows it step by step")
     return Finding("state", "ok", f"checkpoint {manifest.checkpoint} can be gone on from")
-
-
-def _facts(program: Program, graph: JobGraph) -> JobFacts:
-    interval_ms = program.interval_ms(graph)
-    return JobFacts(program.pipeline, interval_ms, program.options.timeout_ms, _pauses(program.options))
 
 
 def _pauses(options: JobOptions) -> int | None:

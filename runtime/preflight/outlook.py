@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tidegate import registry
@@ -23,8 +23,9 @@ from tidegate.runtime.preflight.trial import Tried, stored_lists, stored_states,
 
 __all__ = ["OperatorOutlook", "Outlook", "StateOutlook", "Verdict", "chosen", "outlook"]
 
-Verdict = Literal["restored", "new", "unused", "lost", "incompatible", "unknown"]
-"""`unused` state is carried on by an operator that does not ask for it; `lost` state has no operator any more."""
+Verdict = Literal["restored", "new", "unused", "lost", "incompatible", "unknown", "undecided"]
+"""`unused` state is carried on by an operator that does not ask for it; `lost` state has no operator any more; of
+`undecided` state it cannot be told which operator it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +66,30 @@ def outlook(program: Program, manifest: Manifest, files: SnapshotFiles) -> Outlo
         ConfigError: the program by itself could not start.
         StateCorruptError: a file of the snapshot is missing or damaged.
     """
-    graph, obstacles = _graph(program, manifest)
+    matching = program.matching(manifest)
+    obstacles: list[str] = []
+    if matching.undecided:
+        obstacles.append(matching.refusal())
+    else:
+        manifest = matching.matched()
+    left = [operator for operator in matching.left_behind if holds_state(operator)]
+    graph, found = _graph(program, manifest)
+    obstacles += found
     stored = {operator.uid: operator for operator in manifest.operators if holds_state(operator)}
-    rows = [row for vertex in graph.vertices.values() for row in _of_vertex(vertex, stored, files)]
+    unclaimed = program.options.ignore_unclaimed
+    rows = [row for vertex in graph.vertices.values() for row in _of_vertex(vertex, stored, files, unclaimed)]
     gone = [operator for uid, operator in stored.items() if uid not in graph.nodes]
-    if gone and not program.options.ignore_unclaimed:
-        names = ", ".join(repr(operator.uid) for operator in gone)
+    missing = [operator.uid for operator in gone if operator.uid not in matching.undecided]
+    if missing and not unclaimed:
+        names = ", ".join(map(repr, missing))
         obstacles.append(
-            f"state of {names} has no operator in the program; give it its uid back, or leave the state behind by "
-            "--allow-non-restored-state"
+            f"state of {names} has no operator in the program; give it its uid back, name the operator that gets it "
+            "by --map old=new, or leave the state behind by --allow-non-restored-state"
         )
-    rows += [_lost(operator, files) for operator in gone]
-    obstacles += [f"operator {row.uid!r}: {row.why}" for row in rows if row.verdict == "incompatible"]
+    rows += [_lost(operator, files) for operator in gone if operator not in left]
+    rows = [_undecided(row, matching.undecided.get(row.uid)) for row in rows]
+    rows += [replace(_lost(operator, files), why="--map leaves its state behind") for operator in left]
+    obstacles += [_named(row) for row in rows if row.verdict == "incompatible"]
     return Outlook(tuple(rows), tuple(obstacles))
 
 
@@ -112,12 +125,12 @@ def _graph(program: Program, manifest: Manifest) -> tuple[JobGraph, list[str]]:
 
 
 def _of_vertex(
-    vertex: JobVertex, stored: dict[OperatorUid, OperatorState], files: SnapshotFiles
+    vertex: JobVertex, stored: dict[OperatorUid, OperatorState], files: SnapshotFiles, unclaimed: bool
 ) -> Iterator[OperatorOutlook]:
     backend = registry.load("tidegate.backends", "heap")()
-    opened = {node.uid: result for node, result in tried(vertex, stored, files, backend)}
+    opened = {node.uid: result for node, result in tried(vertex, stored, files, backend, unclaimed=unclaimed)}
     for node in vertex.nodes.values():
-        operator, result = stored.get(node.uid), opened.get(node.uid, Tried())
+        operator, result = stored.get(node.uid), opened.get(node.uid, Tried(opened=False))
         if operator is not None or result.states or result.error is not None:
             yield _row(node, vertex.parallelism, operator, result, files)
 
@@ -145,7 +158,8 @@ def _states(operator: OperatorState | None, result: Tried, files: SnapshotFiles)
     known = dict(_known(operator, files)) if operator is not None else {}
     for name, kind in known.items():
         used = name in result.states or kind == "operator"
-        yield StateOutlook(name, kind, "unknown" if result.error else "restored" if used else "unused")
+        unknown = result.error is not None or not (used or result.opened)
+        yield StateOutlook(name, kind, "unknown" if unknown else "restored" if used else "unused")
     for name in sorted(result.states - known.keys()):
         yield StateOutlook(name, "", "new")
 
@@ -156,6 +170,18 @@ def _known(operator: OperatorState, files: SnapshotFiles) -> Iterator[tuple[str,
     for each in stored_lists(operator).values():
         if each.declared is not None:
             yield each.declared, "operator"
+
+
+def _named(row: OperatorOutlook) -> str:
+    named = f"operator {row.uid!r}: "
+    return row.why if row.why.startswith(named) else named + row.why
+
+
+def _undecided(row: OperatorOutlook, why: str | None) -> OperatorOutlook:
+    if why is None or row.before is None:
+        return row
+    states = tuple(replace(state, verdict="undecided") for state in row.states if state.verdict != "new")
+    return replace(row, verdict="undecided", states=states, why=why)
 
 
 def _lost(operator: OperatorState, files: SnapshotFiles) -> OperatorOutlook:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -30,6 +28,7 @@ from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.chain import OperatorChain
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
 from tidegate.runtime.operators.operator_list import OperatorList
+from tidegate.runtime.working_directory import OwnedDirectory
 
 __all__ = ["Tried", "stored_lists", "stored_states", "tried"]
 
@@ -40,6 +39,8 @@ class Tried:
 
     states: frozenset[str] = frozenset()
     error: TidegateError | None = None
+    opened: bool = True
+    """False for sources and sinks: what their functions ask for is not known."""
 
 
 def stored_states(operator: OperatorState, files: SnapshotFiles) -> tuple[tuple[StateEntry, ...], ...]:
@@ -65,9 +66,14 @@ def tried(
     stored: Mapping[OperatorUid, OperatorState],
     files: SnapshotFiles,
     backend: Backend,
+    *,
+    unclaimed: bool = False,
 ) -> Iterator[tuple[StreamNode, Tried]]:
-    """Open the steps of a chain, one after the other; what was opened is closed at the end."""
-    restored = {uid: _empty(stored[uid], files, vertex) for uid in vertex.nodes if uid in stored}
+    """Open the steps of a chain, one after the other; what was opened is closed at the end.
+
+    With `unclaimed` state may be left behind.
+    """
+    restored = {uid: _empty(stored[uid], files, vertex, unclaimed) for uid in vertex.nodes if uid in stored}
     with _chain(vertex, restored, backend) as chain:
         for node in vertex.nodes.values():
             if node.kind in ("source", "sink", "side"):
@@ -81,7 +87,9 @@ def tried(
             yield node, Tried(frozenset(store.slots if store is not None else ()))
 
 
-def _empty(operator: OperatorState, files: SnapshotFiles, vertex: JobVertex) -> RestoredOperator:
+def _empty(
+    operator: OperatorState, files: SnapshotFiles, vertex: JobVertex, unclaimed: bool
+) -> RestoredOperator:
     groups = ranges(1, vertex.max_parallelism)[0]
     tables = stored_states(operator, files)
     return RestoredOperator(
@@ -89,6 +97,7 @@ def _empty(operator: OperatorState, files: SnapshotFiles, vertex: JobVertex) -> 
             KeyedHandle(groups, None, (InlineChunk(encode_segment(Segment(table, []))),)) for table in tables
         ),
         lists=tuple(stored_lists(operator).values()),
+        may_leave=unclaimed,
     )
 
 
@@ -97,7 +106,7 @@ def _chain(
     vertex: JobVertex, restored: Mapping[OperatorUid, RestoredOperator], backend: Backend
 ) -> Iterator[OperatorChain]:
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(TemporaryDirectory(prefix="tidegate-trial-")))
+        directory = stack.enter_context(OwnedDirectory("trial"))
         env = ChainEnvironment(
             subtask=vertex.subtasks[0],
             parallelism=vertex.parallelism,

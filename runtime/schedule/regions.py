@@ -11,13 +11,13 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 
-__all__ = ["joined", "parts", "pipelined_regions"]
+__all__ = ["joined", "parts", "pipelined_regions", "running_again"]
 
 T = TypeVar("T", bound=Hashable)
 
@@ -36,7 +36,11 @@ def pipelined_regions(graph: JobGraph) -> list[frozenset[Subtask]]:
 
 
 def parts(graph: JobGraph, places: Mapping[Subtask, int]) -> list[frozenset[Subtask]]:
-    """What can restart while the rest runs on, given the process of each subtask; a batch job is one part."""
+    """What can restart while the rest runs on, given the process of each subtask.
+
+    A batch job is one part, as its processes run tasks of all regions in turn; what does not have to run again is
+    decided when it restarts, see `running_again`.
+    """
     if graph.batch:
         return [frozenset(graph.subtasks)]
     whole = [vertex.subtasks for vertex in graph.vertices.values() if _meets_outside(vertex)]
@@ -44,6 +48,22 @@ def parts(graph: JobGraph, places: Mapping[Subtask, int]) -> list[frozenset[Subt
     for subtask, place in places.items():
         processes.setdefault(place, []).append(subtask)
     return joined([*pipelined_regions(graph), *whole, *processes.values()])
+
+
+def running_again(graph: JobGraph, finished: Collection[Subtask]) -> frozenset[Subtask]:
+    """Which subtasks of a batch job the next attempt runs, given those whose results are there.
+
+    What has read an earlier result of one that runs again reads the new one: records can come in another order, or be
+    dealt to others. The subtasks of one source share its splits, so they run together.
+    """
+    again = set(graph.subtasks).difference(finished)
+    for vertex in graph.vertices.values():  # upstream first
+        if vertex.is_source and again.intersection(vertex.subtasks):
+            again.update(vertex.subtasks)
+        for edge in vertex.outputs:
+            for subtask in again.intersection(vertex.subtasks):
+                again.update(Subtask(edge.target, index) for index in edge.reached_from(subtask.index))
+    return frozenset(again)
 
 
 def joined(groups: Iterable[Iterable[T]]) -> list[frozenset[T]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from tidegate.errors import (
@@ -29,14 +30,17 @@ from tidegate.errors import (
     StateCorruptError,
     StateFormatError,
     TidegateError,
+    UserCodeError,
 )
 
 __all__ = [
+    "DefaultDelay",
     "ExponentialDelay",
     "FailureRate",
     "FixedDelay",
     "NoRestart",
     "RestartStrategy",
+    "repeats",
     "worth_restarting",
 ]
 
@@ -79,7 +83,7 @@ class NoRestart:
 
 @dataclass(slots=True)
 class FixedDelay:
-    """Up to `attempts` restarts in a row, each after `delay_ms`; a decided checkpoint starts the count anew."""
+    """Up to `attempts` restarts in the whole run, each after `delay_ms`; checkpoints change nothing about it."""
 
     attempts: int
     delay_ms: int
@@ -91,8 +95,7 @@ class FixedDelay:
         return self.delay_ms if self._failures <= self.attempts else None
 
     def progressed(self) -> None:
-        """All attempts are back."""
-        self._failures = 0
+        """The number is that of the whole run."""
 
 
 @dataclass(slots=True)
@@ -150,6 +153,33 @@ class ExponentialDelay:
 
     def progressed(self) -> None:
         """Only time counts."""
+
+
+@dataclass(slots=True)
+class DefaultDelay(ExponentialDelay):
+    """The exponential delay of a program that chose no strategy: a decided checkpoint brings back the first delay, and
+    a user function that fails on the same record in the same way again is not tried a third time.
+    """
+
+    _seen: deque[str] = field(default_factory=partial(deque, maxlen=16))
+    """More than one, because each of several subtasks may fail on a record of its own."""
+
+    def progressed(self) -> None:
+        """Delays begin again."""
+        self._failures = 0
+
+    def repeats(self, error: TidegateError) -> bool:
+        """Whether this failure came before; remembers it."""
+        if not isinstance(error, UserCodeError) or error.record is None:
+            return False
+        seen = str(error) in self._seen
+        self._seen.append(str(error))
+        return seen
+
+
+def repeats(strategy: RestartStrategy, error: TidegateError) -> bool:
+    """Whether a restart would only bring the same failure again, and the strategy looks at that."""
+    return isinstance(strategy, DefaultDelay) and strategy.repeats(error)
 
 
 def worth_restarting(error: TidegateError) -> bool:

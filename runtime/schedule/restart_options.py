@@ -9,6 +9,7 @@ from tidegate.clock import chance
 from tidegate.errors import ConfigError
 from tidegate.options import option
 from tidegate.runtime.schedule.restart import (
+    DefaultDelay,
     ExponentialDelay,
     FailureRate,
     FixedDelay,
@@ -29,33 +30,43 @@ class RestartOptions:
     """
 
     restart_strategy: Literal[
-        "fixed-delay", "failure-rate", "exponential-delay", "none", "off", "disable"
+        "default", "fixed-delay", "failure-rate", "exponential-delay", "none", "off", "disable"
     ] = option(
         "restart-strategy.type",
-        "fixed-delay",
-        "fixed-delay, failure-rate, exponential-delay, or none; also as restart-strategy",
+        "default",
+        "fixed-delay, failure-rate, exponential-delay, or none; default: fixed-delay if one of its numbers is set, "
+        "otherwise exponential-delay that a checkpoint resets; also as restart-strategy",
         old="restart-strategy",
     )
-    restart_attempts: int = option(
-        "restart-strategy.fixed-delay.attempts", 3, "failures in a row without a checkpoint in between"
+    restart_attempts: int | None = option(
+        "restart-strategy.fixed-delay.attempts", None, "restarts in the whole run; default: 3", least=0
     )
-    restart_delay_ms: int = option("restart-strategy.fixed-delay.delay", 1_000, "pause before a restart")
+    restart_delay_ms: int | None = option(
+        "restart-strategy.fixed-delay.delay", None, "pause before a restart; default: 1 s", least=0
+    )
     failure_rate: int = option(
         "restart-strategy.failure-rate.max-failures-per-interval",
         1,
         "failures within the interval that are answered with a restart; one more fails the job",
+        least=0,
     )
     failure_interval_ms: int = option(
-        "restart-strategy.failure-rate.failure-rate-interval", 60_000, "the time that failures are counted in"
+        "restart-strategy.failure-rate.failure-rate-interval",
+        60_000,
+        "the time that failures are counted in",
+        least=0,
     )
     failure_delay_ms: int = option(
-        "restart-strategy.failure-rate.delay", 1_000, "pause before a restart that the rate allows"
+        "restart-strategy.failure-rate.delay", 1_000, "pause before a restart that the rate allows", least=0
     )
     backoff_first_ms: int = option(
-        "restart-strategy.exponential-delay.initial-backoff", 1_000, "pause before the first restart"
+        "restart-strategy.exponential-delay.initial-backoff", 1_000, "pause before the first restart", least=0
     )
     backoff_most_ms: int = option(
-        "restart-strategy.exponential-delay.max-backoff", 60_000, "the longest pause before a restart"
+        "restart-strategy.exponential-delay.max-backoff",
+        60_000,
+        "the longest pause before a restart",
+        least=0,
     )
     backoff_factor: float = option(
         "restart-strategy.exponential-delay.backoff-multiplier", 1.5, "how much longer each pause is"
@@ -64,6 +75,7 @@ class RestartOptions:
         "restart-strategy.exponential-delay.reset-backoff-threshold",
         3_600_000,
         "time without a failure after which pauses begin anew",
+        least=0,
     )
     backoff_jitter: float = option(
         "restart-strategy.exponential-delay.jitter-factor", 0.1, "share of a pause that is left to chance"
@@ -72,17 +84,18 @@ class RestartOptions:
         "restart-strategy.exponential-delay.attempts-before-reset-backoff",
         None,
         "restarts until a failure is final, unless pauses began anew meanwhile; default: any number",
+        least=0,
     )
 
     @property
     def pauses_ms(self) -> int:
         """The pauses of all restarts that may follow one another."""
-        match self.restart_strategy:
+        match self._chosen:
             case "fixed-delay":
-                return self.restart_attempts * self.restart_delay_ms
+                return self._fixed.attempts * self._fixed.delay_ms
             case "failure-rate":
                 return self.failure_rate * self.failure_delay_ms
-            case "exponential-delay":
+            case "exponential-delay" | "default":
                 return (self.backoff_attempts or 1) * self.backoff_most_ms
             case _:
                 return 0
@@ -101,13 +114,14 @@ class RestartOptions:
 
     def strategy(self) -> RestartStrategy:
         """A strategy that has seen no failure yet."""
-        match self.restart_strategy:
+        match self._chosen:
             case "fixed-delay":
-                return FixedDelay(self.restart_attempts, self.restart_delay_ms)
+                return self._fixed
             case "failure-rate":
                 return FailureRate(self.failure_rate, self.failure_interval_ms, self.failure_delay_ms)
-            case "exponential-delay":
-                return ExponentialDelay(
+            case "exponential-delay" | "default" as chosen:
+                kind = DefaultDelay if chosen == "default" else ExponentialDelay
+                return kind(
                     self.backoff_first_ms,
                     self.backoff_most_ms,
                     self.backoff_factor,
@@ -118,3 +132,14 @@ class RestartOptions:
                 )
             case _:
                 return NoRestart()
+
+    @property
+    def _chosen(self) -> str:
+        numbers = (self.restart_attempts, self.restart_delay_ms)
+        fixed = self.restart_strategy == "default" and numbers != (None, None)
+        return "fixed-delay" if fixed else self.restart_strategy
+
+    @property
+    def _fixed(self) -> FixedDelay:
+        attempts, delay_ms = self.restart_attempts, self.restart_delay_ms
+        return FixedDelay(3 if attempts is None else attempts, 1_000 if delay_ms is None else delay_ms)

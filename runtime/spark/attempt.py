@@ -25,6 +25,7 @@ from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.checkpoint.protocol import How
 from tidegate.runtime.checkpoint.restore import redistribute
+from tidegate.runtime.checkpoint.retries import CommitRetries, given_up
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import StartPoint, Startup
@@ -43,23 +44,29 @@ from tidegate.runtime.spark.messages import Order, TaskResult
 from tidegate.runtime.spark.pace import Pace
 from tidegate.runtime.spark.readers import Readers
 from tidegate.runtime.spark.shape import shape_of
-from tidegate.runtime.spark.slots import Slots
+from tidegate.runtime.spark.slots import SlotHolds, Slots
 from tidegate.runtime.spark.winners import Disagreement, undisputed, winners
-from tidegate.runtime.status import RunStatus
+from tidegate.runtime.status import RunStatus, note_answers
 from tidegate.runtime.task.flow import Flow
 from tidegate.twophase import ledger
-from tidegate.twophase.spi import CommitAnswer
+from tidegate.twophase.spi import Retry
 
 __all__ = ["SparkAttempt"]
 
 _OBSERVE_S = 0.2
-_RETRY_S = 0.5
 _TOLERATED = 2
 """Epochs in a row that may come to nothing, unless the program says otherwise."""
 
 
 class SparkAttempt:
     """Coordinates; user functions and readers run in tasks alone."""
+
+    _stop: StopRequested | None = None
+    _ended: How | None = None
+    _last_execution: int | None = None
+    _began_ms = 0
+    _lost: TidegateError | None = None
+    """Why the lease is lost, if it is."""
 
     def __init__(
         self,
@@ -71,7 +78,9 @@ class SparkAttempt:
         restart: RestartStrategy,
         observe: Callable[[RunStatus], None],
         heard: queue.SimpleQueue[Request],
+        holds: SlotHolds,
     ) -> None:
+        self._holds = holds
         self._startup = startup
         self._graph = start.graph
         self._clock = clock
@@ -79,7 +88,6 @@ class SparkAttempt:
         self._restart = restart
         self._observe = observe
         self._heard = heard
-        self._stop: StopRequested | None = None
         self._orders: dict[str, SavepointOrder] = {}
         self._shape = shape_of(start.graph)
         self._vertices, self._main_classes = pack_vertices(start.graph.vertices.values()), pack_main_classes()
@@ -91,25 +99,24 @@ class SparkAttempt:
             startup.pipeline, start.graph, clock, startup.committers(start.graph).finish
         )
         self._committers = startup.committers(start.graph)
-        self._readers = Readers(start.graph, start.manifest, clock)
+        self._claims = startup.claims(start.graph)
+        self._readers = Readers(start.graph, start.manifest, clock, status.discovery.looked)
         self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, self._meanwhile)
         self._restored = start.restored
         self._decided = start.manifest
         self._moments = Moments(clock, startup.program.options.given.clock, start.manifest)
-        self._began_ms = 0
         self._title = _title(startup.program.name, start.graph)
         self._enumerated: dict[OperatorUid, bytes] = {}
         self._results: list[TaskResult] = []
-        self._last_execution: int | None = None
-        self._sources = [
-            s for vertex in start.graph.vertices.values() if vertex.is_source for s in vertex.subtasks
-        ]
+        vertices = start.graph.vertices.values()
+        self._sources = [s for vertex in vertices if vertex.is_source for s in vertex.subtasks]
         self._worked: Counter[Subtask] = Counter()
         """Records that each subtask has read or received."""
         self._measured: dict[Subtask, Measured] = {}
-        self._commits: Counter[CheckpointId] = Counter()
+        self._retries = CommitRetries(startup.program.options.timeout_ms / 1000)
         self._pace = Pace(startup.program.options.spark_trigger, startup.program.interval_ms(start.graph))
-        self._ended: How | None = None
+        self._former_gone_at: float | None = clock.monotonic() + startup.program.options.lease_ms / 1000
+        """When tasks of the owner before this one have stopped; None once they were cleaned up after."""
         self._files = SentFiles(context, startup.program.options.given.files)
 
     def run(self) -> How:
@@ -118,6 +125,10 @@ class SparkAttempt:
         Raises:
             TidegateError: the attempt failed; what its tasks still do will never count.
         """
+        with self._startup.lease.told_to(self._lease):
+            return self._run()
+
+    def _run(self) -> How:
         self._status.attempt_begins()
         self._status.become("running")
         try:
@@ -139,10 +150,14 @@ class SparkAttempt:
             self._files.close()
             self._status.attempt_over()
 
+    def _lease(self, lost: TidegateError | None) -> None:
+        """Remember why the lease is lost, for the thread that coordinates."""
+        self._lost = lost
+
     def _wait_for_input(self) -> None:
         """Let time pass until the next epoch is due; what is asked meanwhile may be a reason for one."""
         self._meanwhile()
-        while (left_ms := self._pace.next_ms - self._clock.now_ms()) > 0:
+        while (left_ms := self._pace.next_ms - self._now_ms) > 0:
             if self._readers.drained or self._stop is not None or self._coordinator.hurried:
                 return
             self._meanwhile(min(_OBSERVE_S, left_ms / 1000))
@@ -151,9 +166,14 @@ class SparkAttempt:
         """Show how it goes, and hear what is asked; also called while an epoch runs.
 
         Raises:
+            ConfigError: another pipeline claims what a sink writes to.
+            FencedError: the pipeline has a newer owner.
             JobCancelledError: nothing more shall be done.
         """
+        if self._lost is not None:
+            raise self._lost
         self._observe(self._status)
+        self._claims.tick()
         with contextlib.suppress(queue.Empty):
             self._hear(self._heard.get(timeout_s > 0, timeout_s))
 
@@ -180,7 +200,7 @@ class SparkAttempt:
         if last == "stop":
             self._status.become("stopping")
         actions = self._coordinator.on(cp.Finish(last)) if last is not None else []
-        return actions or self._coordinator.on(cp.Tick(int(self._clock.monotonic() * 1000)))
+        return actions or self._coordinator.on(cp.Tick(self._now_ms))
 
     def _perform(self, actions: list[cp.Action]) -> None:
         todo = deque(actions)
@@ -222,6 +242,10 @@ class SparkAttempt:
 
     def _epoch(self, trigger: cp.TriggerSources) -> list[cp.Event]:
         checkpoint = trigger.checkpoint
+        while (wait_s := self._holds.wait_s(checkpoint, self._clock.monotonic())) > 0:
+            self._meanwhile(min(_OBSERVE_S, wait_s))
+        # Until all of its executions are known to have ended, whatever becomes of this attempt.
+        self._holds.hold(checkpoint, self._clock.monotonic())
         numbered = self._writer.number(trigger)
         if not isinstance(numbered, cp.TriggerSources):
             return [numbered]
@@ -234,7 +258,7 @@ class SparkAttempt:
         )
         self._enumerated = self._readers.snapshot(checkpoint)
         self._moments.next()
-        self._began_ms = self._clock.now_ms()
+        self._began_ms = self._now_ms
         reads = with_starts(self._shape, self._restored, reads)
         outcomes = self._jobs.run(self._order(trigger), reads, self._title)
         try:
@@ -280,6 +304,7 @@ class SparkAttempt:
             pipeline=startup.pipeline.id,
             lineage=record.lineage,
             branch=record.branch,
+            term=record.lease.term,
             run=startup.run,
             attempt=self._attempt,
             storage=startup.storage,
@@ -322,27 +347,56 @@ class SparkAttempt:
             self._status.progress(number, done if subtask in sources else 0, measured, flow)
         self._pace.decided(
             self._began_ms,
-            self._clock.now_ms(),
+            self._now_ms,
             {result.subtask: result.records for result in self._results if result.subtask in sources},
             {result.subtask for result in self._results if result.limited},
             [result.wake_ms for result in self._results if result.wake_ms is not None],
         )
 
+    @property
+    def _now_ms(self) -> int:
+        """What waiting is measured by: no wall clock that may be set."""
+        return int(self._clock.monotonic() * 1000)
+
     def _commit(self, action: cp.CommitWork) -> cp.Event:
-        self._commits[action.checkpoint] += 1
-        if self._commits[action.checkpoint] > 1:
-            self._clock.sleep(_RETRY_S)
-        answers = self._committers.commit(action.committables)
-        number = action.checkpoint
-        left = by_sink(each for each, answer in answers if answer is CommitAnswer.RETRY)
-        self._status.note("committed", f"checkpoint {number}", checkpoint=number, sinks=left)
-        return ledger.Answered(action.checkpoint, answers)
+        self._await_retry(self._retries.delay_s(action.committables))
+        answered = ledger.Answered(action.checkpoint, self._committers.commit(action.committables))
+        left = by_sink(each for each, answer in answered.answers if isinstance(answer, Retry))
+        news = self._retries.answered(answered.answers, self._clock.monotonic())
+        note_answers(self._status, answered, left, news)
+        return answered
+
+    def _await_retry(self, delay_s: float) -> None:
+        """Let time pass before work is committed again; no epoch begins meanwhile, but what is asked is heard.
+
+        Raises:
+            CommitFailedError: it was refused for too long, and nothing else is left to do.
+        """
+        until = self._clock.monotonic() + delay_s
+        while (left_s := until - self._clock.monotonic()) > 0:
+            self._meanwhile(min(_OBSERVE_S, left_s))
+            ending = self._readers.drained or self._stop is not None or self._pace.over
+            if self._retries.overdue(self._clock.monotonic(), ending=ending):
+                refused = self._coordinator.refused
+                raise given_up(refused, refused, self._retries.patience_s)
 
     def _remove_losers(self, checkpoint: CheckpointId) -> None:
         """Take away what executions that do not count have prepared: all that is visible has been committed by now."""
-        if self._jobs.copied or not undisputed(self._results, self._last_execution):
+        if undisputed(self._results, self._last_execution):
+            self._holds.free(checkpoint)
+            if self._jobs.copied or self._former_are_gone():
+                self._abandon(checkpoint)
+        else:
             self._abandon(checkpoint)
+            self._holds.hold(checkpoint, self._clock.monotonic())
         self._last_execution = max((result.task for result in self._results), default=None)
+
+    def _former_are_gone(self) -> bool:
+        """Whether the time has come, once, when what a former owner's tasks have begun late is all there will be."""
+        if self._former_gone_at is None or self._clock.monotonic() < self._former_gone_at:
+            return False
+        self._former_gone_at = None
+        return True
 
     def _end(self, how: How) -> None:
         """End the attempt; what a copy that has lost begins later, nobody would remove before the next start."""

@@ -17,26 +17,29 @@ __all__ = ["EpochClock", "Moments"]
 class Moments:
     """Sets the time of each epoch in the driver: it never goes back, whatever the machines a pipeline has run on say.
 
+    Where the wall clock is behind it, as after it was set back, it goes on at half its pace until the clock has caught up.
     A clock that the program gives is believed alone.
 
     Example:
         >>> from tidegate.clock import ManualClock
-        >>> clock = ManualClock(1_000)
+        >>> clock = ManualClock(10_000)
         >>> moments = Moments(clock)
-        >>> clock.advance(-50)
+        >>> clock.set(9_000)
+        >>> clock.advance(100)
         >>> moments.next()
         >>> moments.now_ms
-        1000
+        10050
     """
 
     def __init__(self, machine: Clock, given: Clock | None = None, manifest: Manifest | None = None) -> None:
         self._given = given
         self._clock = given or machine
         last_ms = manifest.created_ms if manifest is not None and given is None else 0
-        self.since_ms = self._clock.now_ms()
-        """When the attempt began."""
-        self.now_ms = max(last_ms, self.since_ms)
+        self.now_ms = max(last_ms, self._clock.now_ms())
         """The time of the epoch at hand."""
+        self.since_ms = self.now_ms
+        """When the attempt began."""
+        self._set_at = self._clock.monotonic()
 
     @property
     def recorded_ms(self) -> int:
@@ -45,7 +48,10 @@ class Moments:
 
     def next(self) -> None:
         """An epoch begins."""
-        self.now_ms = max(self.now_ms, self._clock.now_ms())
+        now = self._clock.monotonic()
+        passed_ms, self._set_at = int((now - self._set_at) * 1_000), now
+        behind_ms = passed_ms // 2 if self._given is None else 0
+        self.now_ms = max(self.now_ms + behind_ms, self._clock.now_ms())
 
 
 class EpochClock:

@@ -20,10 +20,10 @@ from tidegate.runtime.job import Startup
 from tidegate.runtime.requests import CancelRequested, Request, Requests, SavepointRequested, StopRequested
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import RestartStrategy
-from tidegate.runtime.spark.lease import renewing
 from tidegate.runtime.spark.master import is_local
 from tidegate.runtime.spark.session import check_spark, explained, restartable, spark_context
 from tidegate.runtime.spark.shape import shape_of
+from tidegate.runtime.spark.slots import SlotHolds
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.supervise import Supervisor
 
@@ -46,6 +46,8 @@ class SparkDriver:
         self._observe = observe
         self._requests = Requests(startup.program.name)
         self._examined = self._preloads = is_local(options.target)
+        # An execution that is stopped ends with a lease it saw renewed before its epoch was over, or begins with one.
+        self._holds = SlotHolds(2 * options.lease_ms / 1000)
         options.arm_faults("jobmanager")
 
     def run(self) -> JobResult:
@@ -70,8 +72,7 @@ class SparkDriver:
             )
         shape_of(self._startup.program.graph(None))
         check_spark(os.environ)
-        self._startup.acquire()
-        with renewing(self._startup.pipeline, self._startup.renewal_s):
+        with self._startup.owning():
             supervisor = Supervisor(self._startup, self._clock, self._status, self._observe)
             return supervisor.run(self._attempt)
 
@@ -99,7 +100,8 @@ class SparkDriver:
             heard: SimpleQueue[Request] = SimpleQueue()
             self._requests.heard_by(heard)
             attempt = SparkAttempt(
-                startup, start, context, self._clock, self._status, restart, self._observe, heard
+                *(startup, start, context, self._clock, self._status, restart, self._observe, heard),
+                self._holds,
             )
             return self._requests.ended(attempt.run())
 

@@ -1,33 +1,83 @@
-"""Keeps a pipeline's lease while an epoch or the start of Spark takes its time."""
+"""The lease of the driver as a task sees it: in the record of the pipeline, which it looks at while it works."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Final
 
+from tidegate.backends.spi import Decisions
+from tidegate.clock import Clock
 from tidegate.errors import FencedError, UnavailableError
-from tidegate.runtime.checkpoint.pipeline import Pipeline
+from tidegate.ids import CheckpointId, PipelineId, RunId
+from tidegate.runtime.checkpoint.record import read_record
+from tidegate.runtime.kernel import KillTimer
+from tidegate.runtime.worker_lease import WorkerLease
 
-__all__ = ["renewing"]
+__all__ = ["watched_lease"]
+
+_LOOKS: Final = 5
+"""How often, in the time of a lease."""
 
 
 @contextlib.contextmanager
-def renewing(pipeline: Pipeline, every_s: float) -> Iterator[None]:
-    """Renew the lease of an acquired pipeline in the background."""
-    over = threading.Event()
+def watched_lease(
+    decisions: Decisions,
+    pipeline: PipelineId,
+    run: RunId,
+    checkpoint: CheckpointId,
+    lease_ms: int,
+    clock: Clock,
+) -> Iterator[WorkerLease]:
+    """The lease under which a task of `run` works; the process is ended with it, or when the epoch is over.
 
-    def keep() -> None:
-        # Who has lost the lease learns it when it decides: that is refused, and ends the run.
-        with contextlib.suppress(FencedError):
-            while not over.wait(every_s):
-                with contextlib.suppress(UnavailableError):
-                    pipeline.renew()
+    A task cannot be told how old the lease is that it begins with, so it may outlive that by one length of it. What such a
+    task still prepares, the next owner removes when that time is over.
 
-    thread = threading.Thread(target=keep, daemon=True, name="tidegate-lease")
+    Raises:
+        FencedError: the pipeline has another owner already, or has gone on without this task.
+        UnavailableError: the storage did not answer.
+    """
+    lease_s, over = lease_ms / 1000, threading.Event()
+
+    def look() -> str | None:
+        record, tag = read_record(decisions, pipeline)
+        if record is None or record.lease.run != run:
+            owner = f"run {record.lease.run}" if record is not None else "no run"
+            raise FencedError(f"pipeline {pipeline!r} is now owned by {owner}; this task stops")
+        if record.newest_id >= checkpoint:
+            raise FencedError(
+                f"checkpoint {checkpoint} of pipeline {pipeline!r} is over, and {record.newest_id} is the newest; this task, "
+                "which Spark had given up, stops"
+            )
+        return tag
+
+    lease = WorkerLease(clock, lease_ms, KillTimer())
+    looked = clock.monotonic()
+    seen = look()
+    lease.renewed(looked + lease_s)
+
+    def watch() -> None:
+        nonlocal seen, looked
+        while not over.wait(lease_s / _LOOKS):
+            now = clock.monotonic()
+            try:
+                tag = look()
+            except UnavailableError:
+                continue
+            except FencedError as error:
+                lease.lost(error)
+                return
+            if tag != seen:
+                lease.renewed(looked + lease_s)
+            seen, looked = tag, now
+
+    thread = threading.Thread(target=watch, daemon=True, name="tidegate-lease")
     thread.start()
     try:
-        yield
+        yield lease
     finally:
         over.set()
         thread.join()
+        lease.close()

@@ -2,12 +2,13 @@
 
 What a task leaves there is a version of its state for the task of the next epoch, if that runs on the same machine. The cluster
 removes it with the executor, or with the program where it gives all executors of a program on a machine a directory in common.
+Where Spark itself was killed before it could, a process of the next program on the machine does.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
+import tempfile
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,8 +25,9 @@ from tidegate.registry import load
 from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.messages import Order
+from tidegate.runtime.working_directory import OwnedDirectory, hold_in_common, sweep, working_directory
 
-__all__ = ["LARGE_BYTES", "Start", "remove_later", "removed", "state_of", "working_roots"]
+__all__ = ["LARGE_BYTES", "Start", "own_directory", "remove_later", "removed", "state_of"]
 
 LARGE_BYTES: Final = 4 * 1024 * 1024
 """State that is larger is not read into memory in every epoch."""
@@ -35,18 +37,28 @@ Start = Mapping[OperatorUid, RestoredOperator]
 _removals = ThreadPoolExecutor(1, thread_name_prefix="tidegate-removals")
 """Has no thread before the first task: the process that workers are forked from must have none."""
 
+_OF_SPARK: Final = ("blockmgr-", "executor-", "spark-")
+_PLACES: Final = ("blockmgr-*", "spark-*/executor-*", "spark-*/executor-*/blockmgr-*")
+"""Directories that Spark removes with an executor or a program, unless its own process is killed."""
+
 _IN_MEMORY: Final = ("heap", "filesystem")
 _ON_DISK: Final = "rocksdb"
 
 
-def working_roots(options: JobOptions) -> tuple[str, ...]:
-    """Where a task works: where the settings say, or beside what Spark itself keeps on disk."""
-    return options.local_dirs or _given()
+def own_directory(options: JobOptions, partition: int) -> OwnedDirectory:
+    """Where a task works: where the settings say, or beside what Spark itself keeps on disk.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    roots = options.local_dirs or _given() or (tempfile.gettempdir(),)
+    _sweep_once(roots)
+    return working_directory("state", roots[partition % len(roots)])
 
 
-def remove_later(directory: Path) -> None:
+def remove_later(directory: OwnedDirectory) -> None:
     """Remove a directory while the next task runs: it waits for the disk, once for each file."""
-    _removals.submit(shutil.rmtree, directory, ignore_errors=True)
+    _removals.submit(lambda: directory.remove())  # which also keeps it until then
 
 
 def removed() -> None:
@@ -81,7 +93,7 @@ def _is_large(handles: Iterable[KeyedHandle]) -> bool:
 
 
 def _versions_of(order: Order, subtask: Subtask) -> Path | None:
-    """Where versions of the state of a subtask are; None where Spark gives no directory.
+    """Where versions of the state of a subtask are; None where Spark gives no directory, or it is not private.
 
     Every pipeline has its own, since one of its tasks may remove what another one has left.
     """
@@ -89,7 +101,16 @@ def _versions_of(order: Order, subtask: Subtask) -> Path | None:
     if not given:
         return None
     pipeline = xxhash.xxh3_64_hexdigest(f"{order.storage.url} {order.pipeline}".encode())
-    return _in_common(Path(given[subtask.index % len(given)])) / f"tidegate-versions-{pipeline}"
+    return hold_in_common(_in_common(Path(given[subtask.index % len(given)])), "versions", pipeline)
+
+
+@cache
+def _sweep_once(roots: tuple[str, ...]) -> None:
+    """Remove what dead processes have left: in these directories, and in those that Spark gave other programs."""
+    sweep(roots)
+    for given in map(Path, _given()):
+        top = next(each for each in given.parents if not each.name.startswith(_OF_SPARK))
+        sweep(place for pattern in _PLACES for place in top.glob(pattern))
 
 
 def _in_common(own: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 import xxhash
 
 from tidegate.errors import TidegateError
-from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId, Subtask
+from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, PipelineId, RunId, Subtask
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.operators.measures import Measured
 from tidegate.runtime.options import JobOptions
@@ -39,6 +39,7 @@ class Order:
     pipeline: PipelineId
     lineage: LineageId
     branch: Branch
+    term: FencingTerm
     run: RunId
     attempt: str
     storage: Any
@@ -76,7 +77,7 @@ class TaskResult:
     records: int = 0
     """How many it has read or received."""
     wake_ms: int | None = None
-    """When there is something to do even if nothing arrives."""
+    """In how many milliseconds there is something to do even if nothing arrives."""
     watermark: int | None = None
     """How far event time is behind its last step."""
     time: int | None = None

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from sys import maxsize
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.elements import Barrier, Element
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.transformations import NEVER_MS
-from tidegate.runtime.task.exchange import CREDIT, Buffer, ChannelId, Gate
+from tidegate.runtime.task.credit import Credit
+from tidegate.runtime.task.exchange import Buffer, ChannelId, Gate
 from tidegate.runtime.task.wire import EdgeWire
 
 __all__ = ["Outbox"]
@@ -63,9 +65,8 @@ class Outbox:
 class _Channel:
     """The sending end of a channel: what is sent is kept until the task ends."""
 
-    credit = CREDIT
-
     def __init__(self, encode: Callable[[Element], bytes], keep: Callable[[bytes], None]) -> None:
+        self.credit = Credit(maxsize)
         self._encode = encode
         self._keep = keep
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from tidegate.ids import Subtask
-from tidegate.runtime.options import SparkTrigger
+from tidegate.runtime.spark.options import SparkTrigger
 
 __all__ = ["Pace"]
 
@@ -22,7 +22,7 @@ class Pace:
 
     def __init__(self, trigger: SparkTrigger, interval_ms: int) -> None:
         self.next_ms = 0
-        """Before this moment there is nothing to do."""
+        """Before this moment, on the clock that `decided` is told, there is nothing to do."""
         self._trigger = trigger
         self._interval_ms = interval_ms
         self._caught_up: set[Subtask] = set()
@@ -48,11 +48,12 @@ class Pace:
     ) -> None:
         """An epoch from `began_ms` on counts, in which each source subtask read so many records.
 
-        Those in `limited` were not allowed more. `wakes` are moments at which there is something to do even if nothing arrives.
+        Times are monotonic. Those in `limited` were not allowed more. `wakes` say in how many milliseconds there is something
+        to do even if nothing arrives.
         """
         if self._trigger == "interval":
             self.next_ms = began_ms + self._interval_ms
             return
         self._caught_up |= {source for source in read if source not in limited}
         self._everybody = self._caught_up >= read.keys()
-        self.next_ms = 0 if any(read.values()) or self.over else min([now_ms + self._interval_ms, *wakes])
+        self.next_ms = 0 if any(read.values()) or self.over else now_ms + min([self._interval_ms, *wakes])

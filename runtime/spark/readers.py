@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tidegate.clock import Clock
@@ -28,7 +28,13 @@ class _Reader:
 class Readers:
     """Stands in for the readers, which live only as long as a task."""
 
-    def __init__(self, graph: JobGraph, manifest: Manifest | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        graph: JobGraph,
+        manifest: Manifest | None,
+        clock: Clock,
+        looked: Callable[[OperatorUid, str | None], None],
+    ) -> None:
         self._readers = {
             subtask: _Reader(vertex.head.uid)
             for vertex in graph.vertices.values()
@@ -38,7 +44,7 @@ class Readers:
         self._drift = Drift.of(graph.vertices.values())
         self._limits: dict[Subtask, int] = {}
         self._clock = clock
-        self._enumerators = Enumerators(graph, manifest, self._assign)
+        self._enumerators = Enumerators(graph, manifest, self._assign, looked)
 
     @property
     def drained(self) -> bool:
@@ -49,7 +55,7 @@ class Readers:
         """What to read now, and how; who has nothing left asks its enumerator first.
 
         Raises:
-            UnavailableError: a system that was asked for more splits did not answer.
+            TidegateError: there is no going on with what a look for more splits found.
         """
         self._enumerators.look(int(self._clock.monotonic() * 1000))
         for subtask, reader in self._readers.items():

@@ -4,7 +4,9 @@ Who begins a transaction under a name ends the one that somebody else has under 
 one. The execution that Spark begins first has the first slot of its epoch, and can tell from the numbers that Spark gives to
 executions that it is that one. Any other claims a slot by creating a file, since nobody could tell it whom it repeats.
 
-Numbers of checkpoints are never used twice, and the next ones have other slots: whoever was thought dead meets nobody.
+Numbers of checkpoints are never used twice, and the next ones have other slots. An execution that Spark gave up may still
+run, and ends when it sees that its epoch is over or, if it was stopped, with its lease; until then `SlotHolds` keeps its
+slots from being used again.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from tidegate.runtime.checkpoint.manifest import claims_folder
 from tidegate.runtime.spark.shape import Shape
 from tidegate.twophase.naming import escape
 
-__all__ = ["Slots", "surely_first"]
+__all__ = ["SlotHolds", "Slots", "surely_first"]
 
 EPOCHS: Final = 8
 EXECUTIONS: Final = 8
@@ -58,6 +60,39 @@ def surely_first(
         and execution in range(begin, begin + sizes[level])
         and all(sender in before for sender in senders)
     )
+
+
+class SlotHolds:
+    """From when on the slots of an epoch may be used again, if an execution of it may still be alive. Pure.
+
+    Args:
+        hold_s: How long such an execution may live after its epoch.
+
+    Example:
+        >>> holds = SlotHolds(20.0)
+        >>> holds.hold(CheckpointId(3), now_s=100.0)
+        >>> holds.wait_s(CheckpointId(4), 101.0), holds.wait_s(CheckpointId(11), 101.0)
+        (0.0, 19.0)
+        >>> holds.free(CheckpointId(3))
+        >>> holds.wait_s(CheckpointId(11), 101.0)
+        0.0
+    """
+
+    def __init__(self, hold_s: float) -> None:
+        self._hold_s = hold_s
+        self._until_s: dict[int, float] = {}
+
+    def hold(self, checkpoint: CheckpointId, now_s: float) -> None:
+        """Not every execution of an epoch is known to have ended."""
+        self._until_s[checkpoint % EPOCHS] = now_s + self._hold_s
+
+    def free(self, checkpoint: CheckpointId) -> None:
+        """Every execution of it has ended."""
+        self._until_s.pop(checkpoint % EPOCHS, None)
+
+    def wait_s(self, checkpoint: CheckpointId, now_s: float) -> float:
+        """How long an epoch must wait for its slots."""
+        return max(0.0, self._until_s.get(checkpoint % EPOCHS, now_s) - now_s)
 
 
 class Slots:

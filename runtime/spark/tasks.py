@@ -21,7 +21,8 @@ import xxhash
 from pyspark import TaskContext
 
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.errors import InternalError, TidegateError, UnavailableError
+from tidegate.errors import UnavailableError
+from tidegate.failures import end_of
 from tidegate.ids import Subtask
 from tidegate.keys import range_of
 from tidegate.runtime.graph.job_graph import JobVertex
@@ -31,8 +32,9 @@ from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.spark import freezing
 from tidegate.runtime.spark.clock import EpochClock
 from tidegate.runtime.spark.dealing import start_of
+from tidegate.runtime.spark.lease import watched_lease
 from tidegate.runtime.spark.limit import time_limit
-from tidegate.runtime.spark.local import Start, remove_later, state_of, working_roots
+from tidegate.runtime.spark.local import Start, own_directory, remove_later, state_of
 from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult, digest
 from tidegate.runtime.spark.outbox import Outbox
 from tidegate.runtime.spark.slots import Slots, surely_first
@@ -40,8 +42,10 @@ from tidegate.runtime.spark.working import Bell, DeclinedError, StateFiles, read
 from tidegate.runtime.task.exchange import channels_into
 from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.messages import FromSubtask
+from tidegate.runtime.task.runner import SubtaskRunner
 from tidegate.runtime.task.source import SourceRunner
-from tidegate.runtime.working_directory import make_private, working_directory
+from tidegate.runtime.worker_lease import WorkerLease
+from tidegate.runtime.working_directory import OwnedDirectory
 
 __all__ = ["conclude", "relay"]
 
@@ -130,11 +134,20 @@ def _sort_out(
 class _Task:
     """One execution of a subtask: its part of the program and where it stands."""
 
-    def __init__(self, order: Order, subtask: Subtask, start: Start, directory: Path, *, first: bool) -> None:
+    def __init__(
+        self,
+        order: Order,
+        subtask: Subtask,
+        start: Start,
+        directory: Path,
+        lease: WorkerLease,
+        *,
+        first: bool,
+    ) -> None:
         self.id = _task_id()
         self.subtask = subtask
         self.vertex: JobVertex = unpack(order.vertices[subtask.vertex])
-        self.bell = Bell()
+        self.bell = Bell(lease)
         self.said: list[FromSubtask] = []
         self.background = ThreadPoolExecutor(1)
         vertex, blobs = self.vertex, order.storage.blobs
@@ -161,6 +174,8 @@ class _Task:
             traced=vertex.traced,
             snapshots_wait=True,
             exposed_ms=order.options.exposed_ms,
+            commit_ms=order.options.commit_ms,
+            term=order.term,
             outside=SYSTEM_CLOCK,
             slot=functools.cache(functools.partial(_slot, slots, subtask, first=first)),
             wake=self.bell.ring,
@@ -179,15 +194,16 @@ def _read(order: Order, read: ReadOrder, task: _Task, outbox: Outbox) -> TaskRes
         runner.open()
         limited = read_epoch(runner, order, read, task.bell, lambda: outbox.bytes)
         reports = reports_of(task.said)
-        due = [time for time in (runner.promised_ms, runner.chain.next_timer()) if time is not None]
-        wake_ms = min(due, default=None)
         chain, measured = runner.chain, task.env.measures.measured()
+        promised_s, timer_ms = runner.promised_s, _timer_ms(order, runner)
+        promised_ms = None if promised_s is None else max(0, int(promised_s * 1_000))
+        due = [wait for wait in (promised_ms, timer_ms) if wait is not None]
         return TaskResult(
             task.subtask,
             task.id,
             reports,
             runner.records,
-            wake_ms,
+            min(due, default=None),
             chain.time,
             runner.time,
             measured,
@@ -204,7 +220,7 @@ def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> Tas
         task.said.append,
         task.background,
         channels=channels_into(vertex, task.subtask.index),
-        grant=lambda channel: None,
+        grant=lambda channel, records, limit: None,
     )
     with contextlib.closing(runner):
         runner.open()
@@ -215,10 +231,16 @@ def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> Tas
             task.id,
             reports,
             runner.records,
-            chain.next_timer(),
+            _timer_ms(order, runner),
             chain.time,
             measured=measured,
         )
+
+
+def _timer_ms(order: Order, runner: SubtaskRunner) -> int | None:
+    """In how many milliseconds its next timer is due, by the time of epochs."""
+    timer = runner.chain.next_timer()
+    return None if timer is None else timer - order.now_ms
 
 
 def _execute(
@@ -231,28 +253,26 @@ def _execute(
     work: Callable[[_Task], TaskResult],
 ) -> TaskResult:
     """Run a subtask in a directory of its own; what it raises becomes its result."""
-    directory = working_directory(working_roots(order.options), partition)
+    owned: OwnedDirectory | None = None
     try:
-        make_private(directory)
+        owned = own_directory(order.options, partition)
         _settle_in(order, partition, subtask)
+        first = _is_first(order, level, senders)
         with (
-            contextlib.closing(
-                _Task(order, subtask, start, directory, first=_is_first(order, level, senders))
-            ) as task,
+            _lease(order) as lease,
+            contextlib.closing(_Task(order, subtask, start, owned.path, lease, first=first)) as task,
             time_limit(order.options.timeout_ms),
         ):
             return work(task)
     except DeclinedError as declined:
         return TaskResult(subtask, _task_id(), error=UnavailableError(str(declined)), declined=True)
-    except TidegateError as error:
-        return TaskResult(subtask, _task_id(), error=error)
     except OverdueError as error:
         return TaskResult(subtask, _task_id(), error=UnavailableError(f"subtask {subtask}: {error}"))
-    except Exception as error:
-        failure = InternalError(f"subtask {subtask}: {type(error).__name__}: {error}")
-        return TaskResult(subtask, _task_id(), error=failure)
+    except BaseException as error:
+        return TaskResult(subtask, _task_id(), error=end_of(f"subtask {subtask}", error))
     finally:
-        remove_later(directory)
+        if owned is not None:
+            remove_later(owned)
 
 
 def _settle_in(order: Order, partition: int, subtask: Subtask) -> None:
@@ -274,6 +294,24 @@ def seed(order: Order, subtask: Subtask) -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(xxhash.xxh32_intdigest(of_epoch.encode()))
+
+
+@contextlib.contextmanager
+def _lease(order: Order) -> Iterator[WorkerLease]:
+    with contextlib.ExitStack() as entered:
+        try:
+            lease = watched_lease(
+                order.storage.decisions,
+                order.pipeline,
+                order.run,
+                order.checkpoint,
+                order.options.lease_ms,
+                SYSTEM_CLOCK,
+            )
+            held = entered.enter_context(lease)
+        except UnavailableError as error:
+            raise DeclinedError(str(error)) from error
+        yield held
 
 
 def _slot(slots: Slots, subtask: Subtask, *, first: bool) -> int:

@@ -33,12 +33,14 @@ from tidegate.runtime.task.messages import (
     FromSubtask,
     NoMoreSplits,
     ReadUntil,
+    Settled,
     ToEnumerator,
     Trigger,
 )
 from tidegate.runtime.task.runner import SubtaskRunner
 from tidegate.runtime.task.source import SourceRunner
 from tidegate.runtime.task.wire import EdgeWire, Frame
+from tidegate.runtime.worker_lease import WorkerLease
 
 __all__ = ["Bell", "DeclinedError", "StateFiles", "read_epoch", "reports_of", "work_epoch"]
 
@@ -49,6 +51,7 @@ _THOROUGH_S: Final = 5.0
 """The same where no later epoch would find them."""
 
 _LISTEN_S: Final = 1.0
+_PAUSE_S: Final = 0.1
 
 _FRAMES: Final = msgspec.msgpack.Decoder(Frame)
 
@@ -69,9 +72,14 @@ class StateFiles(StorageFiles):
 
 
 class Bell:
-    """Rings when an answer to a request is there."""
+    """Rings when an answer to a request is there.
 
-    def __init__(self) -> None:
+    Args:
+        lease: Under which the work is done; it pauses where that may have run out.
+    """
+
+    def __init__(self, lease: WorkerLease) -> None:
+        self._lease = lease
         self._rung = threading.Event()
 
     def ring(self) -> None:
@@ -86,6 +94,7 @@ class Bell:
         `behind` is called behind each step.
         """
         while True:
+            self._hold()
             self._rung.clear()
             worked = runner.step()
             behind()
@@ -93,6 +102,13 @@ class Bell:
                 if (seconds := awaits()) <= 0:
                     return
                 self._rung.wait(seconds)
+
+    def _hold(self) -> None:
+        try:
+            while not self._lease.holds():
+                SYSTEM_CLOCK.sleep(_PAUSE_S)
+        except UnavailableError as silent:
+            raise DeclinedError(str(silent)) from silent
 
 
 def read_epoch(
@@ -139,6 +155,8 @@ def work_epoch(
         frame = _FRAMES.decode(data)
         lanes[frame.channel].append(frame)
     runner.resume_time(order.since_ms)
+    if order.confirmed is not None:
+        runner.post(Settled(order.confirmed))
     bell.work(runner, partial(_until, runner.chain.ready))
     # In the order of the channels, whatever order the shuffle delivers in: a repeat does the same.
     for turn in zip_longest(*(lanes[channel] for channel in sorted(lanes))):
@@ -205,9 +223,8 @@ class _Patience:
         runner, now = self._runner, SYSTEM_CLOCK.monotonic()
         if not runner.chain.ready():
             return _LISTEN_S
-        if runner.left == 0 or runner.promised_ms is None:
+        if runner.left == 0 or runner.promised_s is None:
             return 0.0
         if self._thorough and runner.left != self._left:
             self._left, self._deadline = runner.left, min(self._longest, now + _PATIENCE_S)
-        promised_s = (runner.promised_ms - SYSTEM_CLOCK.now_ms()) / 1000
-        return min(max(0.001, promised_s), self._deadline - now)
+        return min(max(0.001, runner.promised_s), self._deadline - now)

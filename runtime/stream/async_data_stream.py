@@ -23,10 +23,12 @@ from typing import Any, Generic, TypeAlias
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import Transformation
-from tidegate.runtime.stream.datastream import DataStream, instance_of, positive
-from tidegate.runtime.stream.functions import Function, RuntimeContext
+from tidegate.runtime.stream.checkpointed import stateless
+from tidegate.runtime.stream.datastream import DataStream, instance_of
+from tidegate.runtime.stream.functions import Function, Wrapper
 from tidegate.runtime.stream.generics import IN, OUT, R, T
 from tidegate.runtime.stream.shapes import AsyncInvokes
+from tidegate.runtime.stream.step import positive
 from tidegate.runtime.stream.time import Duration
 from tidegate.types import TypeInformation, result_type
 
@@ -261,7 +263,7 @@ def has_exception_predicate(error: Exception) -> bool:
 
 
 @dataclass(frozen=True)
-class AsyncStep(Function):
+class AsyncStep(Wrapper):
     """A function and the terms of its use."""
 
     function: AsyncFunction
@@ -270,13 +272,10 @@ class AsyncStep(Function):
     ordered: bool
     retry: AsyncRetryStrategy = field(default=NO_RETRY_STRATEGY)
 
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the function."""
-        self.function.open(runtime_context)
-
-    def close(self) -> None:
-        """Close the function."""
-        self.function.close()
+    @property
+    def functions(self) -> tuple[AsyncFunction, ...]:
+        """The function."""
+        return (self.function,)
 
 
 class AsyncDataStream:
@@ -356,8 +355,9 @@ def _wait(
         positive("timeout", instance_of(step, timeout, Duration).to_milliseconds()),
         positive("capacity", capacity),
         ordered,
-        instance_of(step, retry, AsyncRetryStrategy),
+        stateless(step, instance_of(step, retry, AsyncRetryStrategy)),
     )
+    stateless(step, retry.get_retry_predicate())
     found = output_type or result_type(function.async_invoke, element=True)
     inputs = (instance_of(step, stream, DataStream)._input,)
     return DataStream(stream._env, Transformation("async_wait", "async wait", terms, inputs, found))

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 from tidegate.backends.keyed.descriptors import MapStateDescriptor, StateDescriptor
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import Broadcast, Input, Transformation
-from tidegate.runtime.stream.functions import Function, RecordTime, RuntimeContext, TimerService
+from tidegate.runtime.stream.functions import Function, RecordTime, TimerService, Wrapper
 from tidegate.runtime.stream.generics import IN1, IN2, KEY, OUT
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.types import TypeInformation
@@ -155,19 +155,16 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
 
 @dataclass(frozen=True)
-class BroadcastStep(Function):
+class BroadcastStep(Wrapper):
     """A function and the broadcast states it may use."""
 
     function: BroadcastProcessFunction | KeyedBroadcastProcessFunction
     descriptors: tuple[MapStateDescriptor, ...]
 
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the function."""
-        self.function.open(runtime_context)
-
-    def close(self) -> None:
-        """Close the function."""
-        self.function.close()
+    @property
+    def functions(self) -> tuple[BaseBroadcastProcessFunction, ...]:
+        """The function."""
+        return (self.function,)
 
 
 class BroadcastStream:
@@ -175,7 +172,7 @@ class BroadcastStream:
 
     def __init__(self, source: Transformation, descriptors: tuple[Any, ...]) -> None:
         for descriptor in descriptors:
-            if not isinstance(descriptor, MapStateDescriptor):
+            if not isinstance(descriptor, MapStateDescriptor) or descriptor.kind != MapStateDescriptor.kind:
                 raise ConfigError(
                     f"broadcast takes MapStateDescriptors, because broadcast state is a map; "
                     f"got {type(descriptor).__name__}"

@@ -13,16 +13,19 @@ Example:
 
 from __future__ import annotations
 
+import warnings
 from enum import Enum
 from typing import Any, Final
 
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
+from tidegate.runtime.flink_conf import understood
 from tidegate.runtime.options import INTERVAL_MS, JobOptions
 from tidegate.runtime.refusing import Refusing
-from tidegate.runtime.stream.datastream import instance_of, positive
+from tidegate.runtime.stream.datastream import instance_of
 from tidegate.runtime.stream.legacy import deprecated
 from tidegate.runtime.stream.state_backends import CheckpointStorage, FileSystemCheckpointStorage
+from tidegate.runtime.stream.step import positive
 from tidegate.runtime.stream.time import Duration
 
 __all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]
@@ -53,6 +56,7 @@ class CheckpointConfig(Refusing):
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
+        self._force_unaligned = False
 
     def is_checkpointing_enabled(self) -> bool:
         """Unless the setting execution.checkpointing.mode is NONE: checkpoints are also how output becomes visible."""
@@ -98,12 +102,13 @@ class CheckpointConfig(Refusing):
         return self
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """One at a time."""
-        return 1
+        """What was set, 1 unless it was; however many may be under way, there is one at a time."""
+        return self._options().max_concurrent
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
         """At most so many, which one at a time never exceeds."""
-        positive("max concurrent checkpoints", max_concurrent_checkpoints)
+        most = positive("max concurrent checkpoints", max_concurrent_checkpoints)
+        self._settings["execution.checkpointing.max-concurrent-checkpoints"] = most
         return self
 
     def is_fail_on_checkpointing_errors(self) -> bool:
@@ -170,20 +175,18 @@ class CheckpointConfig(Refusing):
         return self.enable_unaligned_checkpoints(False)
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """No: what goes round in an iteration is not kept."""
-        return False
+        """What was set; it changes nothing."""
+        return self._force_unaligned
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
-        """Only with False: it is for iterations, where records on their way back would be lost.
-
-        Raises:
-            ConfigError: they are asked for.
-        """
+        """Changes nothing, and warns: it is for iterations, which are refused with unaligned checkpoints."""
         if force_unaligned_checkpoints:
-            raise ConfigError(
-                "set_force_unaligned_checkpoints is refused, because unaligned checkpoints do not hold what goes round "
-                "in an iteration; leave it out"
+            warnings.warn(
+                "set_force_unaligned_checkpoints has no effect: it is for programs with iterations, whose records on "
+                "their way back no checkpoint holds; such a program is refused with unaligned checkpoints",
+                stacklevel=2,
             )
+        self._force_unaligned = force_unaligned_checkpoints
         return self
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
@@ -212,4 +215,4 @@ class CheckpointConfig(Refusing):
         return self
 
     def _options(self) -> JobOptions:
-        return load(JobOptions, Layer("program", self._settings))
+        return load(JobOptions, understood(Layer("program", self._settings)))

@@ -1,4 +1,8 @@
-"""Functions that say themselves what of them a checkpoint holds.
+"""What user functions implement to keep operator state and to be told of checkpoints.
+
+Every function that a step, a source or a sink calls may implement `CheckpointedFunction` or `ListCheckpointed`, and
+`CheckpointListener`. What has no life of its own in a subtask (key selectors, partitioners, triggers and the like)
+may not: such a program is refused when it is built.
 
 Example:
     >>> from tidegate.datastream import CheckpointedFunction, FlatMapFunction, ListStateDescriptor
@@ -19,19 +23,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, TypeVar, runtime_checkable
 
 from tidegate.backends.keyed.descriptors import ListStateDescriptor, MapStateDescriptor
+from tidegate.errors import ConfigError
 from tidegate.ids import CheckpointId
 from tidegate.runtime.stream.functions import RuntimeContext
 from tidegate.runtime.stream.raw_output import RawKeyedOutput, RawOutput
 
 __all__ = [
+    "CheckpointListener",
     "CheckpointedFunction",
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
+    "ListCheckpointed",
     "OperatorStateStore",
+    "one_stateful",
+    "stateless",
 ]
+
+G = TypeVar("G")
 
 
 class OperatorStateStore(Protocol):
@@ -104,3 +115,73 @@ class CheckpointedFunction(ABC):
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         """Called at every barrier: fill the states with what the function holds now."""
+
+
+@runtime_checkable
+class ListCheckpointed(Protocol):
+    """A user function whose state is a list; at another parallelism each subtask gets an equal share of all items.
+
+    A function that cannot part with its state returns a list of one item. Any class with both methods counts.
+    """
+
+    def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[Any]:
+        """What the function needs to continue from here; called at every barrier."""
+        ...
+
+    def restore_state(self, state: list[Any]) -> None:
+        """Continue from there; called before `open`, not at a fresh start, nor if there are no items."""
+        ...
+
+
+class CheckpointListener(ABC):
+    """Beside any other function class: is told what became of checkpoints, by the thread that calls the function.
+
+    A call may be missed when the function fails or is restarted; a later checkpoint stands for all before it.
+    """
+
+    @abstractmethod
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """The checkpoint is settled: all output up to it is visible, and no restart goes back before it.
+
+        On Spark a function lives for one epoch: this is called after `open`, with the checkpoint it starts from.
+        """
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:  # noqa: B027
+        """The checkpoint was given up; a later one will hold its records. Not called on Spark, which repeats the epoch."""
+
+
+def stateless(step: str, given: G) -> G:
+    """`given` itself, if it asks for nothing that only functions get.
+
+    Raises:
+        ConfigError: it implements an interface for state or checkpoints.
+    """
+    interface = _interface(given)
+    if interface is not None:
+        raise ConfigError(
+            f"{step}: {type(given).__name__} implements {interface}; got an object that is not opened in a subtask and "
+            "has no state; expected one without; keep the state in a function, such as a ProcessFunction in front of it"
+        )
+    return given
+
+
+def one_stateful(step: str, *functions: object) -> None:
+    """Refuse a step with two functions that both keep operator state.
+
+    Raises:
+        ConfigError: there are two; their states would have the same names.
+    """
+    stateful = [each for each in functions if isinstance(each, CheckpointedFunction | ListCheckpointed)]
+    if len(stateful) > 1:
+        names = " and ".join(type(each).__name__ for each in stateful)
+        raise ConfigError(
+            f"{step}: {names} both keep operator state; got two such functions in one step; expected one; "
+            "move one of them to a step of its own"
+        )
+
+
+def _interface(given: object) -> str | None:
+    for cls in (CheckpointedFunction, ListCheckpointed, CheckpointListener):
+        if isinstance(given, cls):
+            return cls.__name__
+    return None

@@ -31,6 +31,8 @@ class Configured(Refusing):
     def __init__(self, settings: Mapping[str, Any] | Configuration | None) -> None:
         self._settings: dict[str, Any] = {}
         self._parameters: dict[str, str] = {}
+        self._idle_settings: dict[str, bool] = {}
+        self._checkpoint_config = CheckpointConfig(self._settings)
         if settings is not None:
             self.configure(settings)
 
@@ -41,11 +43,11 @@ class Configured(Refusing):
 
     def get_config(self) -> ExecutionConfig:
         """Settings under the names of PyFlink's `ExecutionConfig`."""
-        return ExecutionConfig(self._settings, self._parameters)
+        return ExecutionConfig(self._settings, self._parameters, self._idle_settings)
 
     def get_checkpoint_config(self) -> CheckpointConfig:
         """Settings under the names of PyFlink's `CheckpointConfig`."""
-        return CheckpointConfig(self._settings)
+        return self._checkpoint_config
 
     def get_parallelism(self) -> int:
         """Subtasks per operator, -1 if the executor decides."""
@@ -66,11 +68,11 @@ class Configured(Refusing):
     get_checkpointing_consistency_mode = get_checkpointing_mode
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """No: checkpoints are aligned."""
+        """Whether checkpoints overtake records on their way."""
         return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """No: checkpoints are aligned."""
+        """What was set; it changes nothing."""
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:

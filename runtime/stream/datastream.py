@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from tidegate import registry
@@ -10,7 +11,6 @@ from tidegate.backends.keyed.descriptors import MapStateDescriptor
 from tidegate.connectors.spi import Sink
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import (
-    NEVER_MS,
     Broadcast,
     Custom,
     Forward,
@@ -26,9 +26,9 @@ from tidegate.runtime.graph.transformations import (
 )
 from tidegate.runtime.operators.window.assigner import WindowAssigner
 from tidegate.runtime.operators.window.assigners import GlobalWindows
-from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.stream.aggregations import Aggregation, Projection
 from tidegate.runtime.stream.broadcast import BroadcastConnectedStream, BroadcastStream
+from tidegate.runtime.stream.checkpointed import stateless
 from tidegate.runtime.stream.collected import CloseableIterator
 from tidegate.runtime.stream.functions import (
     CoFlatMapFunction,
@@ -36,6 +36,7 @@ from tidegate.runtime.stream.functions import (
     CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    MapWithState,
     ProcessFunction,
     as_callable,
 )
@@ -61,7 +62,7 @@ from tidegate.runtime.stream.shapes import (
     Reduce,
     Select,
 )
-from tidegate.runtime.stream.slot_sharing import SlotSharingGroup
+from tidegate.runtime.stream.step import Step, positive
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.time import Duration
 from tidegate.runtime.stream.watermarks import WatermarkStrategy
@@ -78,83 +79,7 @@ __all__ = ["ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream"]
 G = TypeVar("G")
 
 
-class _Step(Refusing):
-    """What all results of a method have in common: a transformation that can be named and sized."""
-
-    def __init__(
-        self, env: StreamExecutionEnvironment, transformation: Transformation, *, new: bool = True
-    ) -> None:
-        self._env = env
-        self._transformation = transformation
-        # Later settings are for later steps; a view of an earlier step, such as a key, leaves it as it is.
-        if new and transformation.kind not in ("union", "side") and (usual := env.get_parallelism()) > 0:
-            transformation.usual_parallelism = usual
-        if new:
-            env.add_step(transformation)
-
-    def uid(self, uid: str) -> Self:
-        """Name the step over program versions: its state is found by this name."""
-        if not uid:
-            raise ConfigError("uid is empty; give a name that stays the same over program versions")
-        self._transformation.uid = uid
-        return self
-
-    def name(self, name: str) -> Self:
-        """Name the step for people."""
-        self._transformation.name = name
-        self._transformation.label = None
-        return self
-
-    def set_description(self, description: str) -> Self:
-        """Say in plans what the step does, at greater length than its name."""
-        self._transformation.label = description
-        return self
-
-    def get_name(self) -> str:
-        """What the step is called."""
-        return self._transformation.name
-
-    def force_non_parallel(self) -> Self:
-        """Run the step in one subtask."""
-        return self.set_parallelism(1)
-
-    def set_parallelism(self, parallelism: int) -> Self:
-        """Run the step in this many subtasks; stronger than every other setting."""
-        self._operator("set_parallelism").parallelism = positive("parallelism", parallelism)
-        return self
-
-    def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """How many key groups the step's state has, and so how far it can be scaled."""
-        self._operator("set_max_parallelism").max_parallelism = positive("max parallelism", max_parallelism)
-        return self
-
-    def disable_chaining(self) -> Self:
-        """Let the step share its thread with no other."""
-        self._operator("disable_chaining").chaining = "never"
-        return self
-
-    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
-        """Let the step share slots only with steps of the same group; what follows inherits it."""
-        name = self._env.slot_sharing_groups.named(slot_sharing_group)
-        self._operator("slot_sharing_group").slot_sharing_group = name
-        return self
-
-    def set_buffer_timeout(self, timeout_millis: int) -> Self:
-        """Let what the step emits wait this long for more before an exchange; 0 sends at once, -1 only full buffers."""
-        self._operator("set_buffer_timeout").buffer_timeout_ms = buffer_timeout(timeout_millis)
-        return self
-
-    def _operator(self, what: str) -> Transformation:
-        """The step, if it is one that runs."""
-        if self._transformation.kind in ("union", "side"):
-            raise ConfigError(
-                f"{what} is for a step that runs; {self._transformation.name!r} is only a view of others; "
-                "call it on a step before or behind it"
-            )
-        return self._transformation
-
-
-class DataStream(_Step, Generic[T]):
+class DataStream(Step, Generic[T]):
     """A stream of records.
 
     Example:
@@ -238,6 +163,7 @@ class DataStream(_Step, Generic[T]):
             raise ConfigError(
                 "watermark alignment pauses readers, so it belongs to a source; give the strategy to from_source(...)"
             )
+        strategy.generator()  # which refuses one that cannot work, here rather than in a subtask
         step = Transformation(
             "stamp", "timestamps", strategy, (self._input,), self._transformation.output_type
         )
@@ -319,6 +245,10 @@ class DataStream(_Step, Generic[T]):
         """Give every record to every subtask of the next step; with descriptors, to be kept there as state."""
         if broadcast_state_descriptor is None:
             return self._dealt(Broadcast())
+        if isinstance(self, KeyedStream):
+            raise ConfigError(
+                "broadcast gives every record to all subtasks; got a KeyedStream; call it before key_by(...)"
+            )
         return BroadcastStream(self._transformation, (broadcast_state_descriptor, *other_descriptors))
 
     def global_(self) -> DataStream[T]:
@@ -331,13 +261,13 @@ class DataStream(_Step, Generic[T]):
 
     def partition_custom(self, partitioner: Any, key_selector: Select[T, Any] | int | str) -> DataStream[T]:
         """Let `partitioner(key, number of subtasks)` say which subtask gets a record."""
-        told = as_callable(_checked("partition_custom", partitioner))
+        told = as_callable(_checked("partition_custom", stateless("partition_custom", partitioner)))
         return self._dealt(Custom(told, selector("partition_custom", key_selector)))
 
     def split(self, output_selector: Any) -> SplitStream:
         """Deprecated: name outputs for each record; use side outputs."""
         deprecated("split(...)", "side outputs: yield (OutputTag(...), value) in a ProcessFunction")
-        return SplitStream(self, _checked("split", output_selector))
+        return SplitStream(self, _checked("split", stateless("split", output_selector)))
 
     def iterate(self, max_wait_time: int) -> IterativeStream:
         """Deprecated: a stream that also gets what it is closed with; over when nothing came back for so many ms."""
@@ -393,7 +323,7 @@ class DataStream(_Step, Generic[T]):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator[T] | list[T]:
-        """Run the program and iterate over the records of this stream, each once, in no particular order.
+        """Run the program and iterate over the records of this stream, each once; records of one subtask in its order.
 
         With a limit, the answer is a list of at most so many, and the program is stopped once they are there, which is
         with a checkpoint; without one it has to end by itself.
@@ -415,6 +345,11 @@ class DataStream(_Step, Generic[T]):
         return KeyedStream(self._env, self._transformation, Hash(selector("key_by", key_selector), key_type))
 
     def _dealt(self, partition: Partition) -> DataStream[T]:
+        if isinstance(self, KeyedStream):
+            raise ConfigError(
+                f"the records of a KeyedStream go where their key says; got {type(partition).__name__.lower()} behind "
+                "key_by(...); leave one of the two out"
+            )
         return DataStream(self._env, self._transformation, partition)
 
     def _then(self, kind: Kind, func: Any, output_type: TypeInformation | None) -> DataStream:
@@ -447,6 +382,19 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
     def reduce(self, func: Reduce[T]) -> DataStream[T]:
         """Emit, for each record, what `func` makes of all records of its key so far."""
         return self._then("reduce", func, self._transformation.output_type)
+
+    def map_with_state(
+        self,
+        func: Callable[[Any, Any], tuple[Any, Any]],
+        output_type: TypeInformation | None = None,
+        state_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Replace each record by what `func(record, state)` answers first; what it answers second is the state of the key.
+
+        The state is None at first, and forgotten where None is answered.
+        """
+        step = MapWithState(_checked("map_with_state", func), state_type)
+        return self._then("process", step, output_type).name("map_with_state")
 
     def fold(self, initial_value: Any, func: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Deprecated: emit, for each record, what `func` makes of `initial_value` and its key's records so far."""
@@ -538,32 +486,8 @@ class ConnectedStreams(Generic[IN1, IN2]):
         return DataStream(self._env, Transformation(kind, kind, func, inputs, output_type))
 
 
-class DataStreamSink(_Step):
+class DataStreamSink(Step):
     """The end of a stream."""
-
-
-def positive(what: str, number: int) -> int:
-    """`number` itself if it can be one.
-
-    Raises:
-        ConfigError: it is no integer above 0.
-    """
-    if type(number) is not int or number < 1:
-        raise ConfigError(f"{what} is {number!r}; expected an integer of at least 1")
-    return number
-
-
-def buffer_timeout(milliseconds: int) -> int:
-    """`milliseconds` itself if records can wait so long.
-
-    Raises:
-        ConfigError: it is no integer of at least -1.
-    """
-    if type(milliseconds) is not int or milliseconds < NEVER_MS:
-        raise ConfigError(
-            f"buffer timeout is {milliseconds!r}; expected milliseconds, 0 to send at once, or -1 for full buffers"
-        )
-    return milliseconds
 
 
 def instance_of(step: str, given: G, expected: type[Any]) -> G:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Generator, Iterable, Mapping
 from itertools import islice
@@ -17,6 +16,7 @@ from tidegate.connectors.spi import Source
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
 from tidegate.runtime.client import JobClient
+from tidegate.runtime.exit_codes import exit_with_codes
 from tidegate.runtime.explain import explained, loops, picture, text
 from tidegate.runtime.flink_conf import understood
 from tidegate.runtime.graph.plan import plan_json
@@ -27,11 +27,15 @@ from tidegate.runtime.options import JobOptions, client_layers
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.stream.checkpoint_config import CheckpointingMode
 from tidegate.runtime.stream.configuration import Configuration
-from tidegate.runtime.stream.datastream import DataStream, buffer_timeout, instance_of, positive
+from tidegate.runtime.stream.datastream import DataStream, instance_of
+from tidegate.runtime.stream.forgotten import note_executed, note_step
 from tidegate.runtime.stream.generics import T
+from tidegate.runtime.stream.state import declared_states
+from tidegate.runtime.stream.step import buffer_timeout, positive
 from tidegate.runtime.stream.supplies import Supplies
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
 from tidegate.runtime.stream.watermarks import WatermarkStrategy, ingestion_time
+from tidegate.runtime.working_directory import OwnedDirectory
 from tidegate.types import TypeInformation, Types
 
 __all__ = ["StreamExecutionEnvironment"]
@@ -47,6 +51,7 @@ class StreamExecutionEnvironment(Supplies):
     """
 
     def __init__(self, configuration: Mapping[str, Any] | Configuration | None = None) -> None:
+        exit_with_codes()
         super().__init__(configuration)
         self._sinks: list[Transformation] = []
         self._steps: list[Transformation] = []
@@ -121,7 +126,13 @@ class StreamExecutionEnvironment(Supplies):
     def from_collection(
         self, collection: Iterable[Any], type_info: TypeInformation | None = None
     ) -> DataStream:
-        """A bounded stream of the given records."""
+        """A bounded stream of the given records, in their order: one subtask reads them."""
+        return self.from_parallel_collection(collection, type_info).force_non_parallel()
+
+    def from_parallel_collection(
+        self, collection: Iterable[Any], type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """A bounded stream of the given records; each subtask reads a contiguous part of them."""
         source = registry.load("tidegate.connectors", "collection.source")
         shape = shaper(type_info)
         made = source(collection if shape is None else map(shape, collection), type_info)
@@ -142,6 +153,7 @@ class StreamExecutionEnvironment(Supplies):
         step = Transformation("source", source_name, source, (), type_info or source.produced_type)
         if watermark_strategy is not None:
             instance_of("from_source", watermark_strategy, WatermarkStrategy)
+            watermark_strategy.generator()  # which refuses one that cannot work, here rather than in a subtask
             step.watermarks = None if watermark_strategy.does_nothing else watermark_strategy
         elif self._time is TimeCharacteristic.IngestionTime:
             step.watermarks = ingestion_time()
@@ -163,15 +175,14 @@ class StreamExecutionEnvironment(Supplies):
         """
         if isinstance(source_func, Source):
             return self.from_source(source_func, source_name=source_name, type_info=type_info)
+        if declared := declared_states(source_func):
+            raise ConfigError(
+                f"add_source: {type(source_func).__name__} declares state {', '.join(declared)}; got state of keys in a "
+                "source, whose records have no key yet; expected operator state; implement CheckpointedFunction"
+            )
         source = registry.load("tidegate.connectors", "functions.source")(source_func)
         stream = self.from_source(source, source_name=source_name, type_info=type_info)
         return stream if source.parallel else stream.set_parallelism(1)
-
-    def from_parallel_collection(
-        self, collection: Iterable[Any], type_info: TypeInformation | None = None
-    ) -> DataStream:
-        """The same as `from_collection`, which deals its records to all subtasks already."""
-        return self.from_collection(collection, type_info)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
         """A bounded stream of the lines of a file, or of all files of a directory."""
@@ -208,6 +219,7 @@ class StreamExecutionEnvironment(Supplies):
     def add_sink(self, step: Transformation) -> None:
         """Make a step part of the program; called by the methods that end a stream."""
         self._sinks.append(step)
+        note_step(self)
 
     def add_step(self, step: Transformation) -> None:
         """Remember a step, which runs if the program has no sinks at all; called by all that add one."""
@@ -235,6 +247,7 @@ class StreamExecutionEnvironment(Supplies):
 
     def get_execution_plan(self) -> str:
         """The program so far as JSON, for Flink's plan visualizer; nothing runs."""
+        note_executed(self)
         return plan_json(explained(self._launch(self._program, None)).steps)
 
     def explain(self, *, svg: str | os.PathLike[str] | None = None, code: bool = False) -> str:
@@ -246,6 +259,7 @@ class StreamExecutionEnvironment(Supplies):
             >>> print(env.explain().splitlines()[2])
             chain 1: 1 subtask, slots 'default'
         """
+        note_executed(self)
         program = explained(self._launch(self._program, None))
         if svg is not None:
             Path(svg).write_text(picture(program), encoding="utf-8")
@@ -259,14 +273,14 @@ class StreamExecutionEnvironment(Supplies):
             registry.load("tidegate.connectors", "collection.sink"),
             registry.load("tidegate.connectors", "collection.read"),
         )
-        with tempfile.TemporaryDirectory(prefix="tidegate-collect-") as directory:
-            results = Path(directory) / "results"
+        with OwnedDirectory("collect") as directory:
+            results = directory / "results"
             results.mkdir()
 
             def enough() -> bool:
                 return limit is not None and len(list(islice(read(str(results)), limit))) == limit
 
-            stream.sink_to(sink(str(results))).name("collect")
+            stream.sink_to(sink(str(results))).name("collect").force_non_parallel()
             launch = self._launch(self._taken(), job_name, root=f"{directory}/state")
             result = run_program(launch, enough if limit is not None else None)
             if result.state != "finished" and not enough():
@@ -284,13 +298,15 @@ class StreamExecutionEnvironment(Supplies):
     def _taken(self) -> tuple[Transformation, ...]:
         """The program so far; what is written from now on is another one."""
         program, self._sinks, self._steps = self._program, [], []
+        note_executed(self)
         return program
 
     def _launch(
         self, steps: tuple[Transformation, ...], job_name: str | None, root: str | None = None
     ) -> Launch:
         layers = (Layer("program", self._settings), *client_layers(os.environ, Path.cwd()))
-        options = dataclasses.replace(load(JobOptions, *map(understood, layers)), given=self._given())
+        options = load(JobOptions, *map(understood, layers)).with_complete_urls()
+        options = dataclasses.replace(options, given=self._given())
         return Launch(steps, job_name, options, script=_script(), root=root)
 
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tidegate.errors import ConfigError
+from tidegate.options import Layer, load
+from tidegate.runtime.flink_conf import understood
+from tidegate.runtime.options import JobOptions
 from tidegate.runtime.refusing import Refusing
-from tidegate.runtime.stream.datastream import positive
+from tidegate.runtime.stream.step import positive
 
 __all__ = ["ExecutionConfig", "RuntimeExecutionMode"]
+
+
+_WATERMARKS: Final = "pipeline.auto-watermark-interval"
 
 
 class RuntimeExecutionMode(Enum):
@@ -28,9 +34,12 @@ class _Mapped(Protocol):
 class ExecutionConfig(Refusing):
     """A view of the environment it came from: what is set here is set there."""
 
-    def __init__(self, settings: dict[str, Any], parameters: dict[str, str]) -> None:
+    def __init__(
+        self, settings: dict[str, Any], parameters: dict[str, str], idle_settings: dict[str, bool]
+    ) -> None:
         self._settings = settings
         self._parameters = parameters
+        self._idle_settings = idle_settings
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
         """Subtasks per operator, unless an operator says otherwise."""
@@ -48,40 +57,47 @@ class ExecutionConfig(Refusing):
 
     def get_max_parallelism(self) -> int:
         """What was set; -1 if it follows from the parallelism."""
-        found: int = self._settings.get("pipeline.max-parallelism", -1)
-        return found
+        return int(self._settings.get("pipeline.max-parallelism", -1))
 
     def enable_object_reuse(self) -> ExecutionConfig:
         """Accepted and ignored: values stay apart where functions may change them."""
-        return self
+        return self._note("object reuse", True)
 
     def disable_object_reuse(self) -> ExecutionConfig:
         """What holds anyway."""
-        return self
+        return self._note("object reuse", False)
 
     def is_object_reuse_enabled(self) -> bool:
-        """No."""
-        return False
+        """What was set."""
+        return self._idle_settings.get("object reuse", False)
 
     def enable_closure_cleaner(self) -> ExecutionConfig:
         """Accepted and ignored: functions travel with what they use."""
-        return self
+        return self._note("closure cleaner", True)
 
     def disable_closure_cleaner(self) -> ExecutionConfig:
         """What holds anyway."""
-        return self
+        return self._note("closure cleaner", False)
 
     def is_closure_cleaner_enabled(self) -> bool:
-        """No."""
-        return False
+        """What was set."""
+        return self._idle_settings.get("closure cleaner", True)
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
-        """Accepted and ignored: a watermark follows each batch of a source."""
+        """Let watermarks follow records this often; 0 lets only those strategies make them that look at each record.
+
+        Raises:
+            ConfigError: it is no number of milliseconds.
+        """
+        if type(interval) is not int or interval < 0:
+            raise ConfigError(f"auto watermark interval is {interval!r}; expected milliseconds, 0 for none")
+        self._settings[_WATERMARKS] = interval
         return self
 
     def get_auto_watermark_interval(self) -> int:
-        """None: a watermark follows each batch of a source."""
-        return 0
+        """What was set; Flink's 200 ms unless it was, though a watermark follows each batch of a source then."""
+        said = load(JobOptions, understood(Layer("program", self._settings))).watermark_interval_ms
+        return 200 if said is None else said
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
         """What holds anyway."""
@@ -93,11 +109,11 @@ class ExecutionConfig(Refusing):
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
         """Accepted and ignored: how snapshots are written is the backend's."""
-        return self
+        return self._note("snapshot compression", use_snapshot_compression)
 
     def is_use_snapshot_compression(self) -> bool:
-        """No."""
-        return False
+        """What was set."""
+        return self._idle_settings.get("snapshot compression", False)
 
     def set_global_job_parameters(
         self, global_job_parameters_dict: Mapping[str, str] | _Mapped
@@ -122,3 +138,8 @@ class ExecutionConfig(Refusing):
     def get_global_job_parameters(self) -> dict[str, str]:
         """What was given."""
         return dict(self._parameters)
+
+    def _note(self, what: str, wanted: bool) -> ExecutionConfig:
+        """Remember what changes nothing here, for whoever asks what was set."""
+        self._idle_settings[what] = wanted
+        return self

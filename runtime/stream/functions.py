@@ -13,18 +13,23 @@ from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
+    OrderedMapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
 from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
+from tidegate.backends.keyed.ordered_state import OrderedMapState
 from tidegate.backends.keyed.row import ValueState
+from tidegate.checks import shorten
+from tidegate.errors import RecordError
 from tidegate.runtime.stream.aggregations import Aggregation
 from tidegate.runtime.stream.generics import ACC, IN, IN1, IN2, KEY, OUT, Handled, T
 from tidegate.runtime.stream.program_context import ProgramContext
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.time_characteristic import TimeDomain
+from tidegate.types import TypeInformation
 
 __all__ = [
     "AggregateFunction",
@@ -38,6 +43,7 @@ __all__ = [
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "MapFunction",
+    "MapWithState",
     "OnTimerContext",
     "Partitioner",
     "ProcessContext",
@@ -46,6 +52,7 @@ __all__ = [
     "ReduceFunction",
     "RuntimeContext",
     "TimerService",
+    "Wrapper",
     "as_callable",
 ]
 
@@ -85,6 +92,10 @@ class RuntimeContext(ProgramContext, Protocol):
         """A map per key."""
         ...
 
+    def get_ordered_map_state(self, state_descriptor: OrderedMapStateDescriptor) -> OrderedMapState[Any, Any]:
+        """A map per key, in the order of its keys."""
+        ...
+
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
         """What all values added to a key come to."""
         ...
@@ -104,6 +115,27 @@ class Function:
 
     def close(self) -> None:
         """Called once per subtask at the end, also after an error."""
+
+
+class Wrapper(Function, ABC):
+    """A step built around functions of the user: opens and closes those of them that have a life cycle."""
+
+    @property
+    @abstractmethod
+    def functions(self) -> tuple[Any, ...]:
+        """What the user gave to the step."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Open the user's functions."""
+        for function in self.functions:
+            if isinstance(function, Function):
+                function.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the user's functions."""
+        for function in self.functions:
+            if isinstance(function, Function):
+                function.close()
 
 
 class MapFunction(Function, ABC, Generic[IN, OUT]):
@@ -237,6 +269,38 @@ class ReduceFunction(Function, ABC, Generic[T]):
     @abstractmethod
     def reduce(self, value1: T, value2: T) -> T:
         """What `value1`, all records so far, and `value2`, the next, come to."""
+
+
+class MapWithState(Wrapper, KeyedProcessFunction):
+    """Calls a function with each record and what it made of the state of its key last, None at first."""
+
+    def __init__(self, function: Callable[[Any, Any], tuple[Any, Any]], state_type: TypeInformation | None):
+        self._function = function
+        self._descriptor = ValueStateDescriptor("mapped", state_type)
+
+    @property
+    def functions(self) -> tuple[Any, ...]:
+        """The user's function."""
+        return (self._function,)
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Ask for the state."""
+        super().open(runtime_context)
+        self._state = runtime_context.get_state(self._descriptor)
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any]:
+        """Emit the result; None as state forgets the key."""
+        answer = self._function(value, self._state.value())
+        if type(answer) is not tuple or len(answer) != 2:
+            raise RecordError(
+                f"map_with_state: the function answered {shorten(answer)}; expected (result, state), None to clear it"
+            )
+        result, state = answer
+        if state is None:
+            self._state.clear()
+        else:
+            self._state.update(state)
+        return (result,)
 
 
 class AggregateFunction(Function, ABC, Generic[IN, ACC, OUT]):

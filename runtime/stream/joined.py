@@ -24,8 +24,9 @@ from tidegate.errors import ConfigError
 from tidegate.runtime.operators.window.assigner import WindowAssigner
 from tidegate.runtime.operators.window.evictors import Evictor
 from tidegate.runtime.operators.window.triggers import Trigger
-from tidegate.runtime.stream.functions import Function, RuntimeContext
+from tidegate.runtime.stream.functions import Wrapper
 from tidegate.runtime.stream.key_selectors import selector
+from tidegate.runtime.stream.results import iterated
 from tidegate.runtime.stream.time import Duration
 from tidegate.runtime.stream.windowed import WindowedStream
 from tidegate.runtime.stream.windows import (
@@ -159,38 +160,36 @@ class _SidedKey:
 
 
 @dataclass(frozen=True)
-class _Both(WindowFunction):
-    """Calls a function of two streams, whose life cycle it passes on."""
+class _Both(Wrapper, WindowFunction):
+    """Calls a function of two streams."""
 
     function: Any
 
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the user's function."""
-        if isinstance(self.function, Function):
-            self.function.open(runtime_context)
-
-    def close(self) -> None:
-        """Close the user's function."""
-        if isinstance(self.function, Function):
-            self.function.close()
+    @property
+    def functions(self) -> tuple[Any, ...]:
+        """The user's function."""
+        return (self.function,)
 
 
 class _Pairs(_Both):
     def apply(self, key: Any, window: Any, inputs: Iterable[Sided]) -> Iterator[Any]:
         first, second = _parted(inputs)
-        join = getattr(self.function, "join", self.function)
+        flat, join = (
+            isinstance(self.function, FlatJoinFunction),
+            getattr(self.function, "join", self.function),
+        )
         for one in first:
             for other in second:
-                if isinstance(self.function, FlatJoinFunction):
-                    yield from join(one, other)
+                if flat:
+                    yield from iterated(join(one, other), join)
                 else:
                     yield join(one, other)
 
 
 class _Groups(_Both):
     def apply(self, key: Any, window: Any, inputs: Iterable[Sided]) -> Iterable[Any]:
-        results: Iterable[Any] = getattr(self.function, "co_group", self.function)(*_parted(inputs))
-        return results
+        co_group = getattr(self.function, "co_group", self.function)
+        return iterated(co_group(*_parted(inputs)), co_group)
 
 
 def _parted(inputs: Iterable[Sided]) -> tuple[list[Any], list[Any]]:

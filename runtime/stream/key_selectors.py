@@ -14,6 +14,7 @@ from typing import Any
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.stream.aggregations import Field, field_of
+from tidegate.runtime.stream.checkpointed import stateless
 from tidegate.runtime.stream.functions import as_callable
 
 __all__ = ["FieldSelector", "selector"]
@@ -38,7 +39,7 @@ def selector(step: str, key_selector: Any) -> Callable[[Any], Any]:
     """
     if type(key_selector) in (int, str):
         return FieldSelector(key_selector)
-    read = as_callable(key_selector)
+    read = as_callable(stateless(step, key_selector))
     if not callable(read):
         raise ConfigError(
             f"{step} takes a function that reads a key, or the position or name of a field; "

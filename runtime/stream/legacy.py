@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from tidegate.backends.keyed.descriptors import AggregatingStateDescriptor, ValueStateDescriptor
 from tidegate.errors import ConfigError, RecordError
 from tidegate.runtime.operators.rows import shaped
-from tidegate.runtime.stream.functions import KeyedProcessFunction
+from tidegate.runtime.stream.checkpointed import stateless
+from tidegate.runtime.stream.functions import KeyedProcessFunction, Wrapper
 from tidegate.runtime.stream.time import Duration
 from tidegate.runtime.stream.watermarks import TimestampAssigner, WatermarkGenerator, WatermarkStrategy
 from tidegate.types import TypeInformation
@@ -118,6 +119,7 @@ def strategy_of(
     assigner: AssignerWithPeriodicWatermarks | AssignerWithPunctuatedWatermarks,
 ) -> WatermarkStrategy:
     """The strategy that does what the assigner says; each subtask works with a copy of it."""
+    stateless("assign_timestamps_and_watermarks", assigner)
     if isinstance(assigner, AssignerWithPeriodicWatermarks):
         return WatermarkStrategy(lambda: _Periodic(copy.deepcopy(assigner)))
     return WatermarkStrategy(lambda: _Punctuated(copy.deepcopy(assigner)))
@@ -168,17 +170,24 @@ class _Folded:
         return accumulator
 
 
-class Fold(KeyedProcessFunction):
+class Fold(Wrapper, KeyedProcessFunction):
     """What a function makes of an initial value and all records of a key so far."""
 
     def __init__(
         self, initial_value: Any, function: Callable[[Any, Any], Any], folded_type: TypeInformation | None
     ) -> None:
         self._state = ValueStateDescriptor("folded", folded_type, initial_value)
+        self._given = function
         self._function = shaped(function, folded_type)
+
+    @property
+    def functions(self) -> tuple[Any, ...]:
+        """The user's function."""
+        return (self._given,)
 
     def open(self, runtime_context: Any) -> None:
         """Ask for the state."""
+        super().open(runtime_context)
         self._folded = runtime_context.get_state(self._state)
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:

@@ -56,13 +56,13 @@ class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
 
 @dataclass(frozen=True)
 class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-    """A number of restarts in a row, always the same time apart."""
+    """A number of restarts in the whole run, always the same time apart."""
 
     restart_attempts: int
     delay_between_attempts_interval: int | timedelta
 
     def get_restart_attempts(self) -> int:
-        """How many restarts without a checkpoint in between."""
+        """How many restarts, whatever checkpoints there are in between."""
         return self.restart_attempts
 
     def get_delay_between_attempts_interval(self) -> timedelta:
@@ -142,7 +142,7 @@ class RestartStrategies:
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: int | timedelta
     ) -> RestartStrategyConfiguration:
-        """So many restarts in a row, so many milliseconds apart."""
+        """So many restarts in the whole run, so many milliseconds apart."""
         return FixedDelayRestartStrategyConfiguration(restart_attempts, delay_between_attempts)
 
     @staticmethod

@@ -137,7 +137,12 @@ class SlotSharingGroupBuilder:
 
     def set_task_heap_memory(self, task_heap_memory: MemorySize) -> Self:
         """Memory that functions need."""
-        return self._with(task_heap_memory=_memory("task heap memory", task_heap_memory))
+        memory = _memory("task heap memory", task_heap_memory)
+        if not memory.bytes_size:
+            raise ConfigError(
+                "task heap memory is 0; expected more than none; leave it out with the cpu cores"
+            )
+        return self._with(task_heap_memory=memory)
 
     def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> Self:
         """Memory that functions need, in mebibytes."""

@@ -29,6 +29,7 @@ from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
+    OrderedMapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
     ValueStateDescriptor,
@@ -36,12 +37,23 @@ from tidegate.backends.keyed.descriptors import (
 from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
+from tidegate.backends.keyed.ordered_state import OrderedMapState
 from tidegate.backends.keyed.row import ValueState
 from tidegate.backends.keyed.ttl import Length, StateTtlConfig
 from tidegate.errors import ConfigError
 from tidegate.types import TypeInformation, Types
 
-__all__ = ["Aggregating", "Declared", "List", "Map", "Reducing", "Value", "bind_declared"]
+__all__ = [
+    "Aggregating",
+    "Declared",
+    "List",
+    "Map",
+    "OrderedMap",
+    "Reducing",
+    "Value",
+    "bind_declared",
+    "declared_states",
+]
 
 T = TypeVar("T")
 N = TypeVar("N")
@@ -151,6 +163,25 @@ class Map(Declared[MapState[K, V]]):
         return MapStateDescriptor(name, self._key, self._value)
 
 
+class OrderedMap(Declared[OrderedMapState[K, V]]):
+    """A map per key, in the order of its keys."""
+
+    def __init__(
+        self,
+        key: type[K] | TypeInformation,
+        value: type[V] | TypeInformation | None = None,
+        *,
+        ttl: StateTtlConfig | Length | None = None,
+    ) -> None:
+        super().__init__(ttl)
+        self._key = _information(key)
+        self._value = _information(value)
+
+    def describe(self, name: str) -> StateDescriptor:
+        """An `OrderedMapStateDescriptor`."""
+        return OrderedMapStateDescriptor(name, self._key, self._value)
+
+
 class Reducing(Declared[ReducingState[T]]):
     """What all values added to a key come to."""
 
@@ -191,11 +222,19 @@ class Aggregating(Declared[AggregatingState[Any, Any]]):
 
 def bind_declared(function: object, open_state: Callable[[str, StateDescriptor], Any]) -> None:
     """Put the states that a function's class declares into the function; `open_state` is told why it is asked."""
-    for cls in reversed(type(function).__mro__):
-        for name, declared in vars(cls).items():
-            if isinstance(declared, Declared):
-                # What stands in the instance is found first, so reading it costs no more than any attribute.
-                vars(function)[name] = open_state(f"declares state {name!r}", _described(declared, name))
+    for name, declared in declared_states(function).items():
+        # What stands in the instance is found first, so reading it costs no more than any attribute.
+        vars(function)[name] = open_state(f"declares state {name!r}", _described(declared, name))
+
+
+def declared_states(function: object) -> dict[str, Declared[Any]]:
+    """The states that a function's class declares, by name."""
+    return {
+        name: declared
+        for cls in reversed(type(function).__mro__)
+        for name, declared in vars(cls).items()
+        if isinstance(declared, Declared)
+    }
 
 
 def _described(declared: Declared[Any], name: str) -> StateDescriptor:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 from tidegate.clock import Clock
 from tidegate.elements import MIN_WATERMARK
 from tidegate.errors import ConfigError, RecordError
+from tidegate.runtime.stream.checkpointed import stateless
 from tidegate.runtime.stream.time import Duration
 
 __all__ = [
@@ -36,8 +37,9 @@ class TimestampAssigner(ABC):
 class WatermarkGenerator(ABC):
     """Follows timestamps and says how far time is; one per subtask, called by its thread.
 
-    One that is a `TimestampAssigner`, too, reads the timestamps itself. On Spark a subtask lives for an epoch: what
-    values its attributes have come to goes on to the next one.
+    One that is a `TimestampAssigner`, too, reads the timestamps itself. On Spark a subtask lives for an epoch: what its
+    attributes have come to since `open` goes on to the next one, by pickle if it takes that; an attribute that has changed and
+    cannot be pickled fails the job.
     """
 
     asked: ClassVar[Literal["batch", "record", "clock"]] = "batch"
@@ -90,6 +92,8 @@ class WatermarkStrategy:
     timestamp_assigner: Assigner | None = None
     idle_after_ms: int | None = None
     aligned: Aligned | None = None
+    every_ms: int | None = None
+    """How often it is asked, if it is not asked at each record: 0 is never, None after each batch."""
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
@@ -114,7 +118,7 @@ class WatermarkStrategy:
 
     def with_timestamp_assigner(self, timestamp_assigner: Assigner) -> WatermarkStrategy:
         """Read timestamps from records."""
-        return replace(self, timestamp_assigner=timestamp_assigner)
+        return replace(self, timestamp_assigner=stateless("with_timestamp_assigner", timestamp_assigner))
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
         """Let a subtask that sees no record for `idle_timeout` hold nobody's event time back."""
@@ -147,8 +151,12 @@ class WatermarkStrategy:
         return self._assigner(generator), generator
 
     def generator(self) -> WatermarkGenerator:
-        """A new generator."""
-        return self.make_generator()
+        """A new generator.
+
+        Raises:
+            ConfigError: it implements an interface for state: its attributes are its state.
+        """
+        return stateless("a watermark strategy", self.make_generator())
 
     @property
     def does_nothing(self) -> bool:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import Input, Transformation
+from tidegate.runtime.operators.lifecycle import user_functions
 from tidegate.runtime.operators.window.assigner import MergingWindowAssigner, WindowAssigner
 from tidegate.runtime.operators.window.assigners import (
     SlidingEventTimeWindows,
@@ -35,6 +36,7 @@ from tidegate.runtime.operators.window.triggers import CountTrigger, NeverTrigge
 from tidegate.runtime.operators.window.windowing import Windowing
 from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.stream.aggregations import Aggregation
+from tidegate.runtime.stream.checkpointed import one_stateful, stateless
 from tidegate.runtime.stream.functions import AggregateFunction, as_callable
 from tidegate.runtime.stream.generics import R, T
 from tidegate.runtime.stream.shapes import Evaluates, Reduce, Result
@@ -64,11 +66,9 @@ class _Windowed(Refusing, Generic[T]):
     _parallelism: int | None = None
 
     def __init__(self, env: StreamExecutionEnvironment, source: Input, assigner: WindowAssigner) -> None:
-        if not isinstance(assigner, WindowAssigner):
-            raise ConfigError(f"window takes a WindowAssigner; got {type(assigner).__name__}")
         self._env = env
         self._source = source
-        self._assigner = assigner
+        self._assigner = stateless("window", _given("window", assigner, WindowAssigner))
         self._trigger: Trigger | None = None
         self._evictor: Evictor | None = None
         self._lateness = 0
@@ -85,7 +85,7 @@ class _Windowed(Refusing, Generic[T]):
 
     def trigger(self, trigger: Trigger) -> Self:
         """Fire when `trigger` says so, instead of when the assigner's own does."""
-        self._trigger = _given("trigger", trigger, Trigger)
+        self._trigger = stateless("trigger", _given("trigger", trigger, Trigger))
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise ConfigError(
                 f"{type(trigger).__name__} cannot be used with session windows, because they merge; "
@@ -95,7 +95,7 @@ class _Windowed(Refusing, Generic[T]):
 
     def evictor(self, evictor: Evictor) -> Self:
         """Remove records from a window that fires; every record is kept until then."""
-        self._evictor = _given("evictor", evictor, Evictor)
+        self._evictor = stateless("evictor", _given("evictor", evictor, Evictor))
         return self
 
     def allowed_lateness(self, time_ms: int | Duration) -> Self:
@@ -264,6 +264,7 @@ class _Windowed(Refusing, Generic[T]):
             self._mode,
             self.get_input_type(),
         )
+        one_stateful("window", *user_functions(windowing))
         step = Transformation("window", "window", windowing, (self._source,), output_type)
         step.label = windowing.label
         step.parallelism = self._parallelism

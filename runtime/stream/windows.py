@@ -16,12 +16,14 @@ from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
+    OrderedMapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
 from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
+from tidegate.backends.keyed.ordered_state import OrderedMapState
 from tidegate.backends.keyed.row import ValueState
 from tidegate.runtime.stream.functions import Function
 from tidegate.runtime.stream.generics import IN, IN1, IN2, KEY, OUT, W, W_co
@@ -52,6 +54,10 @@ class KeyedStateStore(Protocol):
 
     def get_map_state(self, descriptor: MapStateDescriptor, /) -> MapState[Any, Any]:
         """A map."""
+        ...
+
+    def get_ordered_map_state(self, descriptor: OrderedMapStateDescriptor, /) -> OrderedMapState[Any, Any]:
+        """A map in the order of its keys."""
         ...
 
     def get_reducing_state(self, descriptor: ReducingStateDescriptor, /) -> ReducingState[Any]:

@@ -1,7 +1,7 @@
-"""A subtask of a batch job behind an exchange: first it takes everything, then it works.
+"""Subtasks of a batch job: one behind an exchange begins when all its senders have finished, and reads their results.
 
-What arrives is kept on disk, so its senders end before it begins. Records that meet state come back sorted by key and
-then by time; what a key needs is in memory while its records pass, and only then.
+Records that meet state come sorted by key and then by time; what a key needs is in memory while its records pass, and
+only then.
 """
 
 from __future__ import annotations
@@ -21,21 +21,20 @@ from tidegate.runtime.graph.transformations import Broadcast, Hash
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Snapshot
 from tidegate.runtime.task.exchange import ChannelId, Gate
-from tidegate.runtime.task.gate import Grant
-from tidegate.runtime.task.messages import ToSubtask
+from tidegate.runtime.task.messages import Drained, ToSubtask, Trigger
+from tidegate.runtime.task.results import Results
 from tidegate.runtime.task.runner import Report, SubtaskRunner
 from tidegate.runtime.task.sorter import Sortable, Sorter
-from tidegate.runtime.task.spool import Spool
 from tidegate.serde import exchange_codec
 
-__all__ = ["BlockingRunner"]
+__all__ = ["BlockingRunner", "FinishedRunner"]
 
 _PIECE: Final = 1_024
 """Records that are worked off between two looks at the mailbox."""
 
 
 class BlockingRunner(SubtaskRunner):
-    """Holds its input back until every channel is at its end, then releases it."""
+    """Waits until every channel is at its end, then works on what the senders have kept for it."""
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class BlockingRunner(SubtaskRunner):
         background: Executor,
         *,
         channels: list[ChannelId],
-        grant: Grant,
+        results: Results,
         memory_bytes: int,
     ) -> None:
         super().__init__(vertex, env, gates, report, background)
@@ -54,10 +53,8 @@ class BlockingRunner(SubtaskRunner):
         self._unended = set(channels)
         self._barriers: deque[tuple[ChannelId, Barrier]] = deque()
         self._alignment = Alignment(channels)
-        self._grant = grant
+        self._results = results
         self._sorter = Sorter(env.state.directory, memory_bytes)
-        self._spools = {edge.name: Spool([edge], env.state.directory) for edge in vertex.inputs}
-        self._numbers = {edge.name: number for number, edge in enumerate(vertex.inputs)}
         self._codecs = [exchange_codec(edge.value_type) for edge in vertex.inputs]
         self._work_off = self._released()
 
@@ -71,8 +68,6 @@ class BlockingRunner(SubtaskRunner):
             super().close()
         finally:
             self._sorter.close()
-            for spool in self._spools.values():
-                spool.close()
 
     def _work(self) -> bool:
         if self._arrived:
@@ -92,30 +87,12 @@ class BlockingRunner(SubtaskRunner):
         return True
 
     def _take(self, channel: ChannelId, element: Element) -> None:
-        """Watermarks and idleness say nothing: time stands until everything is there."""
+        """Records come in files; watermarks and idleness say nothing, as time stands until everything is there."""
         match element:
-            case Batch():
-                self._keep(channel, element)
-                self.records += len(element)
-                self._grant(channel)
             case EndOfInput():
                 self._unended.discard(channel)
             case Barrier():
                 self._barriers.append((channel, element))
-
-    def _keep(self, channel: ChannelId, batch: Batch) -> None:
-        number = self._numbers[channel.edge]
-        if not self._sorts(self._vertex.inputs[number]) or batch.keys is None:
-            self._spools[channel.edge].append(channel, batch)
-            return
-        stored = {key: key_bytes(key) for key in set(batch.keys)}
-        times = batch.timestamps if batch.timestamps is not None else [MIN_WATERMARK] * len(batch)
-        encode, add = self._codecs[number].encode, self._sorter.add
-        for key, time, value in zip(batch.keys, times, batch.values, strict=True):
-            add((stored[key], time, number, encode(value)))
-
-    def _sorts(self, edge: JobEdge) -> bool:
-        return isinstance(edge.partition, Hash) and self._chain.by_key
 
     def _released(self) -> Iterator[bool]:
         """Everything from the end of the input on, in steps; says of each whether something was done."""
@@ -130,11 +107,35 @@ class BlockingRunner(SubtaskRunner):
 
     def _unsorted(self) -> Iterator[bool]:
         """What goes to all comes first, so that whatever reads what it leaves finds all of it."""
-        edges = sorted(self._vertex.inputs, key=lambda edge: not isinstance(edge.partition, Broadcast))
-        for edge in edges:
-            for batch in self._spools[edge.name].batches():
-                self._chain.process(batch, edge.side)
-                yield True
+        numbered = enumerate(self._vertex.inputs)
+        for number, edge in sorted(numbered, key=lambda each: not isinstance(each[1].partition, Broadcast)):
+            for source in edge.reaching(self.subtask.index):
+                for batch in self._results.batches(edge, source, self.subtask.index):
+                    self.records += len(batch)
+                    if self._sorts(edge) and batch.keys is not None:
+                        self._sort(number, batch, batch.keys)
+                        yield True
+                    else:
+                        yield from self._pieces(batch, edge.side)
+
+    def _pieces(self, batch: Batch, side: int) -> Iterator[bool]:
+        """Work off a batch in as many steps as control asks for."""
+        done = 0
+        while done < len(batch):
+            piece = batch.part(slice(done, done + self._size.limit))
+            self._process_some(piece, side)
+            done += len(piece)
+            yield True
+
+    def _sorts(self, edge: JobEdge) -> bool:
+        return isinstance(edge.partition, Hash) and self._chain.by_key
+
+    def _sort(self, number: int, batch: Batch, keys: list[Any]) -> None:
+        stored = {key: key_bytes(key) for key in set(keys)}
+        times = batch.timestamps if batch.timestamps is not None else [MIN_WATERMARK] * len(batch)
+        encode, add = self._codecs[number].encode, self._sorter.add
+        for key, time, value in zip(keys, times, batch.values, strict=True):
+            add((stored[key], time, number, encode(value)))
 
     def _by_key(self) -> Iterator[bool]:
         done = 0
@@ -159,3 +160,23 @@ class BlockingRunner(SubtaskRunner):
 
     def _handle_input(self, message: ToSubtask) -> None:
         raise InternalError(f"subtask {self.subtask} has no source but was sent {type(message).__name__}")
+
+
+class FinishedRunner(BlockingRunner):
+    """Stands for a subtask whose results an earlier attempt has made: runs nothing, and passes the last checkpoint on."""
+
+    def open(self) -> None:
+        """Nothing is opened, for nothing is called."""
+
+    def _released(self) -> Iterator[bool]:
+        self._broadcast(EndOfInput())
+        if self._vertex.is_source:
+            self._report(Drained(self.subtask))
+        yield True
+
+    def _handle_input(self, message: ToSubtask) -> None:
+        match message:
+            case Trigger() if self._vertex.is_source:
+                self._snapshot(Barrier(message.checkpoint, message.confirmed), [])
+            case _:
+                super()._handle_input(message)

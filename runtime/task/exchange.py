@@ -1,7 +1,7 @@
 """How batches get from a subtask to the subtasks behind an exchange.
 
-A channel is one direction between two subtasks. It holds a few batches at most: the receiver grants credit for each
-batch it has worked off, and a sender without credit does not take new input.
+A channel is one direction between two subtasks. It holds what the receiver works off in a fraction of a second: the
+receiver grants credit for the records it has worked off, and a sender without credit does not take new input.
 
 A batch costs a receiver the same whether it holds one record or thousands. So with a buffer timeout, small batches wait
 at the sending end until they fill a buffer, until the oldest has waited long enough, or until a control element
@@ -10,14 +10,14 @@ follows, which never waits.
 Example:
     >>> from tidegate.clock import ManualClock
     >>> class Sent(list):
-    ...     credit = 8
+    ...     credit = Credit(1_000)
     ...     def send(self, element): self.append(element)
     >>> clock, sent = ManualClock(), Sent()
     >>> buffer = Buffer(sent, 100, clock)
     >>> buffer.send(Batch([1]))
     >>> buffer.send(Batch([2]))
-    >>> sent, buffer.due_ms
-    ([], 100)
+    >>> sent, buffer.wait_s
+    ([], 0.1)
     >>> buffer.flush()
     >>> [batch.values for batch in sent]
     [[1, 2]]
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, groupby
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -35,11 +35,10 @@ from tidegate.clock import Clock
 from tidegate.elements import Batch, Control, Element
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.transformations import NEVER_MS
+from tidegate.runtime.task.credit import Credit
 from tidegate.runtime.task.routing import router
 
 __all__ = [
-    "CREDIT",
-    "FULL",
     "Buffer",
     "Channel",
     "ChannelId",
@@ -48,12 +47,6 @@ __all__ = [
     "channels_out_of",
     "joined",
 ]
-
-CREDIT = 8
-"""Batches that may be on the way in one channel."""
-
-FULL: Final = 1_024
-"""Records that make a buffer worth sending whatever its timeout says."""
 
 
 class ChannelId(msgspec.Struct, frozen=True, order=True):
@@ -68,12 +61,12 @@ class Channel(Protocol):
     """The sending end."""
 
     @property
-    def credit(self) -> int:
-        """Batches that the receiver can take."""
+    def credit(self) -> Credit:
+        """What the receiver can take."""
         ...
 
     def send(self, element: Element) -> None:
-        """Hand over an element; batches cost a credit, control elements do not."""
+        """Hand over an element; records cost credit, control elements do not."""
         ...
 
 
@@ -92,47 +85,62 @@ class Gate:
 
         Otherwise a full cycle would wait for itself.
         """
-        return self.edge.feedback or all(channel.credit > 0 for channel in self._channels.values())
+        return self.edge.feedback or all(channel.credit.left for channel in self._channels.values())
 
     @property
     def settled(self) -> bool:
         """Whether the receivers have worked off all that was sent."""
-        return all(channel.credit == CREDIT for channel in self._channels.values())
+        return all(channel.credit.used == 0 for channel in self._channels.values())
 
     @property
     def used(self) -> float:
         """The share of its credit that the fullest channel has used up."""
-        return max((1 - max(channel.credit, 0) / CREDIT for channel in self._channels.values()), default=0.0)
+        credits = (channel.credit for channel in self._channels.values())
+        return max((min(1.0, credit.used / credit.limit) for credit in credits), default=0.0)
+
+    def filled(self) -> float:
+        """The share of its credit that the fullest channel was dealt since this was asked last."""
+        most = 0.0
+        for channel in self._channels.values():
+            credit = channel.credit
+            most, credit.sent = max(most, credit.sent / credit.limit), 0
+        return 0.0 if self.edge.feedback else most
 
     @property
-    def due_ms(self) -> int | None:
-        """When a batch that is held must go; None while none must."""
-        times = (buffer.due_ms for buffer in self._buffers)
-        return min((time for time in times if time is not None), default=None)
+    def wait_s(self) -> float | None:
+        """In how many seconds a batch that is held must go; None while none must."""
+        waits = (buffer.wait_s for buffer in self._buffers)
+        return min((wait for wait in waits if wait is not None), default=None)
 
-    def flush_due(self, now_ms: int) -> None:
+    def flush_due(self) -> None:
         """Send what has been held long enough."""
         for buffer in self._buffers:
-            if buffer.due_ms is not None and buffer.due_ms <= now_ms:
+            wait_s = buffer.wait_s
+            if wait_s is not None and wait_s <= 0:
                 buffer.flush()
 
     def emit(self, batch: Batch) -> None:
         """Deal a batch."""
         for target, share in self._route(batch):
-            self._channels[target].send(share)
+            channel = self._channels[target]
+            channel.credit.sent += len(share)
+            channel.send(share)
 
     def broadcast(self, element: Control) -> None:
         """Send a control element to every receiver, behind all batches sent so far."""
         for channel in self._channels.values():
             channel.send(element)
 
+    def close(self) -> None:
+        """Nothing is held open; a gate that holds files closes them."""
+
 
 class Buffer:
     """A channel that gathers batches before it sends them."""
 
     def __init__(self, channel: Channel, timeout_ms: int, clock: Clock) -> None:
-        self.due_ms: int | None = None
-        """When what is held must go; None while it need not."""
+        self._due: float | None = None
+        """When what is held must go, on the monotonic clock."""
         self._channel = channel
         self._timeout_ms = timeout_ms
         self._clock = clock
@@ -140,9 +148,14 @@ class Buffer:
         self._records = 0
 
     @property
-    def credit(self) -> int:
-        """Batches that the receiver can take."""
+    def credit(self) -> Credit:
+        """What the receiver can take."""
         return self._channel.credit
+
+    @property
+    def wait_s(self) -> float | None:
+        """In how many seconds what is held must go; None while it need not."""
+        return None if self._due is None else self._due - self._clock.monotonic()
 
     def send(self, element: Element) -> None:
         """Hold a batch until the buffer is full; a control element goes at once, behind all that is held."""
@@ -151,15 +164,15 @@ class Buffer:
             self._channel.send(element)
             return
         if not self._held and self._timeout_ms != NEVER_MS:
-            self.due_ms = self._clock.now_ms() + self._timeout_ms
+            self._due = self._clock.monotonic() + self._timeout_ms / 1_000
         self._held.append(element)
         self._records += len(element)
-        if self._records >= FULL:
+        if self._records >= self._channel.credit.full:
             self.flush()
 
     def flush(self) -> None:
         """Send what is held in as few batches as its columns allow."""
-        held, self._held, self._records, self.due_ms = self._held, [], 0, None
+        held, self._held, self._records, self._due = self._held, [], 0, None
         for batch in joined(held):
             self._channel.send(batch)
 

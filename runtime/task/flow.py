@@ -12,7 +12,7 @@ Example:
     >>> meter.held_up(False)
     >>> clock.advance(700)
     >>> meter.read(sending=0.5, receiving=0.0)
-    Flow(back_pressure='low', held_up=0.3, sending=0.5, receiving=0.0, records=0, watermark=None)
+    Flow(back_pressure='low', held_up=0.3, sending=0.5, receiving=0.0, records=0, watermark=None, reading=None)
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Flow:
     """How many it has read or received since its attempt began; no share."""
     watermark: int | None = None
     """How far event time is behind its last step; None before there is any. No share."""
+    reading: float | None = None
+    """Of the time, during which a source read records and worked on them; None for what is no source."""
 
     def behind_ms(self, now_ms: int) -> int | None:
         """How far event time is behind the clock; None without event time, or at its end."""
@@ -65,7 +67,7 @@ def back_pressure(held_up: float) -> BackPressure:
 
 
 class FlowMeter:
-    """Adds up how long a subtask was held up."""
+    """Adds up how long a subtask was held up, and how long a source had records to work on."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -73,6 +75,11 @@ class FlowMeter:
         self._since: float | None = None
         self._held_s = 0.0
         self._counted_s = 0.0
+        self._reading_s: float | None = None
+
+    def reading(self, seconds: float) -> None:
+        """A source has read and worked on records for so long; none at all says that it is a source."""
+        self._reading_s = (self._reading_s or 0.0) + seconds
 
     def held_up(self, now: bool) -> None:
         """Whether a receiver holds the subtask up from now on."""
@@ -97,5 +104,13 @@ class FlowMeter:
         elapsed, held_s = now - self._read_at, self._held_s
         self._read_at, self._held_s = now, 0.0
         self.held_up(holding)
-        share = round(min(held_s / elapsed, 1.0), 3) if elapsed > 0 else 0.0
-        return Flow(back_pressure(share), share, round(sending, 3), round(receiving, 3), records, watermark)
+
+        def share(seconds: float) -> float:
+            return round(min(seconds / elapsed, 1.0), 3) if elapsed > 0 else 0.0
+
+        held = share(held_s)
+        reading = None
+        if self._reading_s is not None:
+            reading, self._reading_s = share(self._reading_s), 0.0
+        waiting = (round(sending, 3), round(receiving, 3))
+        return Flow(back_pressure(held), held, *waiting, records, watermark, reading)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from concurrent.futures import Executor
 from functools import partial
 
@@ -26,16 +26,16 @@ from tidegate.runtime.task.alignment import (
     Snapshot,
     Unblock,
 )
-from tidegate.runtime.task.batch_size import BatchSize
-from tidegate.runtime.task.exchange import CREDIT, ChannelId, Gate
+from tidegate.runtime.task.credit import WorkRate
+from tidegate.runtime.task.exchange import ChannelId, Gate
 from tidegate.runtime.task.in_flight import Recording, overtakable
-from tidegate.runtime.task.messages import Announce, Settled, ToSubtask
+from tidegate.runtime.task.messages import Announce, ToSubtask
 from tidegate.runtime.task.runner import Report, SubtaskRunner
 
 __all__ = ["GateRunner", "Grant"]
 
-Grant = Callable[[ChannelId], None]
-"""Tells the sender of a channel that one of its batches is worked off."""
+Grant = Callable[[ChannelId, int, int], None]
+"""Tells the sender of a channel how many of its records are worked off, and how many it may have on the way."""
 
 
 class GateRunner(SubtaskRunner):
@@ -59,15 +59,15 @@ class GateRunner(SubtaskRunner):
         self._turns = deque(channels)
         self._blocked: set[Hashable] = set()
         passing = {edge.name for edge in vertex.inputs if overtakable(edge)}
-        overtaken = [channel for channel in channels if channel.edge in passing]
-        self._alignment = Alignment(channels, blocking=blocking, overtakable=overtaken)
+        self._overtakable = {channel for channel in channels if channel.edge in passing}
+        self._alignment = Alignment(channels, blocking=blocking, overtakable=self._overtakable)
         self._recording: tuple[Recording, PendingReports] | None = None
         self._inputs = Inputs(channels)
         self._grant = grant
         self._ending = False
         self._due: tuple[Barrier, frozenset[Hashable]] | None = None
         """A snapshot, and whose barriers it overtakes: nothing is taken until the chain can be cut."""
-        self._size = BatchSize()
+        self._rate = WorkRate()
 
     def resume_time(self, since_ms: int) -> None:
         """Go on with event time where the checkpoint left it, before the first step; what the inputs say first is not news."""
@@ -79,8 +79,13 @@ class GateRunner(SubtaskRunner):
         self._record(channel, element)
 
     def _waiting(self) -> float:
-        batches = (sum(isinstance(e, Batch) for e in queue) for queue in self._queues.values())
-        return min(1.0, max(batches, default=0) / CREDIT)
+        records = (sum(len(e) for e in queue if isinstance(e, Batch)) for queue in self._queues.values())
+        return min(1.0, max(records, default=0) / self._window)
+
+    @property
+    def _window(self) -> int:
+        """How many records may be on the way in each channel."""
+        return self._rate.window(len(self._queues))
 
     def _work(self) -> bool:
         if self._due is not None:
@@ -90,10 +95,20 @@ class GateRunner(SubtaskRunner):
                 return False
             self._ending = False
             self._broadcast(EndOfInput())
+        return self._take_next(self._blocked)
+
+    def _resume(self) -> bool:
+        """What cannot be overtaken does not wait behind what was, or no barrier would pass in time."""
+        if self._due is not None:
+            return self._cut(*self._due)
+        return self._take_next(self._blocked | self._overtakable) or super()._resume()
+
+    def _take_next(self, but: Collection[Hashable]) -> bool:
+        """Take an element from the next channel that has one; False if none has."""
         for _ in range(len(self._turns)):
             channel = self._turns[0]
             self._turns.rotate(-1)
-            if channel not in self._blocked and self._queues[channel]:
+            if channel not in but and self._queues[channel]:
                 self._take(channel, self._queues[channel].popleft())
                 return True
         return False
@@ -120,20 +135,19 @@ class GateRunner(SubtaskRunner):
         if len(batch) > limit:
             self._queues[channel].appendleft(batch.part(slice(limit, None)))
             batch = batch.part(slice(limit))
-        else:
-            self._grant(channel)
-        start = self._env.clock.monotonic()
-        self._chain.process(batch, self._sides[channel.edge])
-        self._size.took(self._env.clock.monotonic() - start, len(batch))
+        took = self._process_some(batch, self._sides[channel.edge])
         self.records += len(batch)
+        self._rate.worked_off(len(batch), took + self._flow.held_s())
+        self._grant(channel, len(batch), self._window)
 
     def _move_time(self, timestamp: int | None) -> None:
         if timestamp is not None:
             self._chain.advance_watermark(timestamp)
 
     def _begin(self, timestamp: int) -> None:
-        self._inputs.begin(timestamp)
-        super()._begin(timestamp)
+        if timestamp > self._inputs.now:
+            self._inputs.begin(timestamp)
+            super()._begin(timestamp)
 
     def _align(self, actions: list[Action], barrier: Barrier) -> None:
         for action in actions:
@@ -164,7 +178,8 @@ class GateRunner(SubtaskRunner):
     def _overtake(self, barrier: Barrier, channels: frozenset[Hashable]) -> None:
         """Snapshot in front of what waits, and keep that until the barriers behind it are there."""
         marks = {channel: self._inputs.mark(channel) for channel in self._queues}
-        recording = Recording(barrier.checkpoint, self._vertex.inputs, self.subtask.index, marks, channels)
+        recording = Recording(barrier.checkpoint, self._vertex, self.subtask.index, marks, channels)
+        recording.add_backlog(self._backlog, self._inputs.now)
         self._recording = recording, self._save(barrier)
         for channel, queue in self._queues.items():
             for element in list(queue):
@@ -184,18 +199,16 @@ class GateRunner(SubtaskRunner):
         self._acknowledge(checkpoint, pending, partial(self._in_flight, recording))
 
     def _in_flight(self, recording: Recording) -> list[OperatorReport]:
-        if recording.empty:
-            return []
-        chunk = self._env.state.files.store(recording.encoded())
-        return [OperatorReport(self._vertex.head.uid, self.subtask.index, in_flight=chunk)]
+        return [
+            OperatorReport(uid, self.subtask.index, in_flight=self._env.state.files.store(data))
+            for uid, data in recording.encoded().items()
+        ]
 
     def _handle_input(self, message: ToSubtask) -> None:
         match message:
             case Announce():
                 announced = Barrier(message.checkpoint, message.confirmed)
                 self._align(self._alignment.on(Announced(message.checkpoint)), announced)
-            case Settled():
-                pass
             case _:
                 raise InternalError(
                     f"subtask {self.subtask} has no source but was sent {type(message).__name__}"

@@ -1,8 +1,9 @@
 """What is on its way to a subtask when a checkpoint overtakes it: kept with the checkpoint, worked off first after it.
 
 `Recording` keeps what lies in front of the barriers, in bytes at once, because records go on and functions may change
-them. `resumed` gives it back to the subtasks of any parallelism, each of which reads all of it and takes what is its
+them. `Backlog` gives it back to the subtasks of any parallelism, each of which reads all of it and takes what is its
 own: records behind an exchange by key go to the owners of their keys, others to one subtask of those there are now.
+What a subtask has not worked off yet when the next checkpoint overtakes it is kept with that one, too.
 
 What is kept of a channel begins with its event time and says how that moved, so time is in the end where it would have
 been: the minimum over all channels there were.
@@ -10,9 +11,11 @@ been: the minimum over all channels there were.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -28,13 +31,20 @@ from tidegate.runtime.task.routing import router
 from tidegate.serde import Codec, codec_for
 from tidegate.types import TypeInformation
 
-__all__ = ["Recording", "Resumed", "overtakable", "resumed"]
+__all__ = ["Backlog", "Found", "Recording", "overtakable"]
 
-_PIECE: Final = 256
-"""Records that are worked off between two looks at the mailbox."""
 
-Resumed: TypeAlias = tuple[OperatorUid, int, Batch | Watermark]
-"""To which step, on which of its inputs, and what; or how far event time is for it."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Records that were on their way to a step, or how far event time is for it."""
+
+    uid: OperatorUid
+    side: int
+    element: Batch | Watermark
+    edge: str = ""
+    """The exchange that the records were behind."""
+    codec: Codec | None = None
+    """Of the records."""
 
 
 class _Records(msgspec.Struct, frozen=True, tag="records", omit_defaults=True):
@@ -74,36 +84,31 @@ def overtakable(edge: JobEdge) -> bool:
 class Recording:
     """What lies in front of the barriers of a checkpoint that has overtaken them.
 
-    Example:
-        >>> edge = JobEdge("a", OperatorUid("a"), "b", Rebalance(), None, 1, 1, 128)
-        >>> channel = ChannelId(edge.name, 0, 0)
-        >>> recording = Recording(CheckpointId(7), (edge,), 0, {channel: (0, False)}, {channel})
-        >>> for element in (Batch([1, 2]), Watermark(5), Barrier(CheckpointId(7)), Batch([3])):
-        ...     recording.add(channel, element)
-        >>> recording.empty, b"records" in recording.encoded()
-        (False, True)
+    Args:
+        marks: How far event time is in each channel, and whether it is idle.
+        overtaken: The channels whose barriers are still to come.
     """
 
     def __init__(
         self,
         checkpoint: CheckpointId,
-        edges: Collection[JobEdge],
+        vertex: JobVertex,
         subtask: int,
         marks: Mapping[ChannelId, tuple[int, bool]],
         overtaken: Collection[Hashable],
     ) -> None:
         self._checkpoint = checkpoint
         self._subtask = subtask
+        self._head = vertex.head.uid
         self._open = set(overtaken)
-        self._edges = {edge.name: edge for edge in edges}
-        self._codecs = {edge.name: codec_for(edge.value_type) for edge in edges}
-        self._marks = dict(marks)
-        self._elements: dict[ChannelId, list[_Records | Watermark | Idle]] = {each: [] for each in marks}
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing was overtaken."""
-        return not any(self._elements.values())
+        edges = {edge.name: edge for edge in vertex.inputs}
+        codecs = {name: codec_for(edge.value_type) for name, edge in edges.items()}
+        self._codecs = {channel: codecs[channel.edge] for channel in marks}
+        self._lanes = {
+            channel: _Lane(channel, edges[channel.edge].side, self._codecs[channel].fingerprint, *mark, [])
+            for channel, mark in marks.items()
+        }
+        self._before: dict[OperatorUid, list[_Lane]] = {}
 
     def add(self, channel: ChannelId, element: Element) -> None:
         """Keep an element that is in front of the channel's barrier; one behind it is not asked for.
@@ -115,38 +120,84 @@ class Recording:
             return
         match element:
             case Batch():
-                values = self._codecs[channel.edge].encode_batch(element.values)
-                self._elements[channel].append(_Records(values, element.timestamps, element.origins))
+                self._lanes[channel].elements.append(_encoded(element, self._codecs[channel]))
             case Watermark() | Idle():
-                self._elements[channel].append(element)
+                self._lanes[channel].elements.append(element)
             case Barrier() if element.checkpoint >= self._checkpoint:
                 self._open.discard(channel)
 
-    def encoded(self) -> bytes:
-        """All of it as it is stored. Ends of the input come again, as sources stay."""
-        lanes = [
-            _Lane(
-                channel,
-                self._edges[channel.edge].side,
-                self._codecs[channel.edge].fingerprint,
-                *self._marks[channel],
-                elements,
-            )
-            for channel, elements in self._elements.items()
-        ]
-        return msgspec.msgpack.encode(_InFlight(self._subtask, lanes))
+    def add_backlog(self, backlog: Backlog, time: int) -> None:
+        """Keep what an earlier checkpoint found on its way and is not worked off; event time is at `time`."""
+        self._before = backlog.lanes(self._subtask, time)
+
+    def encoded(self) -> dict[OperatorUid, bytes]:
+        """All of it as it is stored, by the step it is on its way to. Ends of the input come again, as sources stay."""
+        before, live = dict(self._before), list(self._lanes.values())
+        if any(lane.elements for lane in live) or self._head in before:
+            before[self._head] = before.get(self._head, []) + live
+        return {uid: msgspec.msgpack.encode(_InFlight(self._subtask, lanes)) for uid, lanes in before.items()}
 
 
-def resumed(vertex: JobVertex, env: ChainEnvironment) -> Iterator[Resumed]:
+class Backlog:
     """What was on its way to the steps of a subtask at the checkpoint it goes on from, in the order to process it.
 
     What is nearer to the end of a chain was there before. Only the chain's first step has inputs of its own, so only
     its time moves; a step that was first and is not any more gets records.
-
-    Raises:
-        StateCorruptError: a file is gone or damaged.
-        StateFormatError: the input they were on their way to is of another kind now.
     """
+
+    def __init__(self, vertex: JobVertex, env: ChainEnvironment) -> None:
+        self._vertex = vertex
+        self._env = env
+        self._found = _found(vertex, env)
+        self._next: deque[Found] = deque()
+        self._some = any(env.operator(uid).in_flight for uid in vertex.nodes)
+
+    def __bool__(self) -> bool:
+        """Whether something may be left."""
+        return self._some
+
+    def take(self, records: int) -> Found | None:
+        """The next element, with as many records at most; None at the end.
+
+        Raises:
+            StateCorruptError: a file is gone or damaged.
+            StateFormatError: the input they were on their way to is of another kind now.
+        """
+        found = self._next.popleft() if self._next else next(self._found, None)
+        if found is None:
+            self._some = False
+        elif isinstance(found.element, Batch) and len(found.element) > records:
+            self._next.appendleft(replace(found, element=found.element.part(slice(records, None))))
+            found = replace(found, element=found.element.part(slice(records)))
+        return found
+
+    def lanes(self, subtask: int, time: int) -> dict[OperatorUid, list[_Lane]]:
+        """What is left, as it is stored: as if one channel for each exchange had brought it, since event time `time`."""
+        self._next += self._found
+        head = self._vertex.head.uid
+        lanes: dict[OperatorUid, dict[tuple[str, int], _Lane]] = {}
+        for uid, side, edge, codec in ((f.uid, f.side, f.edge, f.codec) for f in self._next):
+            of_step = lanes.setdefault(uid, {})
+            if codec is not None and (edge, side) not in of_step:
+                # No sender has this number, so no channel of the run has this name.
+                channel = ChannelId(edge, -1 - len(of_step), subtask)
+                mark = time if uid == head else MIN_WATERMARK
+                of_step[edge, side] = _Lane(channel, side, codec.fingerprint, mark, False, [])
+        for found in self._next:
+            of_step = lanes[found.uid]
+            if isinstance(found.element, Watermark):
+                for lane in of_step.values():
+                    lane.elements.append(found.element)
+            elif found.codec is not None:
+                of_step[found.edge, found.side].elements.append(_encoded(found.element, found.codec))
+        return {uid: list(of_step.values()) for uid, of_step in lanes.items() if of_step}
+
+
+def _encoded(batch: Batch, codec: Codec) -> _Records:
+    return _Records(codec.encode_batch(batch.values), batch.timestamps, batch.origins)
+
+
+def _found(vertex: JobVertex, env: ChainEnvironment) -> Iterator[Found]:
     for uid in reversed(vertex.nodes):
         kept = [_DECODER.decode(env.state.files.fetch(each)) for each in env.operator(uid).in_flight]
         lanes = [(each.subtask, lane) for each in kept for lane in each.lanes]
@@ -155,15 +206,16 @@ def resumed(vertex: JobVertex, env: ChainEnvironment) -> Iterator[Resumed]:
             time.watermark(lane.channel, lane.time)
             time.idle(lane.channel, lane.idle)
         if time.now > MIN_WATERMARK and uid == vertex.head.uid:
-            yield uid, 0, Watermark(time.now)
+            yield Found(uid, 0, Watermark(time.now))
         for subtask, lane in lanes:
-            yield from _worked_off(lane, _Input(vertex, uid, lane, subtask, env), time)
+            yield from _of_lane(lane, _Input(vertex, uid, lane, subtask, env), time)
 
 
-def _worked_off(lane: _Lane, taken: _Input, time: Inputs) -> Iterator[Resumed]:
+def _of_lane(lane: _Lane, taken: _Input, time: Inputs) -> Iterator[Found]:
     for element in lane.elements:
         if isinstance(element, _Records):
-            yield from taken.batches(element)
+            for batch in taken.batches(element):
+                yield Found(taken.uid, lane.side, batch, lane.channel.edge, taken.codec)
             continue
         moved = (
             time.watermark(lane.channel, element.timestamp)
@@ -171,7 +223,7 @@ def _worked_off(lane: _Lane, taken: _Input, time: Inputs) -> Iterator[Resumed]:
             else time.idle(lane.channel, element.idle)
         )
         if moved is not None and taken.first:
-            yield taken.uid, lane.side, Watermark(moved)
+            yield Found(taken.uid, lane.side, Watermark(moved))
 
 
 class _Input:
@@ -187,20 +239,16 @@ class _Input:
         self._index = env.subtask.index
         self._mine = subtask % env.parallelism == self._index
 
-    def batches(self, records: _Records) -> Iterator[Resumed]:
+    def batches(self, records: _Records) -> list[Batch]:
         """What of some records is for this subtask."""
         edge = self._edge
         if edge is None or not isinstance(edge.partition, Hash | Global):
-            batches = [self._decoded(records)] if self._mine else []
-        else:
-            shares = router(edge, self._index)(self._decoded(records))
-            batches = [share for target, share in shares if target == self._index]
-        for batch in batches:
-            for start in range(0, len(batch), _PIECE):
-                yield self.uid, self._lane.side, batch.part(slice(start, start + _PIECE))
+            return [self._decoded(records)] if self._mine else []
+        shares = router(edge, self._index)(self._decoded(records))
+        return [share for target, share in shares if target == self._index]
 
     def _decoded(self, records: _Records) -> Batch:
-        values = self._codec.decode_batch(records.values)
+        values = self.codec.decode_batch(records.values)
         return Batch(values, records.timestamps, origins=records.origins)
 
     @cached_property
@@ -216,7 +264,8 @@ class _Input:
         raise self._misfit("an exchange that deals records by keys or in turn")
 
     @cached_property
-    def _codec(self) -> Codec:
+    def codec(self) -> Codec:
+        """Of the records, which must be of the type they were stored with."""
         codec = codec_for(self._type)
         if codec.fingerprint != self._lane.stored:
             raise self._misfit(f"type {codec.fingerprint}")

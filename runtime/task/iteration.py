@@ -8,7 +8,7 @@ from tidegate.elements import MAX_WATERMARK, Batch, Element, EndOfInput
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
-from tidegate.runtime.task.exchange import FULL, ChannelId, Gate, joined
+from tidegate.runtime.task.exchange import ChannelId, Gate, joined
 from tidegate.runtime.task.gate import GateRunner, Grant
 from tidegate.runtime.task.returned import Returned
 from tidegate.runtime.task.runner import Report
@@ -48,7 +48,7 @@ class IterationRunner(GateRunner):
         self._returned = Returned(edges, env.state.directory)
         self._late = False
         self._lap = 0
-        self._quiet_since: int | None = None
+        self._quiet_since: float | None = None
         self._over = False
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
@@ -57,15 +57,17 @@ class IterationRunner(GateRunner):
             super().deliver(channel, element)
         elif isinstance(element, Batch):
             self._returned.append(channel, element)
-            self._grant(channel)
+            self._grant(channel, len(element), self._window)
             self._late = self._late or channel not in self._round
         elif isinstance(element, EndOfInput):
             self._round.discard(channel)
 
-    def wake_at(self) -> int | None:
-        """When it has waited long enough, or a timer is due."""
-        waited = None if self._quiet_since is None or self._over else self._quiet_since + self._max_wait_ms
-        return min((time for time in (super().wake_at(), waited) if time is not None), default=None)
+    def wait_s(self) -> float | None:
+        """Until it has waited long enough, or a timer is due."""
+        waits = [super().wait_s()]
+        if self._quiet_since is not None and not self._over:
+            waits.append(self._quiet_since + self._max_wait_ms / 1_000 - self._env.machine.monotonic())
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def close(self) -> None:
         """Close the chain, give the disk back."""
@@ -94,17 +96,17 @@ class IterationRunner(GateRunner):
             )
         self._quiet_since = None
         taken, count = list[Batch](), 0
-        while self._lap and count < FULL:
+        while self._lap and count < self._size.limit:
             self._lap -= 1
             taken.append(self._returned.popleft())
             count += len(taken[-1])
         # Going round over exchanges leaves ever smaller batches.
         for batch in joined(taken):
-            self._chain.process(batch)
+            self._process_some(batch)
         self.records += count
 
     def _end(self) -> bool:
-        now_ms = self._env.clock.now_ms()
+        now = self._env.machine.monotonic()
         if not self._chain.empty() or not all(gate.settled for gate in self._gates.values()):
             self._quiet_since = None
         elif self._over:
@@ -112,8 +114,8 @@ class IterationRunner(GateRunner):
             self._broadcast(EndOfInput())
             return True
         elif self._quiet_since is None:
-            self._quiet_since = now_ms
-        elif now_ms >= self._quiet_since + self._max_wait_ms:
+            self._quiet_since = now
+        elif now >= self._quiet_since + self._max_wait_ms / 1_000:
             self._over = True
             self._chain.advance_watermark(MAX_WATERMARK)
             return True

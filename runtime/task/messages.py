@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,9 +12,10 @@ from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.operators.measures import Measured
 from tidegate.runtime.task.flow import Flow
 from tidegate.runtime.tracebacks import Carried
-from tidegate.twophase.spi import CommitAnswer, Committable
+from tidegate.twophase.spi import Answer, Committable
 
 __all__ = [
+    "Aborted",
     "Acked",
     "Announce",
     "Answered",
@@ -94,6 +96,13 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
+class Aborted:
+    """The checkpoint was given up."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
 class ReadUntil:
     """Read nothing that is further in event time than this, for the sake of slower sources."""
 
@@ -101,7 +110,16 @@ class ReadUntil:
 
 
 ToSubtask = (
-    AssignSplits | NoMoreSplits | ToReader | EndInput | Trigger | Announce | Commit | Settled | ReadUntil
+    AssignSplits
+    | NoMoreSplits
+    | ToReader
+    | EndInput
+    | Trigger
+    | Announce
+    | Commit
+    | Settled
+    | Aborted
+    | ReadUntil
 )
 
 
@@ -145,6 +163,8 @@ class Acked:
     subtask: Subtask
     checkpoint: CheckpointId
     reports: tuple[OperatorReport, ...]
+    spare_ms: float = math.inf
+    """How long the decision can wait; after that prepared work could expire before its commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +182,7 @@ class Answered:
 
     subtask: Subtask
     checkpoint: CheckpointId
-    answers: tuple[tuple[Committable, CommitAnswer], ...]
+    answers: tuple[tuple[Committable, Answer], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,11 @@ class Pacing:
         self._stamp = stamp
         self._reader = reader
         self._clock = clock
-        self._update_ms = update_ms
+        self._update_s = update_ms / 1_000
         self._report = report
         self._limit = MIN_WATERMARK
         self._told: int | None = MIN_WATERMARK
-        self._tell_at = 0
+        self._tell_at = 0.0
         self._paused: frozenset[SplitId] = frozenset()
 
     def allow(self, limit: int) -> None:
@@ -54,15 +54,15 @@ class Pacing:
 
     def tell(self) -> None:
         """Report where time is, if that is new and the last report is old enough."""
-        time, now_ms = self._stamp.time, self._clock.now_ms()
-        if time != self._told and now_ms >= self._tell_at:
-            self._told, self._tell_at = time, now_ms + self._update_ms
+        time, now = self._stamp.time, self._clock.monotonic()
+        if time != self._told and now >= self._tell_at:
+            self._told, self._tell_at = time, now + self._update_s
             self._report(time)
 
     def end(self) -> None:
         """Nothing will be read any more."""
         self._report(None)
 
-    def wake_at(self) -> int | None:
-        """When there is something to report."""
-        return self._tell_at if self._stamp.time != self._told else None
+    def wait_s(self) -> float | None:
+        """In how many seconds there is something to report; None if there is nothing."""
+        return self._tell_at - self._clock.monotonic() if self._stamp.time != self._told else None

@@ -23,7 +23,8 @@ from typing import Final
 
 from tidegate.elements import Batch
 from tidegate.runtime.graph.job_graph import JobEdge
-from tidegate.runtime.task.exchange import FULL, ChannelId
+from tidegate.runtime.task.credit import FULL
+from tidegate.runtime.task.exchange import ChannelId
 from tidegate.runtime.task.spool import Spool
 
 __all__ = ["Returned"]

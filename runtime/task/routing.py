@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from tidegate.elements import Batch
-from tidegate.errors import ConfigError, InternalError, UserCodeError
+from tidegate.errors import ConfigError, InternalError
+from tidegate.failures import failure_of
 from tidegate.ids import OperatorUid
 from tidegate.keys import canonical_batch, key_groups
 from tidegate.runtime.graph.job_graph import JobEdge
@@ -165,10 +166,9 @@ def _each(
 ) -> list[Any]:
     rest = iter(given)
     try:
-        return list(map(function, rest))
-    except Exception as error:
+        # `map` would take a StopIteration of the function for the end of the records.
+        return [function(each) for each in rest]
+    except BaseException as error:
         record = records[len(given) - len(list(rest)) - 1]
-        raise UserCodeError(
-            f"the {what} behind operator {node!r} failed on record {show(record)}: "
-            f"{type(error).__name__}: {error}"
-        ) from error
+        where = f"the {what} behind operator {node!r} failed on record {show(record)}"
+        raise failure_of(where, error) from error

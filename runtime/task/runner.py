@@ -14,26 +14,29 @@ from functools import partial
 
 from tidegate import faults
 from tidegate.elements import Barrier, Batch, Control, Idle, Watermark
-from tidegate.errors import InternalError, StateFormatError, TidegateError, UnavailableError
-from tidegate.ids import CheckpointId, Subtask
+from tidegate.errors import StateFormatError, UnavailableError
+from tidegate.failures import end_of
+from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.chain import OperatorChain, PendingReports
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.task.batch_size import BatchSize
 from tidegate.runtime.task.exchange import Gate
 from tidegate.runtime.task.flow import Flow, FlowMeter
-from tidegate.runtime.task.in_flight import resumed
+from tidegate.runtime.task.in_flight import Backlog
 from tidegate.runtime.task.messages import (
+    Aborted,
     Acked,
-    Announce,
     Answered,
     Commit,
     Declined,
     Failed,
     FromSubtask,
+    Settled,
     ToSubtask,
     Trigger,
 )
-from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
+from tidegate.twophase.spi import Answer, Committable, Committer, CommitterContext
 
 __all__ = ["Report", "SubtaskRunner"]
 
@@ -60,18 +63,22 @@ class SubtaskRunner(ABC):
         self._report = report
         self._background = background
         self._flow = FlowMeter(env.clock)
+        self._size = BatchSize()
         self._mailbox: deque[ToSubtask] = deque()
         self._committers: dict[str, Committer] = {}
         self._chain = OperatorChain(vertex, env, self)
-        self._resuming = any(env.operator(uid).in_flight for uid in vertex.nodes)
-        """Whether records that the checkpoint found on their way are still to be worked off, before any others."""
-        self._resumed = resumed(vertex, env)
-        self._later: Trigger | Announce | None = None
+        self._backlog = Backlog(vertex, env)
+        self._later: Trigger | None = None
 
     @property
     def chain(self) -> OperatorChain:
         """The operators it runs."""
         return self._chain
+
+    @property
+    def reusable(self) -> bool:
+        """Whether what it has emitted is all that is needed of it, once its input is at its end."""
+        return self._chain.spent and self.subtask not in self._env.measures.adding
 
     def open(self) -> None:
         """Open the chain; called once before the first step."""
@@ -97,26 +104,29 @@ class SubtaskRunner(ABC):
         if not is_open:
             return False
         for gate in self._gates.values():
-            gate.flush_due(self._env.clock.now_ms())
+            gate.flush_due()
         sent = self._chain.send_arrivals()
-        return (self._chain.ready() and (self._resume() if self._resuming else self._work())) or sent
+        return (self._chain.ready() and (self._resume() if self._backlog else self._work())) or sent
 
     def flow(self) -> Flow:
         """How freely records moved since this was asked last."""
         return self._flow.read(self._used, self._waiting(), self.records, self._chain.time)
 
-    def wake_at(self) -> int | None:
-        """Wall time at which there is something to do even if nothing arrives."""
-        times = [self._chain.next_timer()]
+    def wait_s(self) -> float | None:
+        """In how many seconds there is something to do even if nothing arrives; None if that is not known."""
+        timer = self._chain.next_timer()
+        waits = [None if timer is None else (timer - self._env.clock.now_ms()) / 1_000]
         if self._open:
-            times += [gate.due_ms for gate in self._gates.values()]
-        return min((time for time in times if time is not None), default=None)
+            waits += [gate.wait_s for gate in self._gates.values()]
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def close(self) -> None:
         """Release everything; called once, also after an error."""
         try:
             for committer in self._committers.values():
                 committer.close()
+            for gate in self._gates.values():
+                gate.close()
         finally:
             self._chain.close()
 
@@ -147,17 +157,28 @@ class SubtaskRunner(ABC):
         return 0.0
 
     def _resume(self) -> bool:
-        """Work off some of what was on its way; a checkpoint that waits for nothing waits for the end of that."""
-        uid, side, element = next(self._resumed, (None, 0, None))
-        if isinstance(element, Batch):
-            self._chain.process(element, side, at=uid)
-        elif element is not None:
-            self._begin(element.timestamp)
-        else:
-            self._resuming = False
+        """Work off some of what the checkpoint found on its way, before any other records."""
+        found = self._backlog.take(self._size.limit)
+        if found is None:
             if self._later is not None:
                 self._mailbox.appendleft(self._later)
+        elif isinstance(found.element, Batch):
+            self._process_some(found.element, found.side, at=found.uid)
+        else:
+            self._begin(found.element.timestamp)
         return True
+
+    def _process_some(self, batch: Batch, side: int = 0, *, at: OperatorUid | None = None) -> float:
+        """Work on as many records as control can wait for, learn from how long they take; in seconds."""
+        start = self._env.clock.monotonic()
+        self._chain.process(batch, side, at=at)
+        took = self._env.clock.monotonic() - start
+        self._learn(took, len(batch))
+        return took
+
+    def _learn(self, seconds: float, records: int) -> None:
+        filled = max((gate.filled() for gate in self._gates.values()), default=0.0)
+        self._size.took(seconds, records, filled=filled)
 
     def _begin(self, timestamp: int) -> None:
         """Event time goes on from here."""
@@ -175,10 +196,17 @@ class SubtaskRunner(ABC):
         match message:
             case Commit():
                 self._background.submit(self._guarded, lambda: self._commit(message))
-            case Trigger() | Announce() if self._resuming:
-                self._later = message
+            case Trigger() if self._backlog:
+                self._later = message  # a source holds no barrier back for records in the middle of its chain
+            case Settled():
+                self._settled(message.checkpoint)
+            case Aborted():
+                self._chain.aborted(message.checkpoint)
             case _:
                 self._handle_input(message)
+
+    def _settled(self, checkpoint: CheckpointId) -> None:
+        self._chain.completed(checkpoint)
 
     def _broadcast(self, element: Control) -> None:
         for gate in self._gates.values():
@@ -208,17 +236,19 @@ class SubtaskRunner(ABC):
         except (UnavailableError, StateFormatError) as error:
             self._report(Declined(self.subtask, checkpoint, error))
             return
+        # Declining would not help: the work is older at the next checkpoint.
+        spare_ms = self._chain.spare_ms()
         faults.point("task.before-ack")
-        self._report(Acked(self.subtask, checkpoint, tuple(reports)))
+        self._report(Acked(self.subtask, checkpoint, tuple(reports), spare_ms))
 
     def _commit(self, message: Commit) -> None:
         faults.point("commit.before")
-        answers: list[tuple[Committable, CommitAnswer]] = []
+        answers: list[tuple[Committable, Answer]] = []
         for uid in sorted({committable.uid for committable in message.committables}):
             mine = [committable for committable in message.committables if committable.uid == uid]
             if uid not in self._committers:
                 env = self._env
-                context = CommitterContext(env.pipeline, uid, env.lineage, env.clock)
+                context = CommitterContext(env.pipeline, uid, env.lineage, env.clock, term=env.term)
                 self._committers[uid] = self._vertex.nodes[uid].payload.open_committer(context)
             answers += zip(mine, self._committers[uid].commit(mine), strict=True)
         faults.point("commit.after")
@@ -227,11 +257,5 @@ class SubtaskRunner(ABC):
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except TidegateError as error:
-            self._report(Failed(self.subtask, error))
-        except Exception as error:
-            self._report(
-                Failed(
-                    self.subtask, InternalError(f"subtask {self.subtask}: {type(error).__name__}: {error}")
-                )
-            )
+        except BaseException as error:
+            self._report(Failed(self.subtask, end_of(f"subtask {self.subtask}", error)))

@@ -25,8 +25,6 @@ from tidegate.ids import CheckpointId, OperatorUid, SplitId
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.stamp import Stamp
-from tidegate.runtime.operators.surroundings import Surroundings
-from tidegate.runtime.task.batch_size import BatchSize
 from tidegate.runtime.task.exchange import Gate
 from tidegate.runtime.task.messages import (
     AssignSplits,
@@ -48,7 +46,6 @@ from tidegate.runtime.task.runner import Report, SubtaskRunner
 __all__ = ["SourceRunner"]
 
 _ALIGNED = 256
-_LITTLE = 0.5
 
 
 class SourceRunner(SubtaskRunner):
@@ -70,10 +67,9 @@ class SourceRunner(SubtaskRunner):
         self._reader: SourceReader[Any] | None = None
         self._stamp: Stamp | None = None
         self._pacing: Pacing | None = None
-        self._size = BatchSize()
         self.left: int | None = None
         """How many records it may still read; None for all there are."""
-        self._outside = env.outside or env.clock
+        self._outside = env.machine
         self._asked = False
         self._received = 0
         self._answered = False
@@ -82,12 +78,14 @@ class SourceRunner(SubtaskRunner):
         self._told_to_end = False
         self._ending = False
         self._drained = False
-        self._wake_at: int | None = None
+        self._ask_at: float | None = None
+        """When the reader has something again, on the monotonic clock."""
         self._woken = False
 
     def open(self) -> None:
         """Open the chain, then the reader."""
         super().open()
+        self._flow.reading(0.0)
         env = self._env
         uid = self._vertex.head.uid
         context = ReaderContext(
@@ -96,7 +94,7 @@ class SourceRunner(SubtaskRunner):
             env.parallelism,
             self._outside,
             self._wake,
-            Surroundings(uid, env),
+            self._chain.context(uid),
             lambda event: self._report(ToEnumerator(uid, self.subtask.index, event)),
             env.pipeline,
             brief=env.slot is not None,
@@ -114,17 +112,24 @@ class SourceRunner(SubtaskRunner):
                 lambda time: self._report(TimeReached(self.subtask, time)),
             )
 
-    def wake_at(self) -> int | None:
-        """When the reader has something again, or a timer is due."""
-        reading = self._wake_at if self._open and self._chain.ready() else None
-        telling = self._pacing.wake_at() if self._pacing is not None and not self._ending else None
-        times = [time for time in (super().wake_at(), reading, telling) if time is not None]
-        return min(times, default=None)
+    @property
+    def reusable(self) -> bool:
+        """As for others; also no split is left, and nothing outside is told where it has read to."""
+        reader = self._opened
+        ended = isinstance(reader, SupportsPausing) and not reader.at_hand()
+        return super().reusable and ended and not isinstance(reader, SupportsSettled)
+
+    def wait_s(self) -> float | None:
+        """Until the reader has something again, or a timer is due."""
+        reading = self.promised_s if self._open and self._chain.ready() else None
+        telling = self._pacing.wait_s() if self._pacing is not None and not self._ending else None
+        waits = [wait for wait in (super().wait_s(), reading, telling) if wait is not None]
+        return min(waits, default=None)
 
     @property
-    def promised_ms(self) -> int | None:
-        """When the reader has something again, if it says so."""
-        return self._wake_at
+    def promised_s(self) -> float | None:
+        """In how many seconds the reader has something again, if it says so."""
+        return None if self._ask_at is None else self._ask_at - self._outside.monotonic()
 
     @property
     def time(self) -> int | None:
@@ -140,7 +145,7 @@ class SourceRunner(SubtaskRunner):
         """What it begins at are the positions of a settled checkpoint; called where whoever read up to them is gone."""
         if isinstance(self._opened, SupportsSettled):
             self._opened.snapshot(checkpoint)
-            self._opened.settled(checkpoint)
+        self._handle(Settled(checkpoint))
 
     def unread(self, checkpoint: CheckpointId) -> tuple[bytes, ...]:
         """The splits that are not read to their end, as they are at this moment."""
@@ -161,23 +166,26 @@ class SourceRunner(SubtaskRunner):
             return self._end_time()
         if self._pacing is not None and not self._pacing.may_read():
             return False
-        if not self._woken and self._wake_at is not None and self._outside.now_ms() < self._wake_at:
+        if not self._woken and self._ask_at is not None and self._outside.monotonic() < self._ask_at:
             return False
         if self._tell_idleness():
             return True
         limit = self._size.limit if self.left is None else min(self._size.limit, self.left)
         if limit == 0:
             return False
-        self._woken, self._wake_at = False, None
+        self._woken, self._ask_at = False, None
+        start = self._env.clock.monotonic()
         result = self._opened.poll(limit)
         match result:
             case Batch():
                 self._process(result)
+                self._flow.reading(self._env.clock.monotonic() - start)
                 return True
             case Unreadable():
                 self._chain.process(result.letters, at=self._dead_letters)
                 if result.batch is not None:
                     self._process(result.batch)
+                self._flow.reading(self._env.clock.monotonic() - start)
                 return True
             case Watermark() | Idle() if self._env.batch:
                 return True
@@ -189,8 +197,9 @@ class SourceRunner(SubtaskRunner):
                 self._tell_idleness()
                 return True
             case NotYet():
-                self._wake_at = result.until_ms
-                if result.until_ms is None and not self._asked:
+                if result.after_ms is not None:
+                    self._ask_at = self._outside.monotonic() + result.after_ms / 1_000
+                elif not self._asked:
                     self._asked = True
                     self._report(SplitsWanted(self._vertex.head.uid, self.subtask.index, self._received))
             case Finished():
@@ -228,9 +237,7 @@ class SourceRunner(SubtaskRunner):
         self.records += len(batch)
         if self.left is not None:
             self.left -= len(batch)
-        # Batches grow no faster than receivers show what they can take, and shrink if those need too long for one.
-        held_s = self._flow.held_s()
-        self._size.took(took + held_s, len(batch), grow=held_s > 0 or self._used <= _LITTLE)
+        self._learn(took, len(batch))
 
     def _process_split(
         self, stamp: Stamp, batch: Batch, split: SplitId, at_hand: Collection[SplitId]
@@ -277,9 +284,11 @@ class SourceRunner(SubtaskRunner):
                 self._snapshot(
                     Barrier(message.checkpoint, message.confirmed), [self._splits(message.checkpoint)]
                 )
-            case Settled():
-                if isinstance(self._opened, SupportsSettled):
-                    self._opened.settled(message.checkpoint)
+
+    def _settled(self, checkpoint: CheckpointId) -> None:
+        super()._settled(checkpoint)
+        if isinstance(self._opened, SupportsSettled):
+            self._opened.settled(checkpoint)
 
     def _hear(self, event: bytes) -> None:
         if not isinstance(self._opened, SupportsEvents):

@@ -37,10 +37,11 @@ def test_every_registered_connector_is_in_the_table_and_none_says_no(guarantees:
 
 def test_a_clause_that_failed_takes_the_guarantee_away(guarantees: ModuleType) -> None:
     passed = {"test_nothing_is_visible_before_the_commit": True, "test_a_second_commit_answers": True}
-    assert "| `good.sink` |  | yes (1) | yes (1) |  |  |  |  |\n" in guarantees.tables({"good.sink": passed})
+    row = "| `good.sink` |  | yes (1) | yes (1) |  |  |  |  |  |  |\n"
+    assert row in guarantees.tables({"good.sink": passed})
 
     failed = {**passed, "test_a_second_commit_answers": False}
-    assert "| `good.sink` |  | yes (1) | **no** |  |  |  |  |\n" in guarantees.tables({"good.sink": failed})
+    assert row.replace("| yes (1) |  ", "| **no** |  ", 1) in guarantees.tables({"good.sink": failed})
 
 
 def test_a_connector_without_a_kit_run_is_named(guarantees: ModuleType) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tidegate.clock import new_id
 from tidegate.connectors.base import FileCommitter, FileWriter, pending_files
 from tidegate.connectors.files import FileSink, TextLines
-from tidegate.ids import Branch, CheckpointId
-from tidegate.testing.sink import CommittingSinkSuite, SinkTarget
-from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, WriterContext
+from tidegate.ids import Branch, CheckpointId, FencingTerm
+from tidegate.testing.claims import ClaimingSinkSuite
+from tidegate.testing.sink import ExpiringSinkSuite, SinkTarget
+from tidegate.twophase.spi import Answer, CommitAnswer, Committable, CommitterContext, Retry, WriterContext
 
 
 class Placed:
@@ -51,10 +54,10 @@ class Faulty(FileSink):
         return self.writer(Path(self.directory), context, TextLines(), "part", ".txt")
 
     def open_committer(self, context: CommitterContext) -> FileCommitter:
-        return self.committer(Path(self.directory), context)
+        return self.committer(Path(self.directory), context, take_over=self.options.take_over)
 
 
-class Broken(CommittingSinkSuite):
+class Broken(ClaimingSinkSuite):
     sink: ClassVar[type[Faulty]]
 
     @pytest.fixture
@@ -65,10 +68,19 @@ class Broken(CommittingSinkSuite):
         return SinkTarget(self.sink(tmp_path), read)
 
 
+class TestForgetsTheAgeOfItsWork(Broken, ExpiringSinkSuite):
+    class Sink(Faulty):
+        class writer(Writer):  # noqa: N801
+            def expires_in_ms(self) -> int:
+                return 60_000
+
+    sink = Sink
+
+
 class TestLosesCommits(Broken):
     class Sink(Faulty):
         class committer(Committing):  # noqa: N801
-            def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+            def commit(self, committables: Sequence[Committable]) -> list[Answer]:
                 return [CommitAnswer.COMMITTED] * len(committables)
 
     sink = Sink
@@ -77,11 +89,61 @@ class TestLosesCommits(Broken):
 class TestCommitsTwice(Broken):
     class Sink(Faulty):
         class committer(Committing):  # noqa: N801
-            def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+            def commit(self, committables: Sequence[Committable]) -> list[Answer]:
                 for file in (pending_files(work)[0] for work in committables):
                     number = len(list(self._directory.iterdir()))
                     shutil.copy(self._folder / file.pending, self._directory / f"part-{number}.txt")
                 return [CommitAnswer.COMMITTED] * len(committables)
+
+    sink = Sink
+
+
+class TestCopiesAndThenMarks(Broken):
+    """Doubles what was copied by a process that died before it could mark it."""
+
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def commit(self, committables: Sequence[Committable]) -> list[Answer]:
+                return [self._commit(pending_files(work)[0].pending) for work in committables]
+
+            def _commit(self, pending: str) -> Answer:
+                mark = self._folder / f"{pending}.done"
+                if mark.exists():
+                    return CommitAnswer.ALREADY_COMMITTED
+                if not (self._folder / pending).exists():
+                    return CommitAnswer.ABORTED
+                shutil.copy(self._folder / pending, self._directory / f"{new_id()}.txt")
+                mark.touch()
+                return CommitAnswer.COMMITTED
+
+    sink = Sink
+
+
+class TestMarksAndThenCopies(Broken):
+    """Loses what was marked by a process that died before it could copy it."""
+
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def commit(self, committables: Sequence[Committable]) -> list[Answer]:
+                return [self._commit(pending_files(work)[0].pending) for work in committables]
+
+            def _commit(self, pending: str) -> Answer:
+                try:
+                    (self._folder / pending).rename(self._folder / f"{pending}.done")
+                except FileNotFoundError:
+                    known = (self._folder / f"{pending}.done").exists()
+                    return CommitAnswer.ALREADY_COMMITTED if known else CommitAnswer.ABORTED
+                shutil.copy(self._folder / f"{pending}.done", self._directory / f"{new_id()}.txt")
+                return CommitAnswer.COMMITTED
+
+    sink = Sink
+
+
+class TestRefusesWithoutAReason(Broken):
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def commit(self, committables: Sequence[Committable]) -> list[Answer]:
+                return [Retry("") for _ in committables]
 
     sink = Sink
 
@@ -117,6 +179,27 @@ class TestAbortsTheWorkOfOthers(Broken):
                 for folder in self._folder.parent.glob(f"{self._folder.name[:6]}*"):
                     shutil.rmtree(folder)
                 return removed
+
+    sink = Sink
+
+
+class TestRemovesWhatANewerOwnerMade(Broken):
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def abort_except(self, keep: Sequence[Committable]) -> int:
+                self._check_owner()
+                self._check_owner, self._term = (lambda: None), FencingTerm(99)
+                return super().abort_except(keep)
+
+    sink = Sink
+
+
+class TestRemovesWithoutACheck(Broken):
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def abort_except(self, keep: Sequence[Committable]) -> int:
+                self._check_owner, self._term = (lambda: None), FencingTerm(99)
+                return super().abort_except(keep)
 
     sink = Sink
 
@@ -181,7 +264,7 @@ class TestForgetsOtherWriters(Broken):
 class TestLosesOtherWriters(Broken):
     class Sink(Faulty):
         class committer(Committing):  # noqa: N801
-            def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+            def commit(self, committables: Sequence[Committable]) -> list[Answer]:
                 known = super().commit([work for work in committables if work.subtask == 0])
                 return known + [CommitAnswer.COMMITTED] * (len(committables) - len(known))
 
@@ -199,6 +282,61 @@ class TestAbortsWhenItCloses(Broken):
                 if hasattr(self, "kept"):
                     super().abort_except(self.kept)
                 super().close()
+
+    sink = Sink
+
+
+class TestClaimsNothing(Broken):
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def claim(self) -> None:
+                pass
+
+    sink = Sink
+
+
+class TestAbortsWithoutLooking(Broken):
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def abort_except(self, keep: Sequence[Committable]) -> int:
+                for path in self._folder.glob("*.pending"):
+                    path.unlink()
+                return super().abort_except(keep)
+
+    sink = Sink
+
+
+class TestLetsAClaimGo(Broken):
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def abort_except(self, keep: Sequence[Committable]) -> int:
+                removed = super().abort_except(keep)
+                (self._folder / "claim").unlink(missing_ok=True)
+                return removed
+
+    sink = Sink
+
+
+class TestTakesOverForAMoment(Broken):
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            def claim(self) -> None:
+                if not self._take_over:
+                    super().claim()
+
+    sink = Sink
+
+
+class TestClaimsAtTheSameMoment(Broken):
+    class Sink(Faulty):
+        class committer(Committing):  # noqa: N801
+            looked = threading.Barrier(4)
+
+            def claim(self) -> None:
+                if self._place.note("claim") is None:
+                    self.looked.wait(10)
+                    self._place._folder.mkdir(parents=True, exist_ok=True)
+                    (self._folder / "claim").write_text(self._context.home)
 
     sink = Sink
 
@@ -229,7 +367,7 @@ class TestKeepsPreparedWorkInItsProcess(Broken):
                 return work
 
         class committer(Committing):  # noqa: N801
-            def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+            def commit(self, committables: Sequence[Committable]) -> list[Answer]:
                 for work in committables:
                     pending = self._folder / pending_files(work)[0].pending
                     if pending.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,10 +13,19 @@ import pytest
 from tidegate.connectors.base import ListEnumerator, RangeReader, RangeSplit
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.generator import GeneratorSource
-from tidegate.connectors.spi import EnumeratorContext, Poll, ReaderContext, Source
+from tidegate.connectors.spi import EnumeratorContext, NotYet, Poll, ReaderContext, Source, Split
 from tidegate.elements import Batch, Origin
+from tidegate.errors import UserCodeError
 from tidegate.ids import CheckpointId, SplitId
-from tidegate.testing.source import PausingSourceSuite, RangedSourceSuite, SourceTarget
+from tidegate.testing.source import (
+    FetchingSourceSuite,
+    PausingSourceSuite,
+    RangedSourceSuite,
+    SourceSuite,
+    SourceTarget,
+)
+
+_LONG_S = 30.0
 
 
 class Broken(RangedSourceSuite):
@@ -138,6 +148,29 @@ class TestGoesOnWhereItLeftOff(Broken):
     source = GoesOnWhereItLeftOff
 
 
+@dataclass(frozen=True, init=False)
+class WaitsByTheWallClock(CollectionSource):
+    """Gives a record each ten milliseconds."""
+
+    def open_reader(self, context: ReaderContext) -> RangeReader:
+        class Reader(RangeReader):
+            next_ms = 0
+
+            def poll(self, limit: int) -> Poll:
+                wait_ms = self.next_ms - context.clock.now_ms()
+                if wait_ms > 0:
+                    return NotYet(wait_ms)
+                self.next_ms = context.clock.now_ms() + 10
+                return super().poll(limit)
+
+        values = self.items()
+        return Reader(lambda numbers: values[numbers.start : numbers.stop])
+
+
+class TestWaitsByTheWallClock(Broken):
+    source = WaitsByTheWallClock
+
+
 class TestIgnoresPauses(PausingSourceSuite):
     @pytest.fixture
     def target(self) -> SourceTarget:
@@ -150,6 +183,50 @@ class TestIgnoresPauses(PausingSourceSuite):
                 return Reader(list)
 
         return SourceTarget(Restless(abs, count=9, splits=2), expected=range(9))
+
+
+@dataclass(frozen=True)
+class LosesItsThread(Source[RangeSplit]):
+    """Its thread takes what is an `Exception` for the only way to end."""
+
+    end: BaseException | None = None
+
+    split_type = RangeSplit
+    bounded = True
+
+    def open_enumerator(self, context: EnumeratorContext[RangeSplit], restored: bytes | None) -> Any:
+        return CollectionSource("abc").open_enumerator(context, restored)
+
+    def open_reader(self, context: ReaderContext) -> RangeReader:
+        end = self.end
+
+        class Reader(RangeReader):
+            failed: Exception | None = None
+
+            def add_splits(self, splits: Sequence[RangeSplit]) -> None:
+                threading.Thread(target=self.fetch, daemon=True).start()
+
+            def fetch(self) -> None:
+                try:
+                    if end is not None:
+                        raise end
+                except Exception as error:
+                    self.failed = error
+
+            def poll(self, limit: int) -> Poll:
+                if self.failed is not None:
+                    raise UserCodeError(f"a fetch failed: {self.failed!r}")
+                return NotYet()
+
+        return Reader(list)
+
+
+class TestLosesItsThread(FetchingSourceSuite):
+    soon_s = 0.5
+
+    @pytest.fixture
+    def target(self) -> SourceTarget:
+        return SourceTarget(LosesItsThread(), expected="abc", ending=LosesItsThread)
 
 
 class TestIsNotEvenRanged(RangedSourceSuite):
@@ -166,3 +243,48 @@ class TestIsNotEvenRanged(RangedSourceSuite):
                 return CollectionSource("abc").open_reader(context)
 
         return SourceTarget(Plain(), expected="abc")
+
+
+class Lenient(Split, frozen=True, forbid_unknown_fields=False, tag=1):
+    """Whatever has an id is one of these."""
+
+    at: int = 0
+
+
+class TestTakesAnySplitForItsOwn(SourceSuite):
+    @pytest.fixture
+    def target(self) -> SourceTarget:
+        class Reader(RangeReader):
+            def add_splits(self, splits: Sequence[Any]) -> None:
+                super().add_splits([RangeSplit(split.id, split.at, 9) for split in splits])
+
+            def snapshot(self, checkpoint: CheckpointId) -> list[Any]:
+                return [Lenient(split.id, split.next) for split in super().snapshot(checkpoint)]
+
+        class Anything(Source[Lenient]):
+            split_type = Lenient
+            bounded = True
+
+            def open_enumerator(self, context: EnumeratorContext[Lenient], restored: bytes | None) -> Any:
+                return ListEnumerator(context, [Lenient(SplitId("all"))], Lenient, restored)
+
+            def open_reader(self, context: ReaderContext) -> Any:
+                return Reader(list)
+
+        return SourceTarget(Anything(), expected=range(9))
+
+
+class LeavesItsThread(RangeReader):
+    def __init__(self) -> None:
+        super().__init__(list)
+        threading.Thread(target=threading.Event().wait, daemon=True, args=(_LONG_S,)).start()
+
+
+class TestLeavesItsThread(SourceSuite):
+    @pytest.fixture
+    def target(self) -> SourceTarget:
+        class Leaves(CollectionSource):
+            def open_reader(self, context: ReaderContext) -> RangeReader:
+                return LeavesItsThread()
+
+        return SourceTarget(Leaves(range(9)), expected=range(9))

@@ -21,12 +21,12 @@ def broken_clauses(tmp_path: Path) -> Callable[[Path, dict[str, str]], set[str]]
         options = ["-c", "/dev/null", "--rootdir", str(tmp_path), "--noconftest", "-p", "no:cacheprovider"]
         nodes = [f"{file}::{name}::{clause}" for name, clause in clauses.items()]
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", *options, "-q", "--tb=no", "-rf", *nodes],
+            [sys.executable, "-P", "-m", "pytest", *options, "-q", "--tb=no", "-rfE", *nodes],
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
         )
-        return set(re.findall(r"^FAILED \S*?::(\w+::\w+)", done.stdout, re.MULTILINE))
+        return set(re.findall(r"^(?:FAILED|ERROR) \S*?::(\w+::\w+)", done.stdout, re.MULTILINE))
 
     return run

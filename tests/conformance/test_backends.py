@@ -66,8 +66,10 @@ class Honest(Materialisation):
     def apply(self, entries: Iterable[Entry]) -> None:
         self.inner.apply(entries)
 
-    def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
-        return self.inner.scan(first, last)
+    def scan(
+        self, first: Address, last: Address, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[Address, bytes]]:
+        return self.inner.scan(first, last, reverse=reverse, limit=limit)
 
     def cut(self, checkpoint: CheckpointId) -> Cut:
         return self.inner.cut(checkpoint)
@@ -139,6 +141,53 @@ class EarlyDelete(Honest):
         return TidyCut()
 
 
+class InclusiveReverse(Honest):
+    """In reverse it begins with the end of the range, which is not part of it."""
+
+    def scan(
+        self, first: Address, last: Address, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[Address, bytes]]:
+        if reverse:
+            last += b"\0"
+        return self.inner.scan(first, last, reverse=reverse, limit=limit)
+
+
+class CountingTheGone(Honest):
+    """What was removed counts where a scan has a limit."""
+
+    def __init__(self, inner: Materialisation, base: BaseHandle | None) -> None:
+        super().__init__(inner, base)
+        self.gone: set[Address] = set()
+
+    def apply(self, entries: Iterable[Entry]) -> None:
+        written = dict(entries)
+        self.gone.update(at for at, value in written.items() if value is None)
+        self.inner.apply(written.items())
+
+    def scan(
+        self, first: Address, last: Address, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[Address, bytes]]:
+        if limit is not None:
+            limit = max(0, limit - sum(first <= at < last for at in self.gone))
+        return self.inner.scan(first, last, reverse=reverse, limit=limit)
+
+
+class StaleOrder(Honest):
+    """It knows the addresses there were at its first scan, and looks at the others never again."""
+
+    def __init__(self, inner: Materialisation, base: BaseHandle | None) -> None:
+        super().__init__(inner, base)
+        self.known: set[Address] | None = None
+
+    def scan(
+        self, first: Address, last: Address, *, reverse: bool = False, limit: int | None = None
+    ) -> Iterator[tuple[Address, bytes]]:
+        if self.known is None:
+            self.known = {at for at, _ in self.inner.scan(b"", b"\xff")}
+        found = self.inner.scan(first, last, reverse=reverse, limit=limit)
+        return (entry for entry in found if entry[0] in self.known)
+
+
 @dataclass(frozen=True)
 class Broken(Backend):
     """Wraps what another backend opens."""
@@ -180,7 +229,32 @@ class SuiteOfASkippedUpload(BackendSuite):
         return Broken(RocksDBBackend(), SkippedUpload)
 
 
+class SuiteOfAnInclusiveReverse(BackendSuite):
+    @pytest.fixture
+    def backend(self) -> Backend:
+        return Broken(FilesystemBackend(), InclusiveReverse)
+
+
+class SuiteOfCountingTheGone(BackendSuite):
+    @pytest.fixture
+    def backend(self) -> Backend:
+        return Broken(FilesystemBackend(), CountingTheGone)
+
+
+class SuiteOfAStaleOrder(BackendSuite):
+    @pytest.fixture
+    def backend(self) -> Backend:
+        return Broken(FilesystemBackend(), StaleOrder)
+
+
 BROKEN = [
+    pytest.param(
+        SuiteOfAnInclusiveReverse,
+        "test_scan_in_reverse_is_descending_over_the_same_range",
+        id="inclusive reverse",
+    ),
+    pytest.param(SuiteOfCountingTheGone, "test_a_limit_counts_what_is_there", id="counting the gone"),
+    pytest.param(SuiteOfAStaleOrder, "test_scan_sees_what_was_written_since_the_last_one", id="stale order"),
     pytest.param(SuiteOfAnAliasingSnapshot, "test_cut_does_not_see_later_writes", id="aliasing snapshot"),
     pytest.param(SuiteOfALostSegment, "test_restored_state_can_be_written_and_cut", id="lost segment"),
     pytest.param(SuiteOfAnEarlyDelete, "test_confirmed_base_stays_until_others_delete_it", id="early delete"),

@@ -16,7 +16,7 @@ from tidegate.connectors.kafka import (
     StringValues,
 )
 from tidegate.testing.services import KafkaService
-from tidegate.testing.sink import CommittingSinkSuite, SinkSuite, SinkTarget
+from tidegate.testing.sink import ExpiringSinkSuite, SinkSuite, SinkTarget
 from tidegate.testing.source import PausingSourceSuite, RangedSourceSuite, SourceTarget
 
 pytestmark = pytest.mark.service
@@ -76,8 +76,10 @@ def read_committed(kafka: KafkaService, topic: str, partitions: int) -> list[str
 
 
 @pytest.mark.connector("kafka.sink")
-class TestKafkaSink(CommittingSinkSuite):
+class TestKafkaSink(ExpiringSinkSuite):
     """Exactly once through transactions."""
+
+    kills = 12
 
     @pytest.fixture
     def target(self, kafka: KafkaService) -> SinkTarget:

@@ -39,11 +39,20 @@ from tidegate.connectors.files import (
 from tidegate.connectors.functions import as_sink
 from tidegate.connectors.print import PrintSink
 from tidegate.connectors.socket import SocketTextSink
-from tidegate.testing.sink import CommitClauses, CommittingSinkSuite, CrashClauses, SinkSuite, SinkTarget
+from tidegate.errors import UnavailableError
+from tidegate.testing.claims import ClaimingSinkSuite
+from tidegate.testing.sink import (
+    CommitClauses,
+    CommittingSinkSuite,
+    CrashClauses,
+    RefusedCommitClauses,
+    SinkSuite,
+    SinkTarget,
+)
 
 
 @pytest.mark.connector("files.sink")
-class TestFileSinkWithJson(CommittingSinkSuite):
+class TestFileSinkWithJson(ClaimingSinkSuite):
     """Files: exactly once by link."""
 
     @pytest.fixture
@@ -83,6 +92,24 @@ class TestFileSinkWithOpenFiles(CommittingSinkSuite):
         buckets = FunctionBuckets(lambda record: f"end={record[-1]}")
         options = FileSinkOptions(rolling=rolling, buckets=buckets, compression="gzip")
         return SinkTarget(FileSink(tmp_path, TextLines(), options), read)
+
+
+class TestFileSinkWithoutRights(RefusedCommitClauses):
+    """The folder that files are committed to cannot be made: a file is in its place."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        def read() -> list[Any]:
+            return [line for path in tmp_path.glob("day/*.txt") for line in path.read_text().splitlines()]
+
+        @contextlib.contextmanager
+        def refusing() -> Iterator[None]:
+            (tmp_path / "day").touch()
+            yield
+            (tmp_path / "day").unlink()
+
+        options = FileSinkOptions(buckets=FunctionBuckets(lambda record: "day"))
+        return SinkTarget(FileSink(tmp_path, TextLines(), options), read, refusing=refusing)
 
 
 @pytest.mark.connector("files.sink")
@@ -137,7 +164,7 @@ class TestFileSinkWithOrc(CommittingSinkSuite):
 
 
 @pytest.mark.connector("collection.sink")
-class TestCollectSink(CommittingSinkSuite):
+class TestCollectSink(ClaimingSinkSuite):
     """Results for the client; `read_collected` is what it reads them with."""
 
     @pytest.fixture
@@ -195,6 +222,29 @@ class TestWriteAheadSink(CommitClauses, CrashClauses, SinkSuite):
         cloudpickle.register_pickle_by_value(module)
         yield SinkTarget(WriteAheadSink(OneFileATime(tmp_path)), read)
         cloudpickle.unregister_pickle_by_value(module)
+
+
+class TestWriteAheadSinkWithoutItsSystem(RefusedCommitClauses):
+    """A delivery that raises `UnavailableError`."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        taken: list[Any] = []
+        refusals: list[str] = []
+
+        def deliver(token: str, records: list[Any]) -> bool:
+            if refusals:
+                raise UnavailableError(refusals[-1])
+            taken.extend(records)
+            return True
+
+        @contextlib.contextmanager
+        def refusing() -> Iterator[None]:
+            refusals.append("the system is away")
+            yield
+            refusals.clear()
+
+        return SinkTarget(WriteAheadSink(deliver), lambda: list(taken), refusing=refusing)
 
 
 class Collector:
@@ -265,9 +315,13 @@ class TestPrintSink(SinkSuite):
 FAULTS = {
     "TestLosesCommits": "test_a_commit_makes_every_record_visible_once",
     "TestCommitsTwice": "test_a_second_commit_answers_already_committed",
+    "TestCopiesAndThenMarks": "test_a_process_killed_inside_a_commit_neither_loses_nor_doubles",
+    "TestMarksAndThenCopies": "test_a_process_killed_inside_a_commit_neither_loses_nor_doubles",
     "TestDuplicatesLate": "test_a_commit_makes_every_record_visible_once",
     "TestIsVisibleBeforeTheCommit": "test_nothing_is_visible_before_the_commit",
     "TestAbortsTheWorkOfOthers": "test_abort_removes_only_its_own",
+    "TestRemovesWhatANewerOwnerMade": "test_an_owner_that_is_replaced_before_it_acts_touches_nothing_of_the_new_one",
+    "TestRemovesWithoutACheck": "test_a_replaced_owner_that_checks_removes_nothing",
     "TestAbortsNothing": "test_abort_removes_what_nobody_keeps",
     "TestAbortsWhatIsVisible": "test_abort_never_touches_what_is_visible",
     "TestNamesAttemptsAlike": "test_two_attempts_of_an_epoch_do_not_clash",
@@ -276,6 +330,13 @@ FAULTS = {
     "TestAbortsWhenItCloses": "test_what_a_killed_process_aborted_is_gone",
     "TestLeavesALockOpen": "test_a_process_killed_before_its_first_record_disturbs_nobody",
     "TestLosesOtherWriters": "test_fewer_writers_go_on_where_more_have_stopped",
+    "TestClaimsNothing": "test_another_home_is_refused_before_anything_of_the_first_is_touched",
+    "TestAbortsWithoutLooking": "test_another_home_is_refused_before_anything_of_the_first_is_touched",
+    "TestLetsAClaimGo": "test_a_claim_outlives_the_work_it_is_for",
+    "TestTakesOverForAMoment": "test_who_takes_over_is_the_owner_from_then_on",
+    "TestClaimsAtTheSameMoment": "test_of_several_claims_at_the_same_moment_one_is_the_owner",
+    "TestRefusesWithoutAReason": "test_a_commit_makes_every_record_visible_once",
+    "TestForgetsTheAgeOfItsWork": "test_prepared_work_expires_by_the_age_of_its_first_record",
     "TestKeepsPreparedWorkInItsProcess": "test_another_process_commits_what_a_killed_one_prepared",
 }
 """The clause that must find each fault of `broken_sinks.py`."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from threading import Event
+from typing import Any
 
 import fastavro
 import msgspec
@@ -32,7 +34,13 @@ from tidegate.connectors.generator import Ascending, DataGenSource, GeneratorSou
 from tidegate.connectors.hybrid import HybridSource
 from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
 from tidegate.ids import SplitId
-from tidegate.testing.source import PausingSourceSuite, RangedSourceSuite, SourceSuite, SourceTarget
+from tidegate.testing.source import (
+    FetchingSourceSuite,
+    PausingSourceSuite,
+    RangedSourceSuite,
+    SourceSuite,
+    SourceTarget,
+)
 from tidegate.types import Types
 
 
@@ -199,13 +207,13 @@ class TestWatchingFileSource(SourceSuite):
 
 @dataclass(frozen=True)
 class FetchedNumbers(Source[RangeSplit]):
-    """Ten numbers in three splits, brought two at a time by one thread or three."""
+    """Ten numbers in three splits, brought two at a time by one thread or three; endless splits wait for more."""
 
     thread_per_split: bool
-    readers: ClassVar[list[FetchingReader[RangeSplit]]] = []
+    end: BaseException | None = None
+    bounded: bool = True
 
     split_type = RangeSplit
-    bounded = True
 
     def open_enumerator(
         self, context: EnumeratorContext[RangeSplit], restored: bytes | None
@@ -214,33 +222,60 @@ class FetchedNumbers(Source[RangeSplit]):
         return ListEnumerator(context, splits, RangeSplit, restored)
 
     def open_reader(self, context: ReaderContext) -> FetchingReader[RangeSplit]:
-        self.readers.append(FetchingReader(Pairs, behind, context, thread_per_split=self.thread_per_split))
-        return self.readers[-1]
+        fetcher = partial(Pairs, self.end, self.bounded)
+        return FetchingReader(fetcher, behind, context, thread_per_split=self.thread_per_split)
 
 
 class Pairs(Fetcher[RangeSplit]):
+    def __init__(self, end: BaseException | None, bounded: bool) -> None:
+        self.end, self.bounded = end, bounded
+        self.woken = Event()
+
     def fetch(self, splits: Sequence[RangeSplit]) -> list[Fetched[RangeSplit]]:
-        parts = [(split, *split.cut(2)) for split in splits]
-        return [Fetched(split, list(part.head(2)), part.head(2), rest) for split, part, rest in parts]
+        if self.end is not None:
+            raise self.end
+        open_splits = [split for split in splits if not split.done]
+        if not open_splits:
+            self.woken.wait()
+            self.woken.clear()
+        parts = [(split, *split.cut(2)) for split in open_splits]
+        return [
+            Fetched(split, list(part.head(2)), part.head(2), self.rest(split, part, rest))
+            for split, part, rest in parts
+        ]
+
+    def rest(self, split: RangeSplit, part: RangeSplit, rest: RangeSplit | None) -> RangeSplit | None:
+        return rest if self.bounded else split.after(part.head(2))
 
     def wake_up(self) -> None:
-        """It never waits."""
+        self.woken.set()
 
 
 def behind(split: RangeSplit, number: int) -> RangeSplit:
     return RangeSplit(split.id, number + 1, split.stop)
 
 
-class TestFetchedSource(PausingSourceSuite):
+class TestFetchedSource(FetchingSourceSuite, PausingSourceSuite):
     """Records that threads fetch for a reader."""
 
     @pytest.fixture(params=[False, True], ids=["one thread", "thread per split"])
-    def target(self, request: pytest.FixtureRequest) -> Iterator[SourceTarget]:
-        yield SourceTarget(
-            FetchedNumbers(request.param), expected=range(10), patience=400, clock=SYSTEM_CLOCK
+    def target(self, request: pytest.FixtureRequest) -> SourceTarget:
+        return SourceTarget(
+            FetchedNumbers(request.param),
+            expected=range(10),
+            patience=400,
+            clock=SYSTEM_CLOCK,
+            ending=lambda error: FetchedNumbers(request.param, error),
         )
-        while FetchedNumbers.readers:  # a crash closes nothing
-            FetchedNumbers.readers.pop().close()
+
+
+class TestEndlessFetchedSource(PausingSourceSuite):
+    """The same of splits that never end: the kit stops to read when nothing comes any more."""
+
+    @pytest.fixture
+    def target(self) -> SourceTarget:
+        source = FetchedNumbers(False, bounded=False)
+        return SourceTarget(source, expected=range(10), patience=20, clock=SYSTEM_CLOCK)
 
 
 FAULTS = {
@@ -251,6 +286,9 @@ FAULTS = {
     "TestOverlapsItsParts": "test_bounding_a_split_partitions_it",
     "TestGoesOnWhereItLeftOff": "test_an_older_checkpoint_can_be_gone_back_to_again_and_again",
     "TestIgnoresPauses": "test_a_paused_split_waits_and_the_others_go_on",
+    "TestLosesItsThread": "test_a_fetch_that_ends_on_its_own_fails_a_poll_with_its_name",
+    "TestWaitsByTheWallClock": "test_a_wall_clock_that_is_set_back_holds_nothing_up",
+    "TestTakesAnySplitForItsOwn": "test_a_split_of_another_source_is_refused",
     "TestIsNotEvenRanged": "test_a_bounded_part_reads_the_same_again",
 }
 """The clause that must find each fault of `broken_sources.py`."""
@@ -260,3 +298,13 @@ def test_the_kit_finds_every_fault(broken_clauses: Callable[[Path, dict[str, str
     found = broken_clauses(Path(__file__).with_name("broken_sources.py"), FAULTS)
 
     assert found == {f"{name}::{clause}" for name, clause in FAULTS.items()}
+
+
+def test_the_kit_finds_threads_that_are_left(
+    broken_clauses: Callable[[Path, dict[str, str]], set[str]],
+) -> None:
+    clauses = {"TestLeavesItsThread": "test_one_reader_reads_every_record_once"}
+
+    found = broken_clauses(Path(__file__).with_name("broken_sources.py"), clauses)
+
+    assert found == {f"{name}::{clause}" for name, clause in clauses.items()}

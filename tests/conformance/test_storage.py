@@ -17,15 +17,25 @@ from tidegate.backends.storage._arrow import RenamedBlobs
 from tidegate.backends.storage.sole import SoleDecisions
 from tidegate.testing.doubles import passes
 from tidegate.testing.services import S3Service
-from tidegate.testing.storage import SharedStorageSuite, StorageSuite, count_up, decisions_of
+from tidegate.testing.storage import (
+    DirectoryStorageSuite,
+    SharedStorageSuite,
+    StorageSuite,
+    count_up,
+    decisions_of,
+)
 
 
-class TestLocalStorage(SharedStorageSuite):
+class TestLocalStorage(DirectoryStorageSuite):
     """A directory."""
 
     @pytest.fixture
-    def storage(self, tmp_path: Path) -> CheckpointStorage:
-        return LocalStorage(tmp_path / "not" / "yet there")
+    def directory(self, tmp_path: Path) -> Path:
+        return tmp_path / "not" / "yet there"
+
+    @pytest.fixture
+    def storage(self, directory: Path) -> CheckpointStorage:
+        return LocalStorage(directory)
 
 
 class TestMemoryStorage(StorageSuite):
@@ -211,3 +221,21 @@ def test_torn_swaps_fail_their_clause() -> None:
 
 def test_torn_swaps_pass_clauses_about_other_things() -> None:
     assert passes(SuiteOfTornSwaps, "test_swap_needs_the_current_tag", "test_create_happens_once")
+
+
+class SuiteOfFilesForAll(DirectoryStorageSuite):
+    @pytest.fixture
+    def directory(self, tmp_path: Path) -> Path:
+        return tmp_path / "root"
+
+    @pytest.fixture
+    def storage(self, directory: Path) -> CheckpointStorage:
+        return LocalStorage(directory, mode=None)
+
+
+def test_files_that_everybody_can_read_fail_their_clause() -> None:
+    assert not passes(SuiteOfFilesForAll, "test_only_its_user_reads_what_is_new")
+
+
+def test_files_that_everybody_can_read_pass_clauses_about_other_things() -> None:
+    assert passes(SuiteOfFilesForAll, "test_putting_again_replaces")

@@ -140,7 +140,7 @@ def job_between(kafka: KafkaService, payments: str, directory: Path) -> KafkaJob
 def assert_exactly_once(job: KafkaJob) -> None:
     assert job.audit() == []
     assert job.committed(job.dead) == {f"no payment {number}": 1 for number in range(0, COUNT, UNREADABLE)}
-    assert job.left_open() == []
+    assert job.left_open() == [], job.left_open()
 
 
 @pytest.fixture(scope="module")

@@ -177,7 +177,7 @@ def test_a_job_that_fails_ends_the_demo_and_the_log_is_named(tmp_path: Path) -> 
         scenario = scenario_in(workspace, ManualClock())
 
         with pytest.raises(
-            JobFailedError, match=r"the demo's job ended with code 1; what it said is in .*job.log"
+            JobFailedError, match=r"the demo's job ended with code 2; what it said is in .*job.log"
         ):
             scenario.play()
 

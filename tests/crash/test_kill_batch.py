@@ -81,6 +81,6 @@ def test_a_checkpoint_of_a_stream_is_no_start_for_a_batch_job(job: Any) -> None:
     job.kill_at("jobmanager/checkpoint.after-swap@2")
     refused = job.run(**{"execution.runtime-mode": "BATCH"})
 
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "was taken in the midst of a stream and runtime mode is BATCH" in refused.stderr
     assert "--fresh to begin anew" in refused.stderr

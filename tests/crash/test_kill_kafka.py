@@ -34,7 +34,7 @@ OF_COORDINATOR = [
     "checkpoint.after-swap",
     "checkpoint.after-settled",
 ]
-ONLY_THE_LAST = {"execution__checkpointing__interval": "10 min"}
+ONLY_THE_LAST = {"execution__checkpointing__interval": "3 min"}
 """The checkpoint at the end of the input, here the only one, has work of both subtasks however slow the start was."""
 QUICK = 2
 """How many of each are tried unless there is time; the rest is for long runs."""

@@ -110,12 +110,16 @@ def test_who_stands_by_ends_with_a_job_that_ends_by_itself(job: Job) -> None:
     assert first["records"] < 3_000
 
 
-def test_who_stands_by_is_ended_by_a_signal_at_once(job: Job) -> None:
-    with owner_and_standby(job) as (_, standby):
+def test_who_stands_by_is_ended_by_a_signal_at_once_and_has_done_well(job: Job) -> None:
+    with owner_and_standby(job) as (owner, standby):
         standby.terminate()
-        standby.communicate(timeout=60)
+        out, err = standby.communicate(timeout=60)
+        assert owner.poll() is None, "the owner of the job ended, too"
 
-    assert standby.returncode == -signal.SIGTERM
+    assert standby.returncode == 0, err
+    assert "SIGTERM: this process stood by, and ends; the job goes on where it runs" in err
+    result = json.loads(out)
+    assert (result["state"], result["records"]) == ("stopped", 0)
 
 
 def test_without_standing_by_a_hanging_owner_keeps_the_job(job: Job) -> None:

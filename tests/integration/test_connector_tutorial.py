@@ -12,25 +12,35 @@ PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "connectors.md"
 BLOCK = re.compile(r"^```python(?: run)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_connector_of_the_tutorial_passes_the_kit(tmp_path: Path) -> None:
-    connector, _, kit, *_ = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    (tmp_path / "sqlite_connector.py").write_text(connector, encoding="utf-8")
-    (tmp_path / "test_sqlite.py").write_text(kit, encoding="utf-8")
-
+def passed(directory: Path, files: dict[str, str]) -> int:
+    """How many tests of these files pass, in a process that knows nothing else."""
+    for name, text in files.items():
+        (directory / name).write_text(text, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-P", "-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", "."],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(directory)},
         capture_output=True,
         text=True,
         timeout=180,
         check=False,
     )
-
     assert done.returncode == 0, done.stdout
-    passed = re.search(r"^(\d+) passed", done.stdout, re.MULTILINE)
-    assert passed is not None
-    assert int(passed[1]) >= 30
+    count = re.search(r"^(\d+) passed", done.stdout, re.MULTILINE)
+    assert count is not None
+    return int(count[1])
+
+
+def test_the_connector_of_the_tutorial_passes_the_kit(tmp_path: Path) -> None:
+    connector, _, kit, *_ = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+
+    assert passed(tmp_path, {"sqlite_connector.py": connector, "test_sqlite.py": kit}) >= 30
+
+
+def test_the_source_that_fetches_passes_the_kit_as_it_is_printed(tmp_path: Path) -> None:
+    *_, source, _, kit = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+
+    assert passed(tmp_path, {"pages_connector.py": source, "test_pages.py": kit}) >= 19
 
 
 def test_the_connector_of_the_tutorial_has_about_a_hundred_lines() -> None:

@@ -16,15 +16,21 @@ import pytest
 
 from tidegate.elements import Element
 from tidegate.runtime.embedded.worker import Worker
+from tidegate.runtime.task.credit import Credit, WorkRate
 from tidegate.runtime.task.exchange import ChannelId
 
 __all__ = ["decide_by"]
 
 
 def decide_by(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let programs on the inline executor run in the order of a seed, in small batches, so that there is some."""
+    """Let programs on the inline executor run in the order of a seed, in small batches, so that there is some.
+
+    As many records may be on their way whatever time the machine takes for them: the seed decides, not the clock.
+    """
     for limit in ("_FIRST", "_LARGEST"):
         monkeypatch.setattr(f"tidegate.runtime.task.batch_size.{limit}", 32)
+    monkeypatch.setattr(Credit.__init__, "__defaults__", (8 * 32,))
+    monkeypatch.setattr(WorkRate, "window", lambda rate, channels: 8 * 32)
     monkeypatch.setattr("tidegate.runtime.embedded.cluster.Worker", partial(_Haphazard, random.Random(seed)))
 
 
@@ -58,5 +64,5 @@ class _Haphazard(Worker):
     def _deliver(self, channel: ChannelId, element: Element) -> None:
         self._on_the_way["there", channel].append(partial(super()._deliver, channel, element))
 
-    def _grant(self, channel: ChannelId) -> None:
-        self._on_the_way["back", channel].append(partial(super()._grant, channel))
+    def _grant(self, channel: ChannelId, records: int, limit: int) -> None:
+        self._on_the_way["back", channel].append(partial(super()._grant, channel, records, limit))

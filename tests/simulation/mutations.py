@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from tidegate.backends.spi import StoredChunk
 from tidegate.elements import Barrier
-from tidegate.ids import CheckpointId, FencingTerm, Subtask
+from tidegate.ids import CheckpointId, FencingTerm, RunId, Subtask
 from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.coordinator import CheckpointCoordinator
 from tidegate.runtime.checkpoint.retention import FileRegistry, Release
@@ -21,18 +21,18 @@ from tidegate.runtime.schedule.heartbeats import Ask, Heartbeats, Silent
 from tidegate.runtime.task.alignment import (
     Action,
     Alignment,
-    Announced,
     BarrierArrived,
     Block,
     Event,
     Snapshot,
 )
+from tidegate.runtime.worker_lease import WorkerLease
 from tidegate.testing.simulation import Machines
-from tidegate.testing.simulation.outside import Record, in_flight
+from tidegate.testing.simulation.outside import Outside, Record, Storage, check_owner, in_flight
 from tidegate.testing.simulation.tasks import Report, SinkTask
 from tidegate.twophase import ledger
 from tidegate.twophase.fencing import Lease, Take, Verdict, judge
-from tidegate.twophase.spi import CommitAnswer
+from tidegate.twophase.spi import CommitAnswer, Retry
 
 __all__ = ["MUTATIONS"]
 
@@ -133,9 +133,8 @@ class DropsTheNewestSettled(FileRegistry):
 class TakesRetryForCommitted(ledger.Ledger):
     def on(self, event: ledger.Event) -> list[ledger.Action]:
         if isinstance(event, ledger.Answered):
-            retried = CommitAnswer.RETRY
             answers = tuple(
-                (work, CommitAnswer.COMMITTED if answer is retried else answer)
+                (work, CommitAnswer.COMMITTED if isinstance(answer, Retry) else answer)
                 for work, answer in event.answers
             )
             event = ledger.Answered(event.checkpoint, answers)
@@ -203,14 +202,43 @@ def repeats_a_term(current: Lease | None, me: Lease, **known: Any) -> Verdict:
     return verdict
 
 
+def fences_what_it_finds_after_the_check(
+    outside: Outside, storage: Storage, run: RunId, term: int
+) -> Iterator[None]:
+    check_owner(storage, run)
+    yield
+    outside.fence(dict(outside.epochs), storage, term)
+
+
+def fences_newer_epochs_too(outside: Outside, storage: Storage, run: RunId, term: int) -> Iterator[None]:
+    seen = dict(outside.epochs)
+    check_owner(storage, run)
+    yield
+    outside.fence({name: outside.epochs[name] for name in seen}, storage, term)
+
+
+def fences_without_a_check(outside: Outside, storage: Storage, run: RunId, term: int) -> Iterator[None]:
+    yield
+    outside.fence(dict(outside.epochs), storage, term)
+
+
+class WorksOnUnderAnyLease(WorkerLease):
+    def holds(self) -> bool:
+        return True
+
+
 class DropsWhatItHasOvertaken(SinkTask):
     def _recorded(self) -> OperatorReport:
         return msgspec.structs.replace(super()._recorded(), in_flight=None)
 
 
-class OvertakesWhatItHasOvertaken(SinkTask):
+class KeepsOnlyWhatCameSince(SinkTask):
     def announce(self, barrier: Barrier, *, compact: bool) -> list[Report]:
-        return self._act(self.alignment.on(Announced(barrier.checkpoint)), barrier, compact)
+        waiting, self.replay = self.replay, deque()
+        try:
+            return super().announce(barrier, compact=compact)
+        finally:
+            self.replay = waiting
 
 
 class WorksOffNewRecordsFirst(SinkTask):
@@ -304,7 +332,7 @@ MUTATIONS: dict[Callable[..., Any], tuple[Machines, str]] = {
     takes_over_too_soon: (Machines(judge=takes_over_too_soon), "an owner is replaced after"),
     repeats_a_term: (Machines(judge=repeats_a_term), "term 1 follows term 1"),
     DropsWhatItHasOvertaken: (Machines(sink=DropsWhatItHasOvertaken), "has lost"),
-    OvertakesWhatItHasOvertaken: (Machines(sink=OvertakesWhatItHasOvertaken), "has lost"),
+    KeepsOnlyWhatCameSince: (Machines(sink=KeepsOnlyWhatCameSince), "has lost"),
     WorksOffNewRecordsFirst: (Machines(sink=WorksOffNewRecordsFirst), "comes after"),
     WorksOffWhatOthersHaveToo: (Machines(sink=WorksOffWhatOthersHaveToo), "visible twice|had their effect"),
     SkipsAnUploadBecauseTheFileIsThere: (Machines(sink=SkipsAnUploadBecauseTheFileIsThere), "has lost"),
@@ -314,5 +342,12 @@ MUTATIONS: dict[Callable[..., Any], tuple[Machines, str]] = {
         "was decided and is lost",
     ),
     ForgetsWhatWasNotConfirmed: (Machines(sink=ForgetsWhatWasNotConfirmed), "are not visible"),
+    fences_what_it_finds_after_the_check: (
+        Machines(fencing=fences_what_it_finds_after_the_check),
+        "term \\d+ fences .* of term",
+    ),
+    fences_newer_epochs_too: (Machines(fencing=fences_newer_epochs_too), "term \\d+ fences .* of term"),
+    fences_without_a_check: (Machines(fencing=fences_without_a_check), "term \\d+ fences .* of term"),
+    WorksOnUnderAnyLease: (Machines(lease=WorksOnUnderAnyLease), "a worker of term \\d+ begins under"),
 }
 """Each with the words of the invariant that notices it."""

@@ -14,7 +14,7 @@ from tests.simulation.mutations import MUTATIONS
 from tidegate.errors import InternalError
 from tidegate.runtime import job, status
 from tidegate.runtime.checkpoint import archive, coordinator, turn
-from tidegate.runtime.embedded import crew, parts
+from tidegate.runtime.embedded import cluster, crew, parts, taskmanager
 from tidegate.runtime.schedule import restart_options
 from tidegate.runtime.schedule.regions import joined
 from tidegate.runtime.schedule.restart import FixedDelay
@@ -57,7 +57,7 @@ def test_many_more_seeds_keep_every_invariant(profile: Profile) -> None:
 
 
 def test_seeds_reach_what_they_are_made_for() -> None:
-    traces = ["\n".join(simulate(seed).trace) for seed in range(140)]
+    traces = ["\n".join(simulate(seed).trace) for seed in range(280)]
     wanted = [
         *("crash", "hangs", "wakes up in time", "stood still for 10 s", "transactions time out"),
         *("not acknowledged within 1000 ms", "no space left", "the storage did not answer", "was aborted"),
@@ -69,6 +69,7 @@ def test_seeds_reach_what_they_are_made_for() -> None:
             "restarts are used up",
         ),
         *("settled \\d+: drops", "ended", "write savepoint", "savepoint failed", "has overtaken records"),
+        *("is stopped between check and act", "wakes up too late", "has not heard of the owner of its run"),
         *("answered .* retry", "answered .* already_committed", "stopped for a person"),
     ]
 
@@ -98,6 +99,7 @@ def test_a_seed_that_fails_says_how_to_see_it() -> None:
         (Machines().failover, [parts.__dict__["fo"]]),
         (Machines().heartbeats, [parts]),
         (Machines().judge, [turn]),
+        (Machines().lease, [cluster, taskmanager]),
         (FixedDelay, [owner, restart_options]),
         (JobLife, [owner, status]),
         (joined, [owner, crew.__dict__["parts"].__globals__]),

@@ -6,6 +6,7 @@ import dataclasses
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tidegate.errors import ConfigError
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.alignment import Action, Alignment, Block, Event
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.in_flight import Resumed, resumed
+from tidegate.runtime.task.in_flight import Backlog
 from tidegate.runtime.task.iteration import IterationRunner
 
 Env = StreamExecutionEnvironment
@@ -163,7 +164,7 @@ class NeverBlocks(Alignment):
 class Forgetful(IterationRunner):
     def deliver(self, channel: ChannelId, element: Element) -> None:
         if self._over and isinstance(element, Batch):
-            self._grant(channel)
+            self._grant(channel, len(element), self._window)
         else:
             super().deliver(channel, element)
 
@@ -198,7 +199,7 @@ def first_wrong(mode: dict[str, Any], tmp_path: Path, monkeypatch: pytest.Monkey
 def test_records_that_are_overtaken_and_not_kept_are_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.runtime.task.gate.Recording.empty", True)
+    monkeypatch.setattr("tidegate.runtime.task.gate.Recording.encoded", lambda recording: {})
 
     assert first_wrong(OVERTAKING, tmp_path, monkeypatch) is not None
 
@@ -206,14 +207,14 @@ def test_records_that_are_overtaken_and_not_kept_are_noticed(
 def test_records_on_their_way_that_everybody_works_off_are_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def taken_by_all(vertex: Any, env: ChainEnvironment) -> Iterator[Resumed]:
-        if vertex.keyed is not None:
-            yield from resumed(vertex, env)
-            return
-        for subtask in vertex.subtasks:
-            yield from resumed(vertex, dataclasses.replace(env, subtask=subtask))
+    class TakenByAll(Backlog):
+        def __init__(self, vertex: Any, env: ChainEnvironment) -> None:
+            super().__init__(vertex, env)
+            if vertex.keyed is None:
+                others = [dataclasses.replace(env, subtask=subtask) for subtask in vertex.subtasks]
+                self._found = chain.from_iterable(Backlog(vertex, other)._found for other in others)
 
-    monkeypatch.setattr("tidegate.runtime.task.runner.resumed", taken_by_all)
+    monkeypatch.setattr("tidegate.runtime.task.runner.Backlog", TakenByAll)
 
     assert first_wrong(OVERTAKING, tmp_path, monkeypatch) is not None
 
@@ -221,7 +222,7 @@ def test_records_on_their_way_that_everybody_works_off_are_noticed(
 def test_records_on_their_way_that_are_left_behind_are_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.runtime.task.runner.resumed", lambda vertex, env: iter(()))
+    monkeypatch.setattr(Backlog, "__bool__", lambda backlog: False)
 
     assert first_wrong(OVERTAKING, tmp_path, monkeypatch) is not None
 

@@ -21,7 +21,7 @@ def test_small() -> None:
 
 @pytest.mark.spec("001/EX-01")
 class TestMany:
-    @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.spec("002/AX-03"))])
+    @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.spec("002/AX-11"))])
     def test_each(self, n: int) -> None:
         with pytest.raises(ZeroDivisionError):
             n / 0
@@ -62,7 +62,7 @@ def test_ids_with_passing_tests_are_counted(project: Path) -> None:
     code, output = coverage(project)
 
     assert code == 0
-    assert [state(output, cited) for cited in ("002/AX-08", "001/EX-01", "002/AX-03", "002/AX-04")] == [
+    assert [state(output, cited) for cited in ("002/AX-08", "001/EX-01", "002/AX-11", "002/AX-04")] == [
         "passed",
         "passed",
         "passed",
@@ -72,19 +72,42 @@ def test_ids_with_passing_tests_are_counted(project: Path) -> None:
     assert "002: 2 of 66" in output
 
 
-def test_the_executors_of_the_passing_tests_are_named(project: Path) -> None:
-    record = {
-        f"tests/x.py::test[{parameters}]": {"ids": ["003/EX-01"], "passed": True}
-        for parameters in ("embedded-2-heap", "heap-inline", "inlined")
-    }
-    (project / ".cache").mkdir()
-    (project / ".cache" / "spec.json").write_text(json.dumps(record), encoding="utf-8")
+ON_EXECUTORS = """
+import pytest
 
-    _, output = coverage(project, "--last")
+@pytest.mark.spec("002/AX-03")
+@pytest.mark.parametrize("where", ["inline", "embedded-2"])
+def test_here(where: str) -> None:
+    pass
 
-    (line,) = [line for line in output.splitlines() if line.startswith("003/EX-01")]
-    assert line.split()[:5] == ["003/EX-01", "passed", "3", "inline", "embedded"]
-    assert "spark" not in line
+@pytest.mark.spark
+@pytest.mark.spec("002/AX-04")
+def test_there() -> None:
+    pass
+
+@pytest.mark.spec("002/AX-02")
+def test_nowhere() -> None:
+    pass
+"""
+
+
+def test_the_executors_of_the_tests_are_named_and_who_was_to_run_on_spark_must(project: Path) -> None:
+    (project / "tests" / "test_executors.py").write_text(ON_EXECUTORS, encoding="utf-8")
+    (project / "tests" / "test_passing.py").unlink()
+
+    code, output = coverage(project)
+
+    def words(cited: str) -> list[str]:
+        (line,) = [line for line in output.splitlines() if line.startswith(f"{cited}  ")]
+        return line.split()
+
+    assert words("002/AX-03")[1:6] == ["passed", "2", "inline", "embedded", "a"]
+    assert words("002/AX-04")[1:5] == ["passed", "1", "spark", "a"]
+    assert words("002/AX-02")[1:4] == ["passed", "1", "each"]
+    assert code == 1
+    assert "002/AX-03 has tests, but none that ran on Spark; expected one" in output
+    assert "002/AX-04 has tests" not in output
+    assert coverage(project, "--last")[0] == 0, "a run may have been of other tests only"
 
 
 def test_one_failing_test_fails_its_id_and_the_command(project: Path) -> None:
@@ -99,7 +122,8 @@ def test_one_failing_test_fails_its_id_and_the_command(project: Path) -> None:
 def test_the_last_run_is_reported_without_running_anything(project: Path) -> None:
     (project / ".cache").mkdir()
     (project / ".cache" / "spec.json").write_text(
-        json.dumps({"tests/x.py::test": {"ids": ["003/EX-01"], "passed": True}}), encoding="utf-8"
+        json.dumps({"tests/x.py::test": {"ids": ["003/EX-01"], "executors": [], "passed": True}}),
+        encoding="utf-8",
     )
 
     code, output = coverage(project, "--last")
@@ -114,7 +138,7 @@ def test_the_last_run_is_reported_without_running_anything(project: Path) -> Non
     [
         ("002/AX-08", "assert 1 + 1 == 2"),
         ("001/EX-01", "pytest.raises(ZeroDivisionError)"),
-        ("002/AX-03", "pytest.raises(ZeroDivisionError)"),
+        ("002/AX-11", "pytest.raises(ZeroDivisionError)"),
     ],
     ids=["function", "class", "parameter"],
 )

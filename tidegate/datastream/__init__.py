@@ -4,6 +4,7 @@ from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor as AggregatingStateDescriptor,
     ListStateDescriptor as ListStateDescriptor,
     MapStateDescriptor as MapStateDescriptor,
+    OrderedMapStateDescriptor as OrderedMapStateDescriptor,
     ReducingStateDescriptor as ReducingStateDescriptor,
     StateDescriptor as StateDescriptor,
     ValueStateDescriptor as ValueStateDescriptor,
@@ -14,6 +15,7 @@ from tidegate.backends.keyed.folding import (
 )
 from tidegate.backends.keyed.list_state import ListState as ListState
 from tidegate.backends.keyed.map_state import MapState as MapState
+from tidegate.backends.keyed.ordered_state import OrderedMapState as OrderedMapState
 from tidegate.backends.keyed.row import ValueState as ValueState
 from tidegate.connectors.functions import (
     ParallelSourceFunction as ParallelSourceFunction,
@@ -54,6 +56,8 @@ from tidegate.runtime.stream.checkpoint_config import (
 )
 from tidegate.runtime.stream.checkpointed import (
     CheckpointedFunction as CheckpointedFunction,
+    CheckpointListener as CheckpointListener,
+    ListCheckpointed as ListCheckpointed,
     OperatorStateStore as OperatorStateStore,
 )
 from tidegate.runtime.stream.datastream import (
@@ -127,6 +131,7 @@ __all__ = [
     "BroadcastState",
     "BroadcastStream",
     "CheckpointConfig",
+    "CheckpointListener",
     "CheckpointStorage",
     "CheckpointedFunction",
     "CheckpointingMode",
@@ -153,6 +158,7 @@ __all__ = [
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
+    "ListCheckpointed",
     "ListState",
     "ListStateDescriptor",
     "MapFunction",
@@ -161,6 +167,8 @@ __all__ = [
     "MemorySize",
     "MergingWindowAssigner",
     "OperatorStateStore",
+    "OrderedMapState",
+    "OrderedMapStateDescriptor",
     "OutputTag",
     "ParallelSourceFunction",
     "Partitioner",

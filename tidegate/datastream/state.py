@@ -15,6 +15,7 @@ from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor as AggregatingStateDescriptor,
     ListStateDescriptor as ListStateDescriptor,
     MapStateDescriptor as MapStateDescriptor,
+    OrderedMapStateDescriptor as OrderedMapStateDescriptor,
     ReducingStateDescriptor as ReducingStateDescriptor,
     StateDescriptor as StateDescriptor,
     ValueStateDescriptor as ValueStateDescriptor,
@@ -25,6 +26,7 @@ from tidegate.backends.keyed.folding import (
 )
 from tidegate.backends.keyed.list_state import ListState as ListState
 from tidegate.backends.keyed.map_state import MapState as MapState
+from tidegate.backends.keyed.ordered_state import OrderedMapState as OrderedMapState
 from tidegate.backends.keyed.row import ValueState as ValueState
 from tidegate.backends.keyed.ttl import StateTtlConfig as StateTtlConfig
 from tidegate.runtime.operators.operator_state import (
@@ -36,6 +38,7 @@ from tidegate.runtime.stream.state import (
     Aggregating as Aggregating,
     List as List,
     Map as Map,
+    OrderedMap as OrderedMap,
     Reducing as Reducing,
     Value as Value,
 )
@@ -52,6 +55,9 @@ __all__ = [
     "MapState",
     "MapStateDescriptor",
     "OperatorStateStore",
+    "OrderedMap",
+    "OrderedMapState",
+    "OrderedMapStateDescriptor",
     "ReadOnlyBroadcastState",
     "Reducing",
     "ReducingState",

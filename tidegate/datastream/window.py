@@ -26,6 +26,7 @@ from tidegate.runtime.operators.window.sessions import (
     DynamicProcessingTimeSessionWindows as DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows as EventTimeSessionWindows,
     ProcessingTimeSessionWindows as ProcessingTimeSessionWindows,
+    SessionWindows as SessionWindows,
     SessionWindowTimeGapExtractor as SessionWindowTimeGapExtractor,
 )
 from tidegate.runtime.operators.window.triggers import (
@@ -77,6 +78,7 @@ __all__ = [
     "ProcessingTimeTrigger",
     "PurgingTrigger",
     "SessionWindowTimeGapExtractor",
+    "SessionWindows",
     "SlidingEventTimeWindows",
     "SlidingProcessingTimeWindows",
     "TimeEvictor",

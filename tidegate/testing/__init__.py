@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tidegate.testing.audited import AuditedSourceSuite as AuditedSourceSuite
     from tidegate.testing.backend import BackendSuite as BackendSuite
+    from tidegate.testing.claims import ClaimingSinkSuite as ClaimingSinkSuite
     from tidegate.testing.sink import CommittingSinkSuite as CommittingSinkSuite, SinkSuite as SinkSuite
     from tidegate.testing.source import (
+        FetchingSourceSuite as FetchingSourceSuite,
         PausingSourceSuite as PausingSourceSuite,
         RangedSourceSuite as RangedSourceSuite,
         SourceSuite as SourceSuite,
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "AuditedSourceSuite": "audited",
     "BackendSuite": "backend",
+    "ClaimingSinkSuite": "claims",
     "CommittingSinkSuite": "sink",
+    "FetchingSourceSuite": "source",
     "PausingSourceSuite": "source",
     "RangedSourceSuite": "source",
     "SinkSuite": "sink",

@@ -40,6 +40,8 @@ from tidegate.testing.collection_model import CollectionModel
 from tidegate.testing.expiring_model import ExpiringModel
 from tidegate.testing.keyed_machine import KeyedMachine
 from tidegate.testing.keyed_model import KeyedModel
+from tidegate.testing.ordered_model import OrderedModel
+from tidegate.testing.outage import OutageClauses
 
 __all__ = ["BackendBench", "BackendSuite"]
 
@@ -104,7 +106,7 @@ class BackendBench:
             opened.close()
 
 
-class BackendSuite:
+class BackendSuite(OutageClauses):
     """What the framework relies on in a backend; subclass it and give the fixture `backend`."""
 
     @pytest.fixture
@@ -156,6 +158,52 @@ class BackendSuite:
         found = [address for address, _ in opened.scan(addresses[5], addresses[20])]
         assert found == addresses[5:20]
         assert list(opened.scan(addresses[5], addresses[5])) == []
+
+    def test_scan_in_reverse_is_descending_over_the_same_range(self, bench: BackendBench) -> None:
+        """`scan` in reverse gives the same entries as forwards: first <= address < last, from the last one down."""
+        entries = content(40)
+        opened = bench.filled(entries.items())
+        addresses = sorted(entries)
+        gone = addresses[18]
+        opened.apply([(gone, None), (addresses[7], b"changed")])
+        for first, last in (
+            (addresses[5], addresses[20]),
+            (FIRST, LAST),
+            (gone, addresses[19]),
+            (LAST, FIRST),
+        ):
+            forwards = list(opened.scan(first, last))
+            assert list(opened.scan(first, last, reverse=True)) == forwards[::-1]
+        found = [address for address, _ in opened.scan(addresses[5], addresses[20], reverse=True)]
+        assert found == [at for at in addresses[19:4:-1] if at != gone]
+
+    def test_a_limit_counts_what_is_there(self, bench: BackendBench) -> None:
+        """With `limit`, `scan` gives the first so many entries of the range; removed ones do not count."""
+        entries = content(40)
+        opened = bench.filled(entries.items())
+        list(opened.scan(FIRST, LAST))
+        addresses = sorted(entries)
+        opened.apply([(address, None) for address in (*addresses[:10], *addresses[-10:])])
+        for limit in (0, 1, 7, 20, 50):
+            found = [address for address, _ in opened.scan(FIRST, LAST, limit=limit)]
+            assert found == addresses[10:-10][:limit]
+            found = [address for address, _ in opened.scan(FIRST, LAST, reverse=True, limit=limit)]
+            assert found == addresses[-11:9:-1][:limit]
+
+    def test_scan_sees_what_was_written_since_the_last_one(self, bench: BackendBench) -> None:
+        """However many entries come, change and go between two scans, each scan is of its moment."""
+        opened, expected = bench.open(), dict[Address, bytes | None]()
+        for step in range(12):
+            changed: dict[Address, bytes | None] = {
+                at(number % 8, b"k%d" % (number * 7 % 400)): b"%d" % step if number % 3 else None
+                for number in range(step * 31, step * 31 + 400 // (step % 4 * 20 + 1))
+            }
+            opened.apply(changed.items())
+            expected.update(changed)
+            alive = sorted((address, value) for address, value in expected.items() if value is not None)
+            assert list(opened.scan(FIRST, LAST)) == alive
+            if step % 5 == 2:
+                opened.cut(CheckpointId(step + 1)).release()
 
     def test_scan_sees_the_moment_it_started(self, bench: BackendBench) -> None:
         """The caller may `apply` while iterating and goes on seeing what was there at the start."""
@@ -334,8 +382,8 @@ class BackendSuite:
 
     @pytest.mark.parametrize(
         "machine",
-        [KeyedModel, CollectionModel, ExpiringModel],
-        ids=["values", "collections", "expiring"],
+        [KeyedModel, CollectionModel, OrderedModel, ExpiringModel],
+        ids=["values", "collections", "ordered", "expiring"],
     )
     def test_keyed_state_equals_a_model(
         self, machine: type[KeyedMachine], backend: Backend, tmp_path: Path

@@ -16,6 +16,7 @@ from hypothesis.stateful import rule
 from tidegate.backends.keyed.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
+    OrderedMapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
     ValueStateDescriptor,
@@ -23,6 +24,7 @@ from tidegate.backends.keyed.descriptors import (
 from tidegate.backends.keyed.ttl import StateTtlConfig
 from tidegate.backends.spi import Backend
 from tidegate.testing.keyed_machine import MEANWHILE, KeyedMachine
+from tidegate.types import Types
 
 __all__ = ["ExpiringModel"]
 
@@ -54,6 +56,7 @@ class Space:
     largest: list[Any] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
     table: dict[Any, list[Any]] = field(default_factory=dict)
+    order: dict[int, list[Any]] = field(default_factory=dict)
 
 
 class ExpiringModel(KeyedMachine):
@@ -83,6 +86,7 @@ class ExpiringModel(KeyedMachine):
             held.largest = []
         held.rows = [row for row in held.rows if row[1] + LIFE > now]
         held.table = {key: row for key, row in held.table.items() if row[1] + LIFE > now}
+        held.order = {key: row for key, row in sorted(held.order.items()) if row[1] + LIFE > now}
         return held
 
     @rule(space=SPACES, prolonged=PROLONGED, value=st.one_of(ITEMS, st.lists(ITEMS, max_size=1)))
@@ -101,10 +105,12 @@ class ExpiringModel(KeyedMachine):
         expected.value = [item, now]
         expected.rows.append([[item], now])
         expected.table[item] = [[item], now]
+        expected.order[now % 3] = [[item], now]
         expected.largest = [max(item, *expected.largest[:1]), now] if expected.largest else [item, now]
         self.state(space, _value(prolonged), prolonged=prolonged).update(item)
         self.state(space, _rows(prolonged), prolonged=prolonged).add([item])
         self.state(space, _table(prolonged), prolonged=prolonged).put(item, [item])
+        self.state(space, _order(prolonged), prolonged=prolonged).put(now % 3, [item])
         self.state(space, _largest(prolonged), prolonged=prolonged).add(item)
 
     @rule(space=SPACES, prolonged=PROLONGED, key=ITEMS)
@@ -132,6 +138,21 @@ class ExpiringModel(KeyedMachine):
             for each in (expected.value, expected.largest, *expected.rows, *expected.table.values()):
                 if each:
                     each[1] = self.clock.now_ms()
+        self.read_in_order(space, prolonged=prolonged)
+
+    @rule(space=SPACES, prolonged=PROLONGED, first=st.integers(0, 2), reverse=st.booleans())
+    def read_in_order(self, space: Any, first: int = 0, *, prolonged: bool, reverse: bool = False) -> None:
+        """Read an ordered map from some key on."""
+        expected = self.expected(space, prolonged=prolonged).order
+        state = self.state(space, _order(prolonged), prolonged=prolonged)
+        entries = [(key, row[0]) for key, row in expected.items() if key >= first]
+        if not first:
+            assert state.first() == (entries[0] if entries else None)
+            assert state.last() == (entries[-1] if entries else None)
+        assert list(state.range(first, reverse=reverse)) == entries[:: -1 if reverse else 1]
+        if prolonged:
+            for key, _ in entries:
+                expected[key][1] = self.clock.now_ms()
 
     @rule(
         space=SPACES,
@@ -179,3 +200,7 @@ def _rows(prolonged: bool) -> ListStateDescriptor:
 
 def _table(prolonged: bool) -> MapStateDescriptor:
     return MapStateDescriptor(f"table {prolonged}")
+
+
+def _order(prolonged: bool) -> OrderedMapStateDescriptor:
+    return OrderedMapStateDescriptor(f"order {prolonged}", Types.LONG())

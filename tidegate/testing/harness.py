@@ -24,12 +24,11 @@ Example:
 from __future__ import annotations
 
 import inspect
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from itertools import repeat
-from pathlib import Path
+from sys import maxsize
 from typing import Any, Self
 
 from tidegate import registry
@@ -54,9 +53,11 @@ from tidegate.runtime.shipping import pack_vertices, unpack
 from tidegate.runtime.stream.datastream import DataStream
 from tidegate.runtime.stream.environment import StreamExecutionEnvironment
 from tidegate.runtime.stream.tags import OutputTag
-from tidegate.runtime.task.exchange import CREDIT, ChannelId, Gate, channels_into, channels_out_of
+from tidegate.runtime.task.credit import Credit
+from tidegate.runtime.task.exchange import ChannelId, Gate, channels_into, channels_out_of
 from tidegate.runtime.task.gate import GateRunner
-from tidegate.runtime.task.messages import Acked, Declined, Failed, FromSubtask
+from tidegate.runtime.task.messages import Acked, Declined, Failed, FromSubtask, Settled
+from tidegate.runtime.working_directory import OwnedDirectory
 
 __all__ = ["Harness", "HarnessSnapshot"]
 
@@ -104,7 +105,7 @@ class Harness:
                 restored=adopt_max_parallelism(before) if before is not None else None,
             )
         )
-        self._directory = tempfile.TemporaryDirectory(prefix="tidegate-harness-")
+        self._directory = OwnedDirectory("harness")
         self._backend: Backend = registry.load("tidegate.backends", backend)()
         self._reports: list[OperatorReport] = []
         self._taken: dict[str, list[tuple[Any, int | None]]] = {}
@@ -175,13 +176,17 @@ class Harness:
             for gate in gates.values():
                 gate.broadcast(Barrier(self._number))
         self._run()
-        return HarnessSnapshot(manifest.encode(self._manifest()), self._storage)
+        taken = manifest.encode(self._manifest())
+        for runner in self._runners.values():
+            runner.post(Settled(self._number))
+        self._run()
+        return HarnessSnapshot(taken, self._storage)
 
     def close(self) -> None:
         """Close functions and state."""
         for runner in self._runners.values():
             runner.close()
-        self._directory.cleanup()
+        self._directory.remove()
 
     def __enter__(self) -> Self:
         return self
@@ -207,7 +212,7 @@ class Harness:
             runner.open()
 
     def _runner(self, vertex: JobVertex, subtask: Subtask, restored: Restored) -> GateRunner:
-        directory = Path(self._directory.name) / subtask.vertex.replace("/", "_")
+        directory = self._directory.path / subtask.vertex.replace("/", "_")
         files = StorageFiles(self._storage.blobs, f"harness-{self._number}")
         env = ChainEnvironment(
             subtask=subtask,
@@ -232,7 +237,7 @@ class Harness:
             self._hear,
             _AtOnce(),
             channels=channels_into(vertex, subtask.index),
-            grant=lambda channel: None,
+            grant=lambda channel, records, limit: None,
         )
 
     def _gates(self, vertex: JobVertex, index: int) -> dict[str, Gate]:
@@ -258,8 +263,8 @@ class Harness:
             pass
 
     def _is_due(self, runner: GateRunner) -> bool:
-        wake_at = runner.wake_at()
-        return wake_at is not None and wake_at <= self.clock.now_ms()
+        wait_s = runner.wait_s()
+        return wait_s is not None and wait_s <= 0
 
     def _hear(self, message: FromSubtask) -> None:
         match message:
@@ -339,7 +344,7 @@ class _Direct:
     """A channel that is never full."""
 
     def __init__(self, runner: GateRunner, channel: ChannelId) -> None:
-        self.credit = CREDIT
+        self.credit = Credit(maxsize)
         self._runner = runner
         self._channel = channel
 
@@ -351,7 +356,7 @@ class _Collecting:
     """Where records end."""
 
     def __init__(self, taken: list[tuple[Any, int | None]]) -> None:
-        self.credit = CREDIT
+        self.credit = Credit(maxsize)
         self._taken = taken
 
     def send(self, element: Element) -> None:

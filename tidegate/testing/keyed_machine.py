@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
@@ -23,7 +24,7 @@ from tidegate.backends.spi import Backend, BackendContext, Blobs, KeyedHandle, S
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.backends.storage.memory import MemoryStorage
 from tidegate.clock import ManualClock
-from tidegate.errors import TidegateError
+from tidegate.errors import TidegateError, UnavailableError
 from tidegate.ids import CheckpointId
 from tidegate.keys import key_bytes, key_group, owner, ranges
 
@@ -174,13 +175,15 @@ class KeyedMachine(RuleBasedStateMachine):
             owners = [owner(group, len(self.stores), MAX_PARALLELISM) for group in groups]
             store.prefetch([key for key, mine in zip(keys, owners, strict=True) if mine == number])
 
-    @precondition(lambda self: len(self.open_checkpoints) < 2)
     @rule(rely=st.booleans())
     def checkpoint(self, rely: bool) -> None:
         """Reach a barrier; without `rely` the checkpoint must stand alone.
 
-        What was read before is changed right after, which does not count any more.
+        One that is not decided by now never will be, though it may still be written. What was read before is changed
+        right after, which does not count any more.
         """
+        late = [each for open_ in self.open_checkpoints for each in open_.pending]
+        self.open_checkpoints.clear()
         self.numbers += 1
         number = CheckpointId(self.numbers)
         confirmed = self.decided if rely else None
@@ -190,11 +193,14 @@ class KeyedMachine(RuleBasedStateMachine):
         self.read_lists.clear()
         content = copy.deepcopy(self.model)
         self.open_checkpoints.append(Checkpoint(number, pending, self.handles, content))
+        for each in late:
+            with pytest.raises(UnavailableError, match="given up"):
+                each.finish()
 
     @precondition(lambda self: self.open_checkpoints)
     @rule()
     def decide(self) -> None:
-        """The oldest open checkpoint is written and decided; what only the one before needed is deleted."""
+        """The open checkpoint is written and decided; what only the one before needed is deleted."""
         checkpoint = self.open_checkpoints.pop(0)
         self.handles = [pending.finish() for pending in checkpoint.pending]
         self.uploads.files.difference_update(*(pending.dropped for pending in checkpoint.pending))
@@ -204,7 +210,7 @@ class KeyedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open_checkpoints)
     @rule(finish=st.booleans())
     def decline(self, finish: bool) -> None:
-        """The oldest open checkpoint is given up, before or after its files were written."""
+        """The open checkpoint is given up, before or after its files were written."""
         for pending in self.open_checkpoints.pop(0).pending:
             if finish:
                 pending.finish()
@@ -219,16 +225,13 @@ class KeyedMachine(RuleBasedStateMachine):
 
     @rule(rely=st.booleans())
     def save(self, rely: bool) -> None:
-        """Take a checkpoint and decide everything that is open."""
+        """Take a checkpoint and decide it."""
         self.checkpoint(rely)
-        while self.open_checkpoints:
-            self.decide()
+        self.decide()
 
     @rule(rely=st.booleans())
     def fail(self, rely: bool) -> None:
         """Take a checkpoint whose files are written and deleted again, because others declined it."""
-        while self.open_checkpoints:
-            self.decide()
         self.checkpoint(rely)
         self.decline(finish=True)
 

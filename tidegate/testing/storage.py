@@ -1,4 +1,5 @@
-"""The kits for checkpoint storages: `StorageSuite` for every one, `SharedStorageSuite` if processes share it.
+"""The kits for checkpoint storages: `StorageSuite` for every one, `SharedStorageSuite` if processes share it, and
+`DirectoryStorageSuite` if it keeps files in a directory of this machine.
 
     class TestMyStorage(SharedStorageSuite):
         @pytest.fixture
@@ -10,21 +11,24 @@ A description is opened again by unpickling it, which is how another process get
 
 from __future__ import annotations
 
+import os
 import pickle
+import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tidegate.backends.spi import Blobs, CheckpointStorage, Decisions, StoredChunk
+from tidegate.backends.spi import Blobs, CheckpointStorage, Decisions, StoredChunk, SupportsMode
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.errors import StateCorruptError
 
-__all__ = ["SharedStorageSuite", "StorageSuite", "count_up"]
+__all__ = ["DirectoryStorageSuite", "SharedStorageSuite", "StorageSuite", "count_up"]
 
 THREADS = 4
 ROUNDS = 20
@@ -262,6 +266,40 @@ class SharedStorageSuite(StorageSuite):
         assert int(found.data) == 2 * ROUNDS
 
 
+class DirectoryStorageSuite(SharedStorageSuite):
+    """A storage whose files are files of this machine, below the fixture `directory`, which the storage has to make."""
+
+    @pytest.fixture
+    def directory(self) -> Path:
+        """Where the storage keeps its files; it does not exist yet."""
+        raise NotImplementedError("a suite of a storage in a directory needs a fixture named directory")
+
+    def test_only_its_user_reads_what_is_new(self, storage: CheckpointStorage, directory: Path) -> None:
+        """Directories that the storage makes are 0700 and files 0600, though the umask would allow more."""
+        with umask(0):
+            fill(storage)
+        assert modes_of(directory) == {"directories": {0o700}, "files": {0o600}}
+
+    def test_the_mode_that_is_asked_for_is_that_of_what_is_new(
+        self, storage: CheckpointStorage, directory: Path
+    ) -> None:
+        """`with_mode` says the mode of new directories, and of files without x, though the umask would allow less."""
+        assert isinstance(storage, SupportsMode), "a storage in a directory lets its user say who reads it"
+        with umask(0o077):
+            fill(again(storage.with_mode(0o770)))
+        assert modes_of(directory) == {"directories": {0o770}, "files": {0o660}}
+
+    def test_a_directory_that_exists_keeps_its_mode(
+        self, storage: CheckpointStorage, directory: Path
+    ) -> None:
+        """The root is whose it is, and as its user has made it."""
+        directory.mkdir(parents=True)
+        directory.chmod(0o755)
+        fill(storage)
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o755
+        assert modes_of(directory / "run") == {"directories": {0o700}, "files": {0o600}}
+
+
 def count_up(decisions: Decisions, steps: int, won: Callable[[int], object]) -> None:
     """Swap a counter `steps` times from what is read to one more; `won` is told each number this caller left."""
     while steps:
@@ -283,6 +321,36 @@ def decisions_of(storage: CheckpointStorage) -> Decisions:
     decisions = storage.decisions
     assert decisions is not None, f"{storage.url} cannot decide; give it decisions or do not use this suite"
     return decisions
+
+
+@contextmanager
+def umask(value: int) -> Iterator[None]:
+    """Have this process make files with a umask."""
+    before = os.umask(value)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def fill(storage: CheckpointStorage) -> None:
+    """Write a file of each kind."""
+    storage.blobs.put("run/shared/one", b"content")
+    storage.blobs.put("run/shared/one", b"other content")
+    storage.blobs.reserve("run/taskowned")
+    decisions = decisions_of(storage)
+    decisions.create("run/chk-1/_settled", b"")
+    decisions.swap("run/latest", None, b"one")
+    seen = decisions.read("run/latest")
+    decisions.swap("run/latest", seen.tag if seen is not None else None, b"two")
+
+
+def modes_of(directory: Path) -> dict[str, set[int]]:
+    """The modes of a directory and of what is below it."""
+    found: dict[str, set[int]] = {"directories": set(), "files": set()}
+    for path in (directory, *directory.rglob("*")):
+        found["directories" if path.is_dir() else "files"].add(stat.S_IMODE(path.stat().st_mode))
+    return found
 
 
 def in_threads(work: Callable[[int], object]) -> list[object]:

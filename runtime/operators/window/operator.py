@@ -58,6 +58,7 @@ class WindowOperator(Operator):
         self._rows = rows_of(windowing.mode, store, self._codec)
         self._emitted: list[tuple[Any, int]] = []
         self._panes: dict[Any, Pane] = {}
+        self._moment = MAX_WATERMARK
         self._gap = assigner.session_gap if isinstance(assigner, EventTimeSessionWindows) else 0
         steady = windowing.evictor is None and has_panes(assigner, windowing.trigger)
         self._shortcut = shortcut(self._panes, self._kept, self._gap, self._replace) if steady else None
@@ -89,6 +90,7 @@ class WindowOperator(Operator):
         return time + 1 if time is not None else None
 
     def _on_record(self, value: Any, timestamp: int | None) -> list[tuple[Any, int]]:
+        self._moment = MAX_WATERMARK if timestamp is None else timestamp
         if timestamp is None:
             timestamp = self._without_timestamp(value)
         key, late = self._store.current_key, True
@@ -167,6 +169,7 @@ class WindowOperator(Operator):
         self._kept.put(content)
 
     def _on_timer(self, timer: Timer, *, event_time: bool) -> None:
+        self._moment = timer.time
         self._store.bind(timer.key)
         pane = self._panes.get(timer.key)
         if pane is not None and timer.namespace == self._codec.encode(pane.window):
@@ -201,8 +204,12 @@ class WindowOperator(Operator):
     def _evaluate(self, elements: list[Any]) -> None:
         window = self._scope.window
         results = self._call(self._scope.key, window, self._function_scope, elements)
-        rows = self._rows(window, list(results or ()))
-        self._emitted.extend((isolate(value), time) for value, time in rows)
+        rows = self._rows(window, list(results))
+        # A window without an end has no time to give; its results have that of what made it fire, as in PyFlink.
+        moment = self._moment
+        self._emitted.extend(
+            (isolate(value), moment if time == MAX_WATERMARK else time) for value, time in rows
+        )
 
     def _merge(self, merging: MergingWindowAssigner, key: Any, assigned: Any) -> Added:
         windows: MergingWindows = self._homes.windows(merging)

@@ -13,6 +13,7 @@ from tidegate.backends.keyed.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
+    OrderedMapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
     ValueStateDescriptor,
@@ -20,6 +21,7 @@ from tidegate.backends.keyed.descriptors import (
 from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
 from tidegate.backends.keyed.map_state import MapState
+from tidegate.backends.keyed.ordered_state import OrderedMapState
 from tidegate.backends.keyed.row import ValueState
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.spi import Timer, TimerQueue
@@ -206,6 +208,11 @@ class _WindowState:
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
         """A map."""
         state: MapState[Any, Any] = self._state(state_descriptor)
+        return state
+
+    def get_ordered_map_state(self, state_descriptor: OrderedMapStateDescriptor) -> OrderedMapState[Any, Any]:
+        """A map in the order of its keys."""
+        state: OrderedMapState[Any, Any] = self._state(state_descriptor)
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:

@@ -21,6 +21,7 @@ from tidegate.runtime.operators.window.assigner import (
 )
 from tidegate.runtime.operators.window.triggers import EventTimeTrigger, ProcessingTimeTrigger, Trigger
 from tidegate.runtime.operators.window.windows import Merger, TimeWindow
+from tidegate.runtime.stream.checkpointed import stateless
 from tidegate.runtime.stream.time import Duration, milliseconds
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "EventTimeSessionWindows",
     "ProcessingTimeSessionWindows",
     "SessionWindowTimeGapExtractor",
+    "SessionWindows",
 ]
 
 
@@ -90,6 +92,10 @@ class EventTimeSessionWindows(_EventTimeSessions):
         return [TimeWindow(timestamp, timestamp + self.session_gap)]
 
 
+SessionWindows = EventTimeSessionWindows
+"""The older name."""
+
+
 @dataclass(frozen=True)
 class ProcessingTimeSessionWindows(_ProcessingTimeSessions):
     """Sessions by the clock; silence of `session_gap` milliseconds ends one."""
@@ -146,6 +152,7 @@ class DynamicProcessingTimeSessionWindows(_ProcessingTimeSessions):
 
 
 def _extractor(given: GapExtractor) -> Callable[[Any], int]:
+    stateless("with_dynamic_gap", given)
     extract = given.extract if isinstance(given, SessionWindowTimeGapExtractor) else given
     if not callable(extract):
         raise ConfigError(

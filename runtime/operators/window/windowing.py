@@ -12,7 +12,8 @@ from tidegate.runtime.operators.window.evictors import Evictor
 from tidegate.runtime.operators.window.folding import Folding
 from tidegate.runtime.operators.window.output import OutputMode
 from tidegate.runtime.operators.window.triggers import Trigger
-from tidegate.runtime.stream.functions import Function, RuntimeContext
+from tidegate.runtime.stream.functions import Wrapper
+from tidegate.runtime.stream.results import iterated
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.windows import (
     AllWindowFunction,
@@ -25,12 +26,12 @@ from tidegate.types import TypeInformation
 
 __all__ = ["Evaluation", "Windowing", "evaluation"]
 
-Evaluation = Callable[[Any, Any, WindowContext, list[Any]], Iterable[Any] | None]
+Evaluation = Callable[[Any, Any, WindowContext, list[Any]], Iterable[Any]]
 """Answers the results of a window: called with key, window, context and elements."""
 
 
 @dataclass(frozen=True)
-class Windowing(Function):
+class Windowing(Wrapper):
     """Which windows, when they fire, what they keep, and what is computed.
 
     Without `folding` all records are kept; without `function` what they come to is the result. `lateness` is in
@@ -47,15 +48,11 @@ class Windowing(Function):
     mode: OutputMode = OutputMode.UPDATE
     record_type: TypeInformation | None = None
 
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the user's functions."""
-        for function in self._functions():
-            function.open(runtime_context)
-
-    def close(self) -> None:
-        """Close the user's functions."""
-        for function in self._functions():
-            function.close()
+    @property
+    def functions(self) -> tuple[Any, ...]:
+        """What combines records, and the window function, where there is one."""
+        given = (self.folding.function if self.folding is not None else None, self.function)
+        return tuple(function for function in given if function is not None)
 
     def label(self, names: FunctionNames) -> str:
         """What plans call the step: assigner, trigger, function, window function."""
@@ -66,26 +63,25 @@ class Windowing(Function):
         parts.append("PassThroughWindowFunction" if passes else names.of(self.function, "WindowFunction"))
         return f"Window({', '.join(parts)})"
 
-    def _functions(self) -> list[Function]:
-        given = (self.folding.function if self.folding is not None else None, self.function)
-        return [function for function in given if isinstance(function, Function)]
-
 
 def evaluation(function: Any) -> Evaluation:
     """How a window function of any class is called; without one the elements are the results."""
+    call: Callable[..., Iterable[Any] | None]
     match function:
         case None:
             return lambda key, window, context, elements: elements
         case ProcessWindowFunction():
-            return lambda key, window, context, elements: function.process(key, context, elements)
+            call = function.process
+            return lambda key, window, context, elements: iterated(call(key, context, elements), call)
         case ProcessAllWindowFunction():
-            return lambda key, window, context, elements: function.process(context, elements)
+            call = function.process
+            return lambda key, window, context, elements: iterated(call(context, elements), call)
         case AllWindowFunction():
-            return lambda key, window, context, elements: function.apply(window, elements)
-        case WindowFunction():
-            return lambda key, window, context, elements: function.apply(key, window, elements)
+            call = function.apply
+            return lambda key, window, context, elements: iterated(call(window, elements), call)
         case _:
-            return lambda key, window, context, elements: function(key, window, elements)
+            call = function.apply if isinstance(function, WindowFunction) else function
+            return lambda key, window, context, elements: iterated(call(key, window, elements), call)
 
 
 def _shown(part: WindowAssigner | Trigger) -> str:

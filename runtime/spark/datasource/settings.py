@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tidegate import faults
+from tidegate.backends.private import parse_mode
 from tidegate.backends.spi import CheckpointStorage
 from tidegate.backends.storage import below, open_storage
 from tidegate.connectors.spi import RowSink, RowSource
@@ -41,6 +42,7 @@ class Settings:
 
     connector: str = option("connector", "", "which connector reads or writes")
     decisions: str | None = option("decisions", None, "where what is decided of batches is kept")
+    mode: str | None = option("decisionsmode", None, "octal mode of new directories there, such as 0770")
     checkpoint: str | None = option("checkpointlocation", None, "Spark's own; decisions are kept below it")
     id: str | None = option("id", None, "the name of a write that is no stream")
     attempts: int = option("attempts", 32, "how many attempts at one part of a batch have names of their own")
@@ -55,11 +57,17 @@ class Settings:
             raise ConfigError(
                 "the data source has no connector; expected one, such as .option('connector', 'kafka')"
             )
+        _ = self.new_mode
         if self.attempts < 1:
             raise ConfigError(f"option attempts is {self.attempts}; expected at least 1")
         for name, value in (("maxRecordsPerTrigger", self.most), ("maxSplitsPerTrigger", self.splits)):
             if value is not None and value < 1:
                 raise ConfigError(f"option {name} is {value}; expected at least 1")
+
+    @property
+    def new_mode(self) -> int | None:
+        """The mode of directories that are made for decisions; None for the default."""
+        return None if self.mode is None else parse_mode(self.mode, "option decisionsMode")
 
     def arm(self, role: str) -> None:
         """Let this process die where a test wants it to."""
@@ -118,7 +126,7 @@ def storage_of(settings: Settings) -> CheckpointStorage:
         ConfigError: nobody says where, or it is on a system that cannot decide.
     """
     if settings.decisions is not None:
-        return open_storage(settings.decisions)
+        return open_storage(settings.decisions, settings.new_mode)
     if settings.checkpoint is None:
         raise ConfigError(
             "a sink keeps what it decides beside Spark's checkpoints and is not told where those are; set the option "
@@ -131,7 +139,9 @@ def storage_of(settings: Settings) -> CheckpointStorage:
             "directory, file: or s3a:; name such a place by the option decisions"
         )
     if scheme == "file":
-        return open_storage(Path(unquote(path) if ":" in settings.checkpoint else path) / "tidegate")
+        return open_storage(
+            Path(unquote(path) if ":" in settings.checkpoint else path) / "tidegate", settings.new_mode
+        )
     return open_storage(below(f"s3://{path}", "tidegate"))
 
 

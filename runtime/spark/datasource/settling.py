@@ -77,7 +77,7 @@ def _commit(record: Record, committer: Committer, clock: Clock, accepted: int | 
                 answers = tuple(zip(work, committer.commit(work), strict=True))
                 actions = machine.on(ledger.Answered(number, answers))
                 if any(isinstance(action, ledger.Commit) for action in actions):
-                    _wait(record, clock, deadline)
+                    _wait(record, machine, clock, deadline)
                 todo.extend(actions)
             case ledger.Replay():
                 return False
@@ -89,10 +89,10 @@ def _commit(record: Record, committer: Committer, clock: Clock, accepted: int | 
     return True
 
 
-def _wait(record: Record, clock: Clock, deadline: float) -> None:
+def _wait(record: Record, machine: ledger.Ledger, clock: Clock, deadline: float) -> None:
     if clock.monotonic() > deadline:
         raise UnavailableError(
-            f"batch {record.batch} is decided, but cannot be committed now: {ledger.described(record.work)}; start the "
-            "query again when the system answers, before its transactions run out"
+            f"batch {record.batch} is decided, but cannot be committed now: "
+            f"{ledger.described(machine.refused, machine.refused)}; start the query again when the system answers, before its transactions run out"
         )
     clock.sleep(_PAUSE_S)

@@ -13,7 +13,7 @@ from tidegate.connectors.base.part_file import HeldFile
 from tidegate.connectors.base.pending_files import HeldFiles, PendingFiles, held_files
 from tidegate.connectors.collection.serde import Frames, frames_in
 from tidegate.connectors.files import TextFormat
-from tidegate.connectors.files.enumerator import Files, WatchingEnumerator
+from tidegate.connectors.files.enumerator import Files, Look, WatchingEnumerator
 from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.functions.split import FunctionSplit, pack, unpack
 from tidegate.elements import Idle, Watermark
@@ -55,7 +55,7 @@ def watching(restored: bytes | None = None) -> WatchingEnumerator:
 
 def watched() -> bytes:
     watcher = watching()
-    watcher.discovered({"/data/log": [PART], "/data/a": []})
+    watcher.discovered(Look({"/data/log": [PART], "/data/a": []}, []))
     return watcher.snapshot(CheckpointId(1))
 
 

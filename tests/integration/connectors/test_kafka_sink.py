@@ -23,13 +23,14 @@ from tidegate.connectors.kafka import (
     producers,
 )
 from tidegate.connectors.kafka._wire import Wire
+from tidegate.connectors.kafka.pool import id_pattern
 from tidegate.connectors.kafka.writer import KafkaWork
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError, RecordError, UnavailableError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.row import Row
 from tidegate.testing.services import KafkaService
-from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, WriterContext
+from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, Retry, WriterContext
 
 pytestmark = pytest.mark.service
 
@@ -128,6 +129,33 @@ def test_a_transaction_that_ran_out_is_found_aborted_and_its_writer_says_what_ha
         writer.write(Batch(["nor this"]))
     writer.close()
     committer.close()
+
+
+def test_a_new_owner_refuses_idle_producers_of_every_subtask_there_was_and_no_newer_one(
+    kafka: KafkaService, topic: str
+) -> None:
+    sink, wire = sink_of(kafka, topic), Wire({"bootstrap.servers": kafka.address}, SYSTEM_CLOCK)
+    idle = [sink.open_writer(replace(WRITER, subtask=Subtask("sink", n), parallelism=3)) for n in range(3)]
+    seen = wire.producers(id_pattern(topic))
+    assert [name for name, _, _ in seen] == [f"{topic}-{n}-0" for n in range(3)]
+    committer = sink.open_committer(COMMITTER)
+    committer.fence()
+    for writer in idle:
+        writer.write(Batch(["never"]))
+        with pytest.raises(UnavailableError, match="let another producer take over"):
+            writer.prepare(CheckpointId(1))
+        writer.close()
+    assert wire.open_transactions(id_pattern(topic)) == []
+
+    newer = sink.open_writer(WRITER)
+    newer.write(Batch(["kept"]))
+    work = prepared(newer, 2)
+    # For the others it is the same request again, of which the coordinator knows that it was done.
+    assert wire.fence(seen) == seen[:1]
+    assert committer.commit([work]) == [CommitAnswer.COMMITTED]
+    newer.close()
+    committer.close()
+    wire.close()
 
 
 def test_a_prefix_of_another_pipeline_is_refused_by_its_name_unless_taken_over(
@@ -322,9 +350,11 @@ def test_a_commit_without_an_answer_in_time_ends_its_producer_and_others_find_ou
     works = [prepared(writer, 1)]
     kafka.pause()
     try:
-        assert committer.commit(works) == [CommitAnswer.RETRY]
+        (answer,) = committer.commit(works)
     finally:
         kafka.resume()
+    assert isinstance(answer, Retry)
+    assert answer.reason
     monkeypatch.undo()
     writer.write(Batch(["two"]))
     works.append(prepared(writer, 2))
@@ -364,11 +394,13 @@ def test_an_id_whose_epochs_are_used_up_gets_another_producer_and_nothing_is_con
     kafka: KafkaService, topic: str
 ) -> None:
     """A broker counts the producers of an id to 32,766 and then begins anew, under another producer id."""
-    wire = Wire({"bootstrap.servers": kafka.address}, SYSTEM_CLOCK)
-    for _ in range(LAST_EPOCH - 1):
-        wire.abort(f"{topic}-0-0")
-    wire.close()
     sink, works, answers = sink_of(kafka, topic), [], []
+    sink.open_writer(WRITER).close()
+    wire = Wire({"bootstrap.servers": kafka.address}, SYSTEM_CLOCK)
+    ((name, producer_id, first),) = wire.producers(id_pattern(topic))
+    for epoch in range(first, LAST_EPOCH - 2):
+        assert wire.fence([(name, producer_id, epoch)]) == []
+    wire.close()
     for number in range(1, 5):
         writer, committer = sink.open_writer(WRITER), sink.open_committer(COMMITTER)
         writer.write(Batch([f"record {number}"]))

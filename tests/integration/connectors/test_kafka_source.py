@@ -28,15 +28,20 @@ from tidegate.connectors.kafka import (
     KafkaOffsetsInitializer,
     KafkaRecord,
     KafkaRecords,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
     KafkaSource,
     KafkaSourceOptions,
     StringValues,
 )
 from tidegate.connectors.kafka._client import Cluster
+from tidegate.connectors.spi import JobFacts
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.datastream.connectors.kafka import FlinkKafkaConsumer
 from tidegate.errors import ConfigError, JobFailedError, UnavailableError
+from tidegate.ids import OperatorUid, PipelineId
 from tidegate.testing.services import KafkaService
+from tidegate.twophase.naming import owner_name
 
 pytestmark = pytest.mark.service
 
@@ -299,3 +304,21 @@ def _words(directory: Path) -> list[str]:
 def _partitions(admin: AdminClient, topic: str) -> int:
     found = admin.list_topics(timeout=PATIENCE_S).topics.get(topic)
     return 0 if found is None else len(found.partitions)
+
+
+def test_brokers_and_topics_are_looked_at_before_a_start(kafka: KafkaService) -> None:
+    facts = JobFacts(PipelineId("orders"), 1_000, 1_000, None, OperatorUid("totals"))
+    there = kafka.new_topic()
+    sink = KafkaSink(kafka.address, KafkaRecordSerializationSchema("not-there", SimpleStringSchema()))
+
+    prefix = owner_name(facts.pipeline, facts.uid)
+    found = [*KafkaSource(kafka.address, (there, "missing")).preflight(facts), *sink.preflight(facts)]
+
+    assert [(each.verdict, each.found) for each in found] == [
+        ("ok", f"{kafka.address} answers"),
+        ("problem", f"topic 'missing' does not exist at {kafka.address}"),
+        ("ok", f"topic {there!r} exists and can be read"),
+        ("ok", f"{kafka.address} answers"),
+        ("problem", f"topic 'not-there' does not exist at {kafka.address}"),
+        ("ok", f"transactional ids that begin with {prefix!r} can be used"),
+    ]

@@ -35,7 +35,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Env:
             "execution.target": target,
             "parallelism.default": parallelism,
             "state.checkpoints.dir": str(tmp_path / "state"),
-            "execution.checkpointing.interval": "5 min",
+            "execution.checkpointing.interval": "3 min",
             "pipeline.progress": "off",
             "testing.faults": "commit.before!raise",
             "testing.faults-dir": str(tmp_path / "witnesses"),

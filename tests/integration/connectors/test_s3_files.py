@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +15,7 @@ import pytest
 
 from tidegate.backends.storage import open_storage
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.connectors.base import pending_files
+from tidegate.connectors.base import _client, pending_files
 from tidegate.connectors.base._client import Objects
 from tidegate.connectors.files import (
     Compaction,
@@ -30,9 +32,10 @@ from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, UnavailableError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
+from tidegate.testing.claims import ClaimingSinkSuite
 from tidegate.testing.services import S3Service
-from tidegate.testing.sink import CommittingSinkSuite, SinkRig, SinkTarget
-from tidegate.twophase.spi import CommitAnswer, WriterContext
+from tidegate.testing.sink import SinkRig, SinkTarget
+from tidegate.twophase.spi import CommitAnswer, Retry, WriterContext
 
 pytestmark = pytest.mark.service
 
@@ -66,7 +69,7 @@ class Reader:
         return [line for name in self.names() for line in self.read(name).decode().splitlines()]
 
 
-class TestBucketSink(CommittingSinkSuite):
+class TestBucketSink(ClaimingSinkSuite):
     """Objects: exactly once by a copy within the server that is recognised by size and checksum."""
 
     @pytest.fixture
@@ -85,11 +88,24 @@ def test_a_pending_object_is_hidden_and_goes_with_its_commit(rig: SinkRig, url: 
     reader = Reader(url)
     assert (reader.names(), reader.names(hidden=True)) == (
         [],
-        [".tidegate/orders.sink/1f.0-0-open-1.inprogress"],
+        [".tidegate/orders.sink/1f.0.1-0-open-1.inprogress"],
     )
 
     assert rig.commit(work) == [CommitAnswer.COMMITTED]
     assert (reader.names(), reader.names(hidden=True)) == (["part-1f.0-e8891171-0-1.txt"], [])
+
+
+def test_a_server_that_refuses_conditions_has_claims_as_well(
+    rig: SinkRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Objects, "upload_first", lambda objects, key, content: None)
+    first, second = replace(rig, home="file:///first"), replace(rig, home="file:///second")
+
+    first.abort_except()
+    with pytest.raises(
+        ConfigError, match=r"^output 's3://.*/': the hidden files of .* in file:///first; got one with"
+    ):
+        second.abort_except()
 
 
 def test_a_repeat_finds_the_object_equal_and_does_nothing(
@@ -169,7 +185,9 @@ def test_a_server_that_is_gone_is_unavailable_and_commits_are_tried_again(
         ):
             writer.prepare(CheckpointId(1))
     writer.close()
-    assert rig.commit(work) == [CommitAnswer.RETRY]
+    (answer,) = rig.commit(work)
+    assert isinstance(answer, Retry)
+    assert "cannot be read or written" in answer.reason
 
 
 def test_a_job_writes_partitions_of_merged_parquet_files_and_says_that_they_are_whole(
@@ -208,8 +226,39 @@ def test_a_job_writes_partitions_of_merged_parquet_files_and_says_that_they_are_
         "half=0": list(range(0, 300, 2)),
         "half=1": list(range(1, 300, 2)),
     }
-    (note,) = reader.names(hidden=True)
+    claim, note = reader.names(hidden=True)
+    assert claim.endswith("/claim")
     assert note.endswith("/partitions.json"), (
         "what waits for its commit is written down beside the hidden objects"
     )
     assert msgspec.json.decode(reader.read(note))["pending"] == {}
+
+
+def test_an_object_that_is_larger_than_one_request_may_be_is_uploaded_and_copied_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    least = 5 * 2**20  # of every part but the last
+    monkeypatch.setattr(_client, "_MOST_AT_ONCE", least + 1)
+    monkeypatch.setattr(_client, "_PART", least)
+    content = bytes(range(256)) * (2 * least // 256 + 3)
+    with S3Service(most_bytes=least + 1) as server:
+        objects = Objects(urlsplit(server.new_bucket()).netloc, server.endpoint, None)
+        objects.upload("pending", BytesIO(content), "sum")
+        copied = [objects.copy("pending", "final"), objects.copy("gone", "other")]
+
+        assert copied == [True, False]
+        assert objects.look("final") == objects.look("pending") == (len(content), "sum")
+        assert objects.look("other") is None
+        with objects.download("final") as file:
+            assert file.read() == content
+
+
+def test_parts_of_an_upload_that_fails_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_client, "_MOST_AT_ONCE", 5)
+    with S3Service(most_bytes=5) as server:
+        objects = Objects(urlsplit(server.new_bucket()).netloc, server.endpoint, None)
+        with pytest.raises(UnavailableError, match="EntityTooLarge"):
+            objects.upload("pending", BytesIO(b"more than five"), "sum")
+
+        assert objects._call("list_multipart_uploads").get("Uploads", []) == []
+        assert objects.look("pending") is None

@@ -6,8 +6,11 @@ import signal
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from tests.integration.runtime.conftest import Executor, Place
+from tidegate.runtime.observe.figures import OperatorFigures
+from tidegate.runtime.observe.operators import condition
 from tidegate.runtime.task.flow import back_pressure
 
 
@@ -34,6 +37,7 @@ def under_way(place: Place, name: str, delay_s: float, level: str) -> tuple[dict
 
 
 @pytest.mark.spec("004/AX-031")
+@pytest.mark.spec("004/BKP-001", "004/BKP-002", "004/BKP-003", "004/BKP-009")
 def test_a_slow_sink_slows_the_source_and_the_checkpoints_and_is_seen_per_subtask(
     place: Place, executor: Executor
 ) -> None:
@@ -52,3 +56,28 @@ def test_a_slow_sink_slows_the_source_and_the_checkpoints_and_is_seen_per_subtas
     assert max(flow["receiving"] for flow in behind) > 0.5
     assert slowly < quickly / 4
     assert slow["checkpoint_ms"] > quick["checkpoint_ms"]
+
+
+def test_a_source_is_busy_while_its_own_work_limits_the_job_and_idle_while_it_waits_for_data(
+    place: Place, executor: Executor
+) -> None:
+    place.settings = executor.settings
+
+    costly = place.start("reading.py", {"cost": 20_000, "rate": None})
+    busy = costly.until(
+        lambda progress: progress.get("slowest") is not None or progress.get("elapsed_s", 0) > 20
+    )
+    costly.process.send_signal(signal.SIGKILL)
+    waiting = Place(place.directory / "waiting", place.settings, place.started)
+    waiting.directory.mkdir()
+    idle = waiting.start("reading.py", {"cost": 1, "rate": 5.0}).until(
+        lambda progress: progress.get("records", 0) > 5 or progress.get("elapsed_s", 0) > 20
+    )
+
+    assert busy["slowest"] == "numbers"
+    assert busy["operators"]["numbers"]["reading"] > 0.5
+    assert condition(convert(busy["operators"]["numbers"], OperatorFigures)).startswith("busy, reads ")
+    assert idle["slowest"] is None
+    assert condition(convert(idle["operators"]["numbers"], OperatorFigures)) == "idle"
+    (behind,) = (figures for name, figures in idle["operators"].items() if name != "numbers")
+    assert behind["reading"] is None

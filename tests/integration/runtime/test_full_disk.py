@@ -155,16 +155,17 @@ def test_a_lease_not_renewed_once_and_a_mark_not_made_at_once_end_no_job(
 ) -> None:
     storage = Busy()
     opened: CheckpointStorage = storage
-    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda url: opened)
+    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda *_: opened)
     env = StreamExecutionEnvironment.get_execution_environment(
         {
             "execution.target": "inline",
             "pipeline.progress": "off",
             "execution.checkpointing.interval": "20 ms",
             "restart-strategy.fixed-delay.attempts": 0,
+            "high-availability.lease": "1500 ms",  # renewed three times in it, and the job takes two seconds
         }
     )
     env.from_source(GeneratorSource(lambda n: n, count=200, rate_per_second=100.0)).print()
 
     assert env.execute("busy").restarts == 0
-    assert storage.missed == ["renewal", "mark"]
+    assert sorted(storage.missed) == ["mark", "renewal"]

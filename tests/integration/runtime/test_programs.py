@@ -174,3 +174,26 @@ def test_a_wrong_setting_is_one_line_and_exit_code_two(
     assert last.startswith("tidegate: ")
     assert message in last
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [("ConfigError", 2), ("FencedError", 3), ("CommitUnknownError", 4), ("JobFailedError", 1)],
+)
+def test_an_error_has_the_same_exit_code_however_a_program_is_started(
+    tmp_path: Path, error: str, code: int
+) -> None:
+    job = tmp_path / "job.py"
+    job.write_text(
+        "from tidegate.datastream import StreamExecutionEnvironment\n"
+        f"from tidegate.errors import {error}\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        f"raise {error}('what is wrong; what to do')\n"
+    )
+
+    by_us = run(tmp_path, TIDEGATE, "run", job)
+    by_python = run(tmp_path, sys.executable, "-P", job)
+
+    assert (by_us.returncode, by_python.returncode) == (code, code)
+    assert f"{error}: what is wrong; what to do" in by_python.stderr
+    assert "Traceback" in by_python.stderr

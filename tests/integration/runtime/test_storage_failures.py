@@ -151,7 +151,7 @@ def test_a_storage_that_does_not_answer_costs_time_but_no_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     storage = Moody(seed, share=0.04)
-    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda url: storage)
+    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda *_: storage)
 
     result = run(tmp_path, None, rate=3_000.0)
 
@@ -164,7 +164,7 @@ def test_the_only_checkpoint_of_a_batch_job_is_taken_again_until_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = Hesitant(refused=2)
-    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda url: storage)
+    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda *_: storage)
 
     result = run(tmp_path, None, rate=100_000.0, mode="BATCH")
 
@@ -185,7 +185,7 @@ def test_nothing_but_the_last_checkpoint_is_left_on_the_storage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = Moody(0, share=0.0)
-    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda url: storage)
+    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda *_: storage)
 
     result = run(tmp_path, None, rate=3_000.0)
 

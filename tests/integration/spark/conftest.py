@@ -32,6 +32,9 @@ from tidegate.spark import register
 
 PROGRAM = Path(__file__).parent / "programs" / "totals.py"
 
+SPARK_ONLY = pytest.mark.filterwarnings(r"ignore:execution\.spark\.:RuntimeWarning")
+"""For programs that run on both executors with the same settings, which is worth a warning."""
+
 
 @dataclass
 class Job:
@@ -126,9 +129,10 @@ class Job:
         return wrong
 
     def _settings(self, target: str) -> dict[str, Any]:
+        of_spark = {"execution.spark.epoch-records": 100} if target.startswith(("local", "spark:")) else {}
         return {
             "execution.target": target,
-            "execution.spark.epoch-records": 100,
+            **of_spark,
             "execution.checkpointing.interval": "100 ms",
             "state.checkpoints.dir": str(self.directory / "state"),
             "parallelism.default": 2,

@@ -192,8 +192,8 @@ def of_totals(job: KafkaJob, ids: Iterable[str]) -> list[str]:
     return [name for name in ids if name.startswith(f"totals.{escaped(job.target)}-")]
 
 
-def test_a_transaction_that_is_prepared_after_its_copy_has_won_holds_nobody_up(late: KafkaJob) -> None:
-    """The copy's records count once, though the loser writes them again; and its transaction is ended by the driver."""
+def test_a_task_whose_copy_has_won_ends_with_its_epoch_and_holds_nobody_up(late: KafkaJob) -> None:
+    """The copy's records count once, whether the loser is ended while it waits in front of the sink or writes them again."""
     place = late.directory / "late"
     with started(late.command({})) as process:
         until((place / "held").exists)
@@ -201,7 +201,6 @@ def test_a_transaction_that_is_prepared_after_its_copy_has_won_holds_nobody_up(l
         assert sum(late.written().values()) > 0, "the copy has won"
         until(lambda: of_totals(late, late.left_open()), equals=[])
         (place / "go").touch()
-        until(lambda: of_totals(late, late.left_open()))
         (place / "end").touch()
         said, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, complaints
@@ -223,8 +222,6 @@ def test_a_job_does_not_end_before_a_copy_that_lost_and_leaves_nothing_of_it_ope
 
     assert json.loads(said)["checkpoint"] == 2
     assert_exactly_once(late)
-    once = sum(late.written().values())
-    assert late.appended() > 1.2 * once, "the loser has written its share once more"
 
 
 @pytest.fixture
@@ -304,7 +301,7 @@ def test_a_storage_that_executors_do_not_see_is_named_before_anything_is_read(
     with job.started(cluster.address) as process:
         _, complaints = process.communicate(timeout=PATIENCE_S)
 
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "cannot use the checkpoint storage" in complaints
     assert "a storage that all machines share" in complaints
     assert job.rows() == []
@@ -332,7 +329,7 @@ def test_executors_of_another_tidegate_are_refused_by_name_before_anything_is_re
         f"ConfigError: the executor on {platform.node()} ({other}) has tidegate 9.9.9; expected {metadata.version('tidegate')}, "
         "as the driver has; install the same on both"
     )
-    assert not (tmp_path / "out").exists()
+    assert list((tmp_path / "out").glob("[!.]*")) == []
 
 
 @pytest.mark.long
@@ -354,7 +351,7 @@ def test_executors_without_tidegate_or_of_another_python_are_refused(
         rf"{theirs}; expected {sys.version_info.major}\.{sys.version_info.minor}, as the driver has; let PYSPARK_PYTHON name .*",
         of_other,
     ), of_other
-    assert not (tmp_path / "out").exists()
+    assert list((tmp_path / "out").glob("[!.]*")) == []
 
 
 @pytest.fixture

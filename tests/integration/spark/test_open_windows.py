@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.spark.conftest import SPARK_ONLY
 from tests.waiting import until
 from tidegate.backends.storage import open_storage
 from tidegate.common import Duration, Types, WatermarkStrategy
@@ -28,7 +29,7 @@ from tidegate.ids import PipelineId
 from tidegate.runtime.checkpoint.timeline import Timeline
 from tidegate.runtime.client import JobClient
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark"), SPARK_ONLY]
 
 COUNT, KEYS, STEP_MS, SIZE_MS = 3_000, 5, 10, 1_000
 LAST = COUNT * STEP_MS

@@ -299,6 +299,5 @@ def test_attempts_without_end_are_refused_with_what_to_do(query: Query) -> None:
 def run_out(query: Query, slots: int) -> None:
     """Ask the broker to abort what is open, as it does by itself when a transaction runs out."""
     wire = Wire({"bootstrap.servers": query.kafka.address}, SYSTEM_CLOCK)
-    for each in left_open(query.kafka.address, query.topic):
-        wire.abort(each.transactional_id)
+    assert wire.fence([each.key for each in left_open(query.kafka.address, query.topic)]) == []
     wire.close()

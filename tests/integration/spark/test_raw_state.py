@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.integration.spark.conftest import SPARK_ONLY
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import CheckpointedFunction, KeyedProcessFunction, StreamExecutionEnvironment
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, SPARK_ONLY]
 
 
 def program(directory: Path, target: str, parallelism: int, count: int, place: Path | None = None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -47,7 +48,7 @@ def test_spark_reads_each_state_as_a_table(session: SparkSession, tmp_path: Path
 
 @pytest.mark.usefixtures("spark")
 def test_a_job_on_spark_takes_savepoints_and_embedded_goes_on_from_one(tmp_path: Path) -> None:
-    def start(target: str, **more: str) -> JobClient:
+    def start(target: str, **more: Any) -> JobClient:
         env = StreamExecutionEnvironment.get_execution_environment(
             {
                 "execution.target": target,
@@ -83,7 +84,9 @@ def test_a_job_on_spark_takes_savepoints_and_embedded_goes_on_from_one(tmp_path:
     with StateReader(place) as reader:
         assert list(reader.operators()) == ["counts"]
 
-    client = start("inline", **{"execution.savepoint.path": last})
+    # The output is that of a pipeline with its checkpoints elsewhere.
+    take_over = {"execution.savepoint.path": last, "execution.take-over": True}
+    client = start("inline", **take_over)
     until(lambda: len(written()) > before, job=client)
     client.stop().result(timeout=60)
     for key in range(3):

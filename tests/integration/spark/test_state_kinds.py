@@ -11,6 +11,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from tests.integration.spark.conftest import SPARK_ONLY
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.common import Types
 from tidegate.connectors.files import FileSink
@@ -26,12 +27,13 @@ from tidegate.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
+    OrderedMapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
 from tidegate.runtime.checkpoint.savepoint import open_settled, write_savepoint
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark"), SPARK_ONLY]
 
 KEYS, BEFORE, ALL = 20, 300, 400
 
@@ -90,6 +92,7 @@ class Kept(KeyedProcessFunction, CheckpointedFunction):
         self.value = of.get_state(ValueStateDescriptor("value", long, 0))
         self.list = of.get_list_state(ListStateDescriptor("list", long))
         self.map = of.get_map_state(MapStateDescriptor("map", Types.STRING(), long))
+        self.ordered = of.get_ordered_map_state(OrderedMapStateDescriptor("ordered", long, long))
         self.reduced = of.get_reducing_state(ReducingStateDescriptor("reduced", Added(), long))
         pair = Types.TUPLE([long, long])
         self.averaged = of.get_aggregating_state(AggregatingStateDescriptor("averaged", Average(), pair))
@@ -98,6 +101,7 @@ class Kept(KeyedProcessFunction, CheckpointedFunction):
         self.value.update(self.value.value() + 1)
         self.list.add(value)
         self.map.put(str(value % 3), value)
+        self.ordered.put(-value, value)
         self.reduced.add(value)
         self.averaged.add(value)
         if self.adds:
@@ -105,6 +109,7 @@ class Kept(KeyedProcessFunction, CheckpointedFunction):
             self.united.add(value)
             self.broadcast.put("rule", 7)
         mine = sorted([name, number] for name, number in self.map.items())
+        assert [number for _, number in self.ordered.range(reverse=True)] == sorted(self.list.get())
         held = [self.value.value(), list(self.list.get()), mine, self.reduced.get(), self.averaged.get()]
         everybody = [sorted(self.united.get()), dict(self.broadcast.items())]
         yield [ctx.get_current_key(), held, self.subtask, list(self.listed.get()), everybody]

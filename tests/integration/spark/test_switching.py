@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.integration.spark.conftest import SPARK_ONLY
 from tidegate.errors import ConfigError
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, SPARK_ONLY]
 
 
 @pytest.mark.crash
@@ -58,7 +59,7 @@ def test_a_signal_stops_spark_with_a_checkpoint_and_embedded_goes_on(
         job.await_settled(process, 2)
 
         with pytest.raises(
-            ConfigError, match=rf"already running as run .* pid {process.pid}, .*stop it first"
+            ConfigError, match=rf"already running as run .* process {process.pid} .*stop it first"
         ):
             job.run()
         process.send_signal(number)

@@ -162,11 +162,14 @@ def test_deleted_files_leave_no_object_behind(s3: S3Service) -> None:
         assert b"<Key>" not in answer.read()
 
 
-def test_a_server_that_ignores_conditions_is_refused() -> None:
-    with S3Service(conditions=False) as careless:
+@pytest.mark.parametrize(
+    ("conditions", "ignored"), [((), "If-Match"), (("If-Match",), "If-None-Match")], ids=["both", "one"]
+)
+def test_a_server_that_ignores_conditions_is_refused(conditions: tuple[str, ...], ignored: str) -> None:
+    with S3Service(conditions=conditions) as careless:
         storage = open_storage(careless.new_bucket())
         with pytest.raises(
-            ConfigError, match=r"ignores If-Match, so two writers could both win; use one with"
+            ConfigError, match=rf"ignores {ignored}, so two writers could both win; use one with"
         ):
             decisions_of(storage).create("latest", b"mine")
         assert storage.blobs.list("") == []

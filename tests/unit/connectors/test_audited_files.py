@@ -126,6 +126,8 @@ def test_the_format_is_what_is_said_or_what_names_end_with(
     tmp_path: Path, name: str, query: str, file_format: object
 ) -> None:
     (tmp_path / "_hidden.orc").touch()
+    (tmp_path / ".tidegate").mkdir()
+    (tmp_path / ".tidegate" / "claim.orc").touch()
     (tmp_path / name).touch()
 
     assert (

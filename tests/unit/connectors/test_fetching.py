@@ -346,7 +346,7 @@ class LateNumbers(Source[RangeSplit]):
         class Impatient(FetchingReader[RangeSplit]):
             def poll(self, limit: int) -> Poll:
                 found = super().poll(limit)
-                if isinstance(found, NotYet) and found.until_ms is not None:
+                if isinstance(found, NotYet) and found.after_ms is not None:
                     shop.offer(A, 10)
                 return found
 

@@ -236,7 +236,7 @@ def test_a_file_that_comes_later_is_dealt_to_whoever_waits_and_only_once(tmp_pat
         str(tmp_path / "b"),
     ]
     assert watcher.discovery_interval_ms == 1_000
-    assert watch(watcher.snapshot(CheckpointId(1))).discover() == {}
+    assert watch(watcher.snapshot(CheckpointId(1))).discover().parts == {}
 
 
 def test_what_a_watcher_cannot_read_is_named(tmp_path: Path, deal: Any) -> None:

@@ -291,6 +291,20 @@ def test_time_ends_a_file(bench: Bench, clock: ManualClock, limit: str) -> None:
     assert sorted("".join(bench.seen().values())) == sorted("a\nb\nc\n")
 
 
+@pytest.mark.parametrize("limit", ["rollover_interval", "inactivity_interval"])
+def test_a_file_ends_in_time_though_the_wall_clock_was_set_back(
+    bench: Bench, clock: ManualClock, limit: str
+) -> None:
+    bench.options = FileSinkOptions(rolling=RollingPolicy(on_checkpoint=False, **{limit: 100}))
+    bench.write("a")
+    clock.set(clock.now_ms() - 3_600_000)
+    bench.decide()
+    clock.advance(100)
+    bench.decide()
+
+    assert list(bench.seen().values()) == ["a\n"]
+
+
 def test_several_files_of_one_checkpoint_have_names_of_their_own(bench: Bench) -> None:
     bench.options = FileSinkOptions(rolling=RollingPolicy(part_size=2))
     for line in "abc":

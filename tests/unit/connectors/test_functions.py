@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from tidegate.backends.heap import HeapBackend
+from tidegate.backends.spi import BackendContext
+from tidegate.backends.storage.files import StorageFiles
+from tidegate.backends.storage.memory import MemoryStorage
 from tidegate.clock import ManualClock
 from tidegate.connectors.functions import (
     FunctionSink,
@@ -16,12 +21,17 @@ from tidegate.connectors.functions import (
     SinkFunction,
     SourceFunction,
 )
-from tidegate.connectors.functions.place import Place
+from tidegate.connectors.functions.place import Outside
+from tidegate.connectors.functions.sink import FunctionWriter
 from tidegate.connectors.functions.split import FunctionSplit, deal
 from tidegate.connectors.spi import Finished, ReaderContext
 from tidegate.elements import Batch, Idle, Watermark
 from tidegate.errors import ConfigError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, SplitId, Subtask
+from tidegate.keys import KeyGroupRange
+from tidegate.runtime.operators.context import OperatorContext
+from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
+from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.serde import codec_for
 from tidegate.twophase.spi import WriterContext
 
@@ -90,8 +100,14 @@ class Run:
 
     def __init__(self, function: SourceFunction, split: FunctionSplit) -> None:
         self.woken = threading.Semaphore(0)
+        self.program = program("in")
         context = ReaderContext(
-            OperatorUid("in"), Subtask("in", 0), 1, ManualClock(1_000), wake=lambda: self.woken.release()
+            OperatorUid("in"),
+            Subtask("in", 0),
+            1,
+            ManualClock(1_000),
+            wake=lambda: self.woken.release(),
+            program=self.program,
         )
         self.reader = FunctionSource(function).open_reader(context)
         self.reader.add_splits([split])
@@ -108,6 +124,26 @@ class Run:
 
     def values(self) -> list[Any]:
         return [value for batch in self.elements() for value in batch.values]
+
+
+def program(uid: str, *lists: OperatorList) -> OperatorContext:
+    """What a program gives to a function: its state from `lists`, nothing else."""
+    env = ChainEnvironment(
+        subtask=Subtask(uid, 0),
+        parallelism=1,
+        max_parallelism=128,
+        key_groups=KeyGroupRange(0, 128),
+        pipeline=PipelineId("p"),
+        lineage=LineageId("l"),
+        branch=Branch(0),
+        attempt="a",
+        clock=ManualClock(1_000),
+        backend=HeapBackend(),
+        state=BackendContext(Path(), StorageFiles(MemoryStorage().blobs, "shared"), {}),
+        cache_entries=1,
+        checkpoint=CHECKPOINT if lists else None,
+    )
+    return OperatorContext(OperatorUid(uid), uid, env, None, RestoredOperator(lists=lists))
 
 
 def split(*items: Any, number: int = 0, **fields: Any) -> FunctionSplit:
@@ -166,7 +202,9 @@ def test_idleness_ends_with_the_next_emission() -> None:
     assert marks == [Idle(True), Idle(False), Watermark(7)]
 
 
-def writer(function: SinkFunction, *restored: bytes) -> Any:
+def writer(
+    function: SinkFunction, *restored: bytes, context: OperatorContext | None = None
+) -> FunctionWriter:
     return FunctionSink(function).open_writer(
         WriterContext(
             PipelineId("p"),
@@ -178,20 +216,75 @@ def writer(function: SinkFunction, *restored: bytes) -> Any:
             "a",
             restored,
             ManualClock(1_000),
+            context,
         )
     )
 
 
-def test_a_buffering_sink_goes_on_with_what_it_held() -> None:
-    before = writer(Buffering(2))
-    before.write(Batch(["a", "b", "c"]))
-    state = before.snapshot(CHECKPOINT)
+def flushed(out: FunctionWriter) -> list[list[Any]]:
+    function = out._function
+    assert isinstance(function, Buffering)
+    return function.flushed
 
-    after = writer(Buffering(2), state)
+
+def test_a_buffering_sink_continues_with_what_it_held() -> None:
+    first = program("out")
+    before = writer(Buffering(2), context=first)
+    before.write(Batch(["a", "b", "c"]))
+    assert before.snapshot(CHECKPOINT) is None
+
+    after = writer(Buffering(2), context=program("out", *first.functions.snapshot()))
     after.write(Batch(["d"]))
 
-    assert before._function.flushed == [["a", "b"]]
-    assert after._function.flushed == [["c", "d"]]
+    assert flushed(before) == [["a", "b"]]
+    assert flushed(after) == [["c", "d"]]
+
+
+def test_a_list_that_a_writer_held_before_it_was_operator_state_is_restored() -> None:
+    state = msgspec.msgpack.encode([CODEC.encode("c")])
+    out = writer(Buffering(2), state, context=program("out"))
+    out.write(Batch(["d"]))
+
+    assert flushed(out) == [["c", "d"]]
+
+
+def test_a_function_with_state_is_refused_where_nothing_keeps_it() -> None:
+    with pytest.raises(ConfigError, match="the function of 'out' runs outside a program"):
+        writer(Buffering(2))
+
+
+class Slow(CounterSource):
+    """Changes its position while a checkpoint may be taken."""
+
+    def run(self, ctx: Any) -> None:
+        with ctx.get_checkpoint_lock():
+            ctx.collect(self.offset)
+            self.inside.set()
+            assert self.go.wait(10)
+            self.offset += 1
+
+    def open(self, runtime_context: Any) -> None:
+        self.inside, self.go = threading.Event(), threading.Event()
+        INSTANCES.append(self)
+
+
+INSTANCES: list[Slow] = []
+
+
+def test_a_snapshot_waits_for_the_checkpoint_lock_and_holds_position_and_emissions_of_one_moment() -> None:
+    run = Run(Slow(), split())
+    function = INSTANCES.pop()
+    assert function.inside.wait(10)
+    taken: list[FunctionSplit] = []
+    saving = threading.Thread(target=lambda: taken.extend(run.reader.snapshot(CHECKPOINT)))
+    saving.start()
+    assert not taken
+    function.go.set()
+    saving.join(10)
+
+    (held,) = run.program.functions.snapshot()
+    assert [CODEC.decode(item) for item in held.items] == [1]
+    assert len(taken[0].emitted) == 1
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 2), (1, 3), (3, 2)])
@@ -210,9 +303,10 @@ def test_dealing_keeps_every_item_once(before: int, after: int) -> None:
         lambda place: place.add_accumulator("name", None),
         lambda place: place.get_metrics_group(),
         lambda place: place.get_distributed_cache(),
+        lambda place: place.get_state(None),
     ],
-    ids=["parameter", "accumulator", "metrics", "files"],
+    ids=["parameter", "accumulator", "metrics", "files", "state"],
 )
 def test_a_function_outside_a_program_is_told_that_it_is(ask: Any) -> None:
     with pytest.raises(ConfigError, match="the function of 'in' runs outside a program"):
-        ask(Place("in", 0, 1))
+        ask(Outside("in", 0, 1))

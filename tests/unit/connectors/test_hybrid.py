@@ -220,7 +220,7 @@ def test_a_stage_whose_reader_cannot_tell_splits_apart_waits_when_all_are_paused
     reader.pause([split])
     waits = rig.poll(0, 5)
     assert isinstance(waits, NotYet)
-    assert waits.until_ms is not None
+    assert waits.after_ms is not None
     reader.pause([])
     assert rig.read() == ["two"]
     assert reader.at_hand() == []

@@ -15,9 +15,9 @@ from tidegate.connectors.kafka.pool import marker_group
 from tidegate.connectors.kafka.producers import Key
 from tidegate.connectors.kafka.transactions import KafkaCommitter
 from tidegate.connectors.kafka.writer import KafkaWork
-from tidegate.errors import UnavailableError
+from tidegate.errors import ConfigError, UnavailableError
 from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId
-from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext
+from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, Retry
 
 UNKNOWN_TO = 48
 
@@ -30,6 +30,7 @@ class Broker:
         self.markers: dict[str, str] = {}
         self.together: list[int] = []
         self.away: set[str] = set()
+        self.forbidden: set[str] = set()
 
     def notes(self, places: Mapping[str, str]) -> dict[str, str | None]:
         self._reach([group.removesuffix(".tidegate") for group in places])
@@ -53,6 +54,8 @@ class Broker:
     def _reach(self, ids: Sequence[str]) -> None:
         if self.away.intersection(ids):
             raise UnavailableError("a coordinator does not answer")
+        if self.forbidden.intersection(ids):
+            raise ConfigError("kafka sink: not authorized to write under the transactional id")
 
 
 def works(count: int) -> list[KafkaWork]:
@@ -113,7 +116,27 @@ def test_who_has_another_coordinator_does_not_wait_for_one_that_is_away() -> Non
 
     answers = committer_at(broker).commit(committables(works(7)))
 
-    assert answers == [CommitAnswer.COMMITTED] * 4 + [CommitAnswer.RETRY] + [CommitAnswer.COMMITTED] * 2
+    assert (
+        answers
+        == [CommitAnswer.COMMITTED] * 4
+        + [Retry("a coordinator does not answer")]
+        + [CommitAnswer.COMMITTED] * 2
+    )
+
+
+def test_what_an_acl_forbids_is_tried_again_with_the_reason() -> None:
+    broker = Broker(*works(3))
+    broker.forbidden = {"totals-1-0"}
+    committer = committer_at(broker)
+
+    assert committer.commit(committables(works(3))) == [
+        CommitAnswer.COMMITTED,
+        Retry("kafka sink: not authorized to write under the transactional id"),
+        CommitAnswer.COMMITTED,
+    ]
+
+    broker.forbidden.clear()
+    assert committer.commit(committables(works(3)[1:2])) == [CommitAnswer.COMMITTED]
 
 
 def test_a_crash_between_two_leaves_the_rest_prepared(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tidegate.connectors.kafka.outcome import (
     Resolution,
     StateSeen,
 )
-from tidegate.twophase.spi import CommitAnswer
+from tidegate.twophase.spi import Answer, CommitAnswer, Retry
 
 MINE = Marker("1f", 0, 7, "a")
 FENCED, INVALID_STATE, LATER = 90, 48, 51
@@ -58,7 +58,7 @@ class Broker:
         return "closed" if self.id_known else "unknown"
 
 
-def resolve(broker: Broker, *, old: bool = False) -> CommitAnswer:
+def resolve(broker: Broker, *, old: bool = False) -> Answer:
     """Run the machine as the committer does."""
     machine = Resolution(MINE, old=old)
     action = machine.start()
@@ -86,7 +86,10 @@ def test_a_prepared_transaction_is_committed_and_recognised_afterwards() -> None
 
 def test_a_busy_coordinator_is_asked_again_later() -> None:
     broker = Broker("prepared", None, busy=1)
-    assert [resolve(broker), resolve(broker)] == [CommitAnswer.RETRY, CommitAnswer.COMMITTED]
+    assert [resolve(broker), resolve(broker)] == [
+        Retry("the coordinator did not commit (error 51): another change of the transaction is under way"),
+        CommitAnswer.COMMITTED,
+    ]
 
 
 @pytest.mark.parametrize("fate", ["expired", "fenced"])
@@ -133,4 +136,4 @@ def test_no_answer_is_ever_wrong(
             assert not broker.visible
             assert broker.fate != "prepared"
         else:
-            assert answer is CommitAnswer.RETRY
+            assert isinstance(answer, Retry)

@@ -60,7 +60,7 @@ def tell(holder: Producer, what: str, *arguments: bytes | int) -> None:
 
 
 def producers(settings: dict[str, Any], *, brief: bool) -> Producers:
-    return Producers(settings, IdPool("totals", 0, 3), TOPIC, SYSTEM_CLOCK, brief=brief)
+    return Producers(settings, "cluster", IdPool("totals", 0, 3), TOPIC, SYSTEM_CLOCK, brief=brief)
 
 
 @pytest.mark.parametrize("brief", [True, False], ids=["for an epoch", "for long"])
@@ -71,10 +71,10 @@ def test_a_transaction_is_known_by_its_name_once_it_is_sealed(settings: dict[str
     assert transaction.producer.flush(10) == 0
 
     key = transaction.seal(TOPIC, MARKER)
-    prepared_here.add(key, transaction)
+    prepared_here.add("cluster", key, transaction)
 
     assert key[0] == "totals-0-0"
-    assert prepared_here.take(key) is transaction
+    assert prepared_here.take("cluster", key) is transaction
     assert transaction.commit()
     some.close()
 
@@ -126,6 +126,7 @@ class Asked:
     """Stands in for a cluster; counts what is asked."""
 
     times = 0
+    id = "cluster"
 
     def __init__(self, settings: object) -> None:
         Asked.times += 1

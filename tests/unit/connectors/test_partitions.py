@@ -259,6 +259,20 @@ def test_the_clock_commits_a_partition_a_while_after_its_first_file(table: Table
     assert table.marked() == ["day=any/hour=any"]
 
 
+def test_a_partition_is_committed_in_time_though_the_wall_clock_was_set_back(
+    table: Table, clock: ManualClock
+) -> None:
+    table.how = PartitionCommit(delay_ms=100)
+    table.write(0, "any", "any")
+    table.at(None, None)
+    clock.set(clock.now_ms() - 3_600_000)
+    table.at(None, None)
+    clock.advance(101)
+    table.at(None, None)
+
+    assert table.marked() == ["day=any/hour=any"]
+
+
 @pytest.mark.spec("004/HIV-018")
 def test_without_a_delay_the_clock_commits_a_partition_with_its_files(table: Table) -> None:
     table.how = PartitionCommit()

@@ -18,7 +18,7 @@ from tidegate.connectors.files import TextLines
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError, InternalError, RecordError, StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId
-from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, WriterContext
+from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, Retry, WriterContext
 
 ONE, TWO = CheckpointId(1), CheckpointId(2)
 
@@ -151,7 +151,9 @@ def test_what_the_file_system_refuses_for_now_is_asked_again(
     folder = pending(tmp_path, work).parent
     folder.rename(tmp_path / "aside")
     folder.touch()
-    assert committer.commit([work]) == [CommitAnswer.RETRY]
+    (answer,) = committer.commit([work])
+    assert isinstance(answer, Retry)
+    assert "Not a directory" in answer.reason
 
     folder.unlink()
     (tmp_path / "aside").rename(folder)

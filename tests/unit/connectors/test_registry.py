@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from google.protobuf import duration_pb2, type_pb2
 from google.protobuf.descriptor_pb2 import DescriptorProto
 
 from tests.unit.connectors.registry_double import Answers, answering
+from tests.unit.connectors.test_kafka_reader import Client, Fake, positions, reading
 from tidegate.connectors.formats import RegistryAvro, RegistryJson, RegistryProtobuf, SchemaRegistry
 from tidegate.connectors.formats._client import protobuf_file
 from tidegate.connectors.formats.framing import framed
+from tidegate.connectors.kafka.serde import SchemaValues
+from tidegate.elements import Batch
 from tidegate.errors import ConfigError, RecordError, UnavailableError
 
 ORDER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
@@ -129,7 +133,8 @@ def test_a_subject_without_the_schema_is_named_if_nothing_may_be_registered(answ
     ids=["incompatible", "no schema"],
 )
 def test_a_schema_that_a_subject_does_not_take_is_refused(answers: Answers, status: int, words: str) -> None:
-    answers.given["/subjects/orders-value/versions"] = (status, {"message": "field id"})
+    said = {"error_code": status, "message": "field id"}
+    answers.given["/subjects/orders-value/versions"] = (status, said)
     with pytest.raises(
         ConfigError, match=rf"^schema registry {answers.url}: subject 'orders-value' {words}: field id$"
     ):
@@ -137,7 +142,7 @@ def test_a_schema_that_a_subject_does_not_take_is_refused(answers: Answers, stat
 
 
 def test_a_schema_that_somebody_else_adds_at_this_moment_is_asked_for_again(answers: Answers) -> None:
-    answers.once["/subjects/orders-value/versions"] = (409, {"message": "already exists"})
+    answers.once["/subjects/orders-value/versions"] = (409, {"error_code": 409, "message": "already exists"})
     answers.given["/subjects/orders-value/versions"] = (200, {"id": 7})
 
     framed = RegistryAvro(registry(answers), ORDER, subject="orders-value").serialize({"id": 1})
@@ -196,13 +201,92 @@ def test_logins_are_sent_and_refused_ones_are_named_without_their_secret(answers
         assert "secret" not in f"{where!r} {caught.value}"
 
 
-def test_a_registry_in_trouble_is_no_fault_of_the_message(answers: Answers) -> None:
-    answers.given["/schemas/ids/1"] = (503, b"busy")
-    with pytest.raises(UnavailableError, match=r"answered with status 503: b'busy'$"):
+HTML = b"<html>not found</html>"
+OUTAGES: dict[str, tuple[int, Any]] = {
+    "a proxy that does not find the registry": (404, HTML),
+    "a path that the registry does not have": (404, {"error_code": 404, "message": "HTTP 404 Not Found"}),
+    "another server that finds nothing": (404, {"message": "not found"}),
+    "an answer of a list": (404, [40403]),
+    "a conflict of nothing": (409, {"error_code": 409, "message": "conflict"}),
+    "a proxy without a registry": (502, b"bad gateway"),
+    "a registry that starts": (503, {"error_code": 50301, "message": "busy"}),
+    "a page": (200, HTML),
+    "an answer without a schema": (200, {"id": 1}),
+    "a schema that is no text": (200, {"schema": 1}),
+    "an answer that is empty": (200, b""),
+}
+"""What may come from where a registry is expected, none of which says anything of a schema."""
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_a_registry_in_trouble_is_no_fault_of_the_message(answers: Answers, outage: str) -> None:
+    status, body = answers.given["/schemas/ids/1"] = OUTAGES[outage]
+    said = re.escape(repr(body if isinstance(body, bytes) else json.dumps(body).encode()))
+
+    with pytest.raises(
+        UnavailableError,
+        match=rf"^schema registry {answers.url} answered /schemas/ids/1 with status {status}: {said} \(.*\); is it running",
+    ):
         RegistryAvro(registry(answers)).deserialize(framed(1))
-    answers.given["/schemas/ids/1"] = (200, b"<html>")
-    with pytest.raises(UnavailableError, match=r"does not answer \(JSON is malformed.*; is it running"):
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+@pytest.mark.parametrize("on_error", ["skip", "dead_letter"])
+def test_no_message_is_left_out_while_a_registry_is_in_trouble(
+    answers: Answers, outage: str, on_error: str
+) -> None:
+    answers.given["/schemas/ids/1"] = OUTAGES[outage]
+    answers.given["/schemas/ids/2"] = (200, {"schema": ORDER})
+    messages = [Fake(0, framed(2) + b"\x0e"), Fake(1, framed(1) + b"\x0e"), Fake(2, framed(2) + b"\x0e")]
+    reader = reading(Client(messages), SchemaValues(RegistryAvro(registry(answers))), on_error=on_error)
+
+    with pytest.raises(UnavailableError):
+        reader.poll(10)
+
+    assert (reader.skipped, reader.letters, positions(reader)["orders:0"]) == (0, 0, 0)
+
+
+def test_a_message_whose_schema_the_registry_does_not_know_is_left_out_if_told_so(answers: Answers) -> None:
+    answers.given["/schemas/ids/2"] = (200, {"schema": ORDER})
+    messages = [Fake(0, framed(9) + b"\x0e"), Fake(1, framed(2) + b"\x0e")]
+    reader = reading(Client(messages), SchemaValues(RegistryAvro(registry(answers))), on_error="skip")
+
+    batch = reader.poll(10)
+
+    assert isinstance(batch, Batch)
+    assert (batch.values, reader.skipped) == ([{"id": 7}], 1)
+
+
+@pytest.mark.parametrize("code", [40401, 40402, 40403])
+def test_only_what_the_registry_itself_does_not_find_is_about_the_message(
+    answers: Answers, code: int
+) -> None:
+    answers.given["/schemas/ids/1"] = (404, {"error_code": code, "message": "not found"})
+
+    with pytest.raises(RecordError, match=r"^schema 1 is not in the registry"):
         RegistryAvro(registry(answers)).deserialize(framed(1))
+
+
+@pytest.mark.parametrize(
+    "outage", sorted(set(OUTAGES) - {"a conflict of nothing", "an answer without a schema"})
+)
+def test_a_registry_in_trouble_is_no_fault_of_a_subject(answers: Answers, outage: str) -> None:
+    answers.given["/subjects/s/versions"] = OUTAGES[outage]
+
+    with pytest.raises(
+        UnavailableError, match=rf"^schema registry {answers.url} answered /subjects/s/versions"
+    ):
+        RegistryAvro(registry(answers), ORDER, subject="s").serialize({"id": 1})
+
+
+def test_no_more_of_an_answer_is_shown_than_a_message_can_bear(answers: Answers) -> None:
+    answers.given["/schemas/ids/1"] = (502, b"x" * 100_000)
+    with pytest.raises(UnavailableError) as caught:
+        RegistryAvro(registry(answers)).deserialize(framed(1))
+    assert len(str(caught.value)) < 500
+
+
+def test_a_registry_that_is_not_there_is_named() -> None:
     with pytest.raises(UnavailableError, match=r"^schema registry http://127.0.0.1:1 does not answer \("):
         RegistryAvro(SchemaRegistry("http://127.0.0.1:1")).deserialize(framed(1))
 
@@ -212,6 +296,10 @@ def test_where_a_registry_is_has_to_make_sense(tmp_path: Path) -> None:
         ConfigError, match=r"^schema registry url is 'localhost:8081'; expected an address such as"
     ):
         SchemaRegistry("localhost:8081")
+    for url in ("http://ada:secret@localhost:8081", "https://secret@localhost", "ada:secret@localhost:8081"):
+        with pytest.raises(ConfigError, match=r"^schema registry url (is )?'.*\*\*\*@localhost") as caught:
+            SchemaRegistry(url)
+        assert "secret" not in str(caught.value)
     with pytest.raises(ConfigError, match=r"^schema registry timeout_ms is 0; expected at least 1$"):
         SchemaRegistry("http://localhost", timeout_ms=0)
     missing = str(tmp_path / "no.pem")

@@ -121,7 +121,7 @@ def test_a_quiet_server_makes_nobody_wait() -> None:
         answer = reader.poll(10)
 
         assert isinstance(answer, NotYet)
-        assert answer.until_ms is not None
+        assert answer.after_ms is not None
         assert [split.id for split in reader.snapshot(CheckpointId(1))] == ["server"]
 
 

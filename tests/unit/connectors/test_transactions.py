@@ -13,7 +13,7 @@ from tidegate.elements import Batch
 from tidegate.errors import UnavailableError, UserCodeError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.twophase.function import TwoPhaseCommitSinkFunction
-from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, WriterContext
+from tidegate.twophase.spi import Answer, CommitAnswer, Committable, CommitterContext, Retry, WriterContext
 
 
 class Noting(TwoPhaseCommitSinkFunction[int]):
@@ -104,9 +104,7 @@ def writer(function: TwoPhaseCommitSinkFunction[Any], *restored: bytes) -> Any:
     )
 
 
-def committed(
-    function: TwoPhaseCommitSinkFunction[Any], *prepared: tuple[bytes, str, int]
-) -> list[CommitAnswer]:
+def committed(function: TwoPhaseCommitSinkFunction[Any], *prepared: tuple[bytes, str, int]) -> list[Answer]:
     context = CommitterContext(PipelineId("orders"), OperatorUid("out"), LineageId("1f"), ManualClock(1_000))
     work = [Committable(OperatorUid("out"), 0, CheckpointId(4), *each) for each in prepared]
     return TransactionalFunctionSink(function).open_committer(context).commit(work)
@@ -233,7 +231,7 @@ def test_a_system_that_does_not_answer_is_asked_again(function: Noting) -> None:
     prepared = out.prepare(CheckpointId(1))
     function.failing["commit"] = [UnavailableError("away")]
 
-    assert committed(function, prepared) == [CommitAnswer.RETRY]
+    assert committed(function, prepared) == [Retry("away")]
     assert committed(function, prepared) == [CommitAnswer.COMMITTED]
 
 

@@ -11,7 +11,7 @@ from tidegate.elements import Batch, RowKind
 from tidegate.errors import RecordError, UnavailableError, UserCodeError
 from tidegate.ids import CheckpointId
 from tidegate.testing.sink import SinkRig, SinkTarget
-from tidegate.twophase.spi import CommitAnswer
+from tidegate.twophase.spi import CommitAnswer, Retry
 
 
 class System:
@@ -59,7 +59,7 @@ def test_a_system_that_does_not_answer_is_asked_again() -> None:
     use = rig(System(UnavailableError("away")))
     work = use.epoch(["a", "b"], 1)
 
-    assert use.commit(work) == [CommitAnswer.RETRY]
+    assert use.commit(work) == [Retry("away")]
     assert use.commit(work) == [CommitAnswer.COMMITTED]
 
 

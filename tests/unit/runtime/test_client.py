@@ -90,7 +90,7 @@ def test_a_cancelled_job_leaves_what_was_decided_and_begins_anew(
 
 def test_a_failure_is_raised_when_the_result_is_asked_for(settings: dict[str, Any]) -> None:
     env = StreamExecutionEnvironment.get_execution_environment(settings)
-    env.from_collection([0]).map(lambda value: 1 // value).print()
+    env.from_parallel_collection([0]).map(lambda value: 1 // value).print()
     client = env.execute_async("failing")
 
     with pytest.raises(JobFailedError, match="ZeroDivisionError"):
@@ -100,7 +100,7 @@ def test_a_failure_is_raised_when_the_result_is_asked_for(settings: dict[str, An
 
 def test_a_wrong_setting_is_refused_at_once(settings: dict[str, Any]) -> None:
     env = StreamExecutionEnvironment.get_execution_environment({**settings, "execution.target": "moon"})
-    env.from_collection([0]).print()
+    env.from_parallel_collection([0]).print()
 
     with pytest.raises(ConfigError, match=r"execution\.target is 'moon'"):
         env.execute_async("nowhere")

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tidegate.errors import ConfigError, InternalError, TidegateError, UnavailableError
+from tidegate.errors import ConfigError, InternalError, TidegateError, UnavailableError, UserCodeError
 from tidegate.ids import OperatorUid
 from tidegate.runtime.discovery import Discovery, Found
 
 UID = OperatorUid("source")
 
 
-def failing(error: Exception) -> Callable[[], Any]:
+def failing(error: BaseException) -> Callable[[], Any]:
     def look() -> Any:
         raise error
 
@@ -42,11 +42,12 @@ def test_what_looks_bring_is_told_in_their_order(
     assert [told.get(timeout=10) for _ in range(3)] == [Found(UID, number) for number in range(3)]
 
 
-def test_a_system_that_is_away_is_no_reason_to_stop(
+def test_a_system_that_is_away_is_told_and_no_reason_to_stop(
     discovery: Discovery, told: queue.SimpleQueue[Found]
 ) -> None:
     discovery.begin(UID, failing(UnavailableError("away")))
     discovery.begin(UID, lambda: "back")
+    assert str(told.get(timeout=10).error) == "away"
     assert told.get(timeout=10).what == "back"
 
 
@@ -55,13 +56,18 @@ def test_a_system_that_is_away_is_no_reason_to_stop(
     [
         (ConfigError("gone"), ConfigError, "gone"),
         (ValueError("odd"), InternalError, "source 'source': ValueError: odd"),
+        (
+            SystemExit(3),
+            UserCodeError,
+            "source 'source' was ended by the program or a connector: SystemExit: 3",
+        ),
     ],
-    ids=["its own", "any other"],
+    ids=["its own", "any other", "exit"],
 )
 def test_any_other_error_is_told(
     discovery: Discovery,
     told: queue.SimpleQueue[Found],
-    error: Exception,
+    error: BaseException,
     kind: type[TidegateError],
     words: str,
 ) -> None:

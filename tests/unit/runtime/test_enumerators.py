@@ -13,7 +13,7 @@ import pytest
 from tidegate.connectors.base import RangeReader, RangeSplit
 from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source, SplitEnumerator
 from tidegate.elements import Batch
-from tidegate.errors import ConfigError, InternalError
+from tidegate.errors import ConfigError, InternalError, StateFormatError, UnavailableError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId, SplitId
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
 from tidegate.runtime.enumerators import Enumerators
@@ -78,7 +78,10 @@ class Wire:
     """What was sent to three readers and has not arrived; a barrier is on its way like everything else."""
 
     def __init__(self, source: Source[Any], manifest: Manifest | None = None) -> None:
-        self.enumerators = Enumerators(graph(source), manifest, self.sent)
+        self.looks: list[str | None] = []
+        self.enumerators = Enumerators(
+            graph(source), manifest, self.sent, lambda uid, reason: self.looks.append(reason)
+        )
         self.readers = [RangeReader(list) for _ in range(3)]
         self.received = [0, 0, 0]
         self.on_the_way: list[deque[tuple[bytes, ...] | str | None]] = [deque(), deque(), deque()]
@@ -214,6 +217,63 @@ def test_an_enumerator_cannot_send_events_to_readers_that_do_not_stay() -> None:
         enumerator.context.send_event(0, b"wait")
 
 
+class Looking(OneByOne):
+    """Looks for more each second; what it finds is scripted."""
+
+    discovery_interval_ms = 1_000
+
+    def __init__(self, context: EnumeratorContext[RangeSplit], script: Sequence[Any]) -> None:
+        super().__init__(context, ())
+        self.script = deque(script)
+        self.refused: Sequence[str] = ()
+
+    def discover(self) -> Sequence[str]:
+        found = self.script.popleft()
+        if isinstance(found, Exception):
+            raise found
+        return list(found)
+
+    def discovered(self, found: Sequence[str]) -> None:
+        self.refused = found
+
+    def left_out(self) -> Sequence[str]:
+        return self.refused
+
+
+@dataclass(frozen=True)
+class Scripted(SixSplits):
+    """A source whose looks are scripted: what each leaves out, or how it fails."""
+
+    script: tuple[Any, ...] = ()
+
+    def open_enumerator(
+        self, context: EnumeratorContext[RangeSplit], restored: bytes | None
+    ) -> SplitEnumerator[RangeSplit]:
+        return Looking(context, self.script)
+
+
+def test_a_look_that_fails_or_leaves_something_out_is_told_and_done_again() -> None:
+    many = [f"/data/{name}" for name in "abcde"]
+    wire = Wire(Scripted((UnavailableError("no broker answers"), many, [])))
+    for second in range(4):
+        wire.enumerators.look(1_000 * second)
+
+    assert wire.looks == [
+        None,
+        "no broker answers",
+        "left out, as it may not be read: /data/a, /data/b, /data/c and 2 more",
+        None,
+    ]
+
+
+def test_a_look_that_cannot_be_mended_by_waiting_ends_the_attempt() -> None:
+    wire = Wire(Scripted((ConfigError("'/data/a' may not be read"),)))
+    wire.enumerators.look(0)
+
+    with pytest.raises(ConfigError, match="'/data/a' may not be read"):
+        wire.enumerators.look(1_000)
+
+
 class Sparing(SixSplits):
     """Has nothing for the last reader so far, and more may come."""
 
@@ -243,3 +303,24 @@ def test_an_event_for_an_enumerator_that_takes_none_names_it() -> None:
         ConfigError, match="reader 1 sent an event; OneByOne takes none; give it a method reader_event"
     ):
         Wire(SixSplits()).enumerators.reader_event(UID, 1, b"hello")
+
+
+def test_a_checkpoint_with_splits_of_another_source_under_the_same_uid_is_refused_with_the_way_out() -> None:
+    page = msgspec.msgpack.encode({"v": 1, "id": "Split_0", "page": 3})
+    state = OperatorState(UID, "numbers", 3, 128, coordinator=msgspec.msgpack.encode([]), splits=(page,))
+    before = Manifest(
+        PipelineId("job"),
+        LineageId("1"),
+        Branch(0),
+        RunId("r"),
+        NOW,
+        None,
+        0,
+        operators=(state,),
+        unsettled=(),
+    )
+
+    with pytest.raises(
+        StateFormatError, match=r"(?s)source 'numbers': a split .*RangeSplit as SixSplits writes it.*own"
+    ):
+        Wire(SixSplits(), before)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.runtime.checkpoint.full import Undecided
 from tidegate.backends.storage import MemoryStorage, StorageFiles, decisions_of
-from tidegate.clock import SYSTEM_CLOCK, ManualClock
+from tidegate.clock import SYSTEM_CLOCK, Clock, ManualClock
 from tidegate.connectors.collection import CollectionSource
 from tidegate.connectors.spi import Sink
 from tidegate.errors import CommitFailedError, CommitUnknownError, ConfigError, FencedError, UnavailableError
@@ -26,7 +26,7 @@ from tidegate.runtime.job import Program, Startup
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.driver import SparkDriver
 from tidegate.runtime.status import RunStatus
-from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext
+from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext, Retry
 
 SINK = OperatorUid("sink")
 ORDERS = PipelineId("orders")
@@ -68,11 +68,13 @@ def work(checkpoint: int) -> Committable:
     return Committable(SINK, 0, CheckpointId(checkpoint), b"", f"part-{checkpoint}", 10)
 
 
-def start(storage: MemoryStorage, sink: Told, said: list[str], **options: Any) -> Startup:
+def start(
+    storage: MemoryStorage, sink: Told, said: list[str], clock: Clock = SYSTEM_CLOCK, **options: Any
+) -> Startup:
     source = Transformation("source", "source", CollectionSource([1]), uid="source")
     step = Transformation("sink", "sink", sink, (Input(source),), uid=SINK)
     program = Program("orders", ORDERS, (step,), JobOptions(**options), parallelism=1)
-    return Startup(program, storage, SYSTEM_CLOCK, said.append)
+    return Startup(program, storage, clock, said.append)
 
 
 @pytest.fixture
@@ -115,18 +117,6 @@ def before(storage: MemoryStorage) -> Callable[..., Pipeline]:
         return pipeline
 
     return run
-
-
-def test_a_first_start_begins_at_the_beginning(storage: MemoryStorage) -> None:
-    sink, said = Told(), list[str]()
-    startup = start(storage, sink, said)
-    startup.acquire()
-
-    point = startup.start_point()
-
-    assert (point.checkpoint, point.restored, startup.resumed_from) == (None, {}, None)
-    assert sink.asked == ["abort except 0"]
-    assert said == ["sink 'sink': removed 3 pieces of work that were never decided"]
 
 
 def test_what_is_decided_is_committed_and_marked_before_anything_is_removed(
@@ -224,7 +214,11 @@ def test_work_that_was_aborted_altogether_sends_the_start_back(
     [
         ([CommitAnswer.COMMITTED, CommitAnswer.ABORTED], None, None),
         ([CommitAnswer.UNKNOWN], CommitUnknownError, "checkpoint 1 is decided but it cannot be told"),
-        ([CommitAnswer.RETRY], UnavailableError, "no sink could commit what is decided; try again"),
+        (
+            [Retry("disk full")],
+            UnavailableError,
+            r"no sink could commit what is decided: .*disk full\); nothing is lost",
+        ),
     ],
     ids=["the second aborted", "unknown", "not now"],
 )

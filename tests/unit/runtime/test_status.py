@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tidegate.clock import ManualClock
 from tidegate.elements import MAX_WATERMARK
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
@@ -71,7 +73,7 @@ def test_records_add_up_over_workers_and_attempts() -> None:
     assert status.snapshot().records == 28
 
 
-def test_the_rate_is_of_the_last_half_second_not_of_the_whole_run() -> None:
+def test_the_rate_is_of_the_last_seconds_not_of_the_whole_run() -> None:
     clock = ManualClock()
     status = RunStatus(clock)
     clock.advance(1_000)
@@ -80,9 +82,23 @@ def test_the_rate_is_of_the_last_half_second_not_of_the_whole_run() -> None:
 
     clock.advance(100)
     assert status.snapshot().per_second == 1_000, "too soon to tell"
-    clock.advance(900)
-    status.progress(0, 1_500)
-    assert status.snapshot().per_second == 500
+    for _ in range(12):
+        clock.advance(1_000)
+        status.progress(0, status.snapshot().records + 500)
+    assert status.snapshot().per_second == pytest.approx(500, rel=0.1)
+
+
+def test_a_constant_rate_shows_as_such_though_records_come_in_bursts_and_workers_start_late() -> None:
+    clock = ManualClock()
+    status = RunStatus(clock)
+    shown = []
+    for half in range(120):
+        clock.advance(500)
+        status.progress(0, max(0, half // 4 - 1) * 4_000)
+        shown.append(status.snapshot().per_second)
+
+    assert shown[:4] == [0, 0, 0, 0], "nothing runs yet"
+    assert all(rate == pytest.approx(2_000, rel=0.25) for rate in shown[40:])
 
 
 def flow(records: int, *, held_up: float = 0.0, receiving: float = 0.0, watermark: int | None = None) -> Flow:

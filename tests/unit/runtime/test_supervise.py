@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,7 +12,14 @@ import pytest
 from tests.unit.runtime.conftest import Step
 from tidegate.backends.storage import MemoryStorage
 from tidegate.clock import ManualClock
-from tidegate.errors import FencedError, JobCancelledError, JobFailedError, TidegateError, UserCodeError
+from tidegate.errors import (
+    FencedError,
+    JobCancelledError,
+    JobFailedError,
+    TidegateError,
+    UnavailableError,
+    UserCodeError,
+)
 from tidegate.ids import PipelineId
 from tidegate.options import Layer, load
 from tidegate.runtime.job import Program, Startup
@@ -95,6 +103,47 @@ def test_a_strategy_says_how_often_a_job_that_always_fails_is_started(
         failing.run()
 
     assert len(failing.began_s) == starts
+
+
+def _on_record(text: str) -> TidegateError:
+    error = UserCodeError(text)
+    error.record = "{'id': 1}"
+    return error
+
+
+def test_a_program_that_says_nothing_outlasts_an_outage_with_longer_and_longer_pauses(
+    job: Callable[..., Job],
+) -> None:
+    outage = [UnavailableError("no broker answers") for _ in range(8)]
+    failing = job({"restart-strategy.exponential-delay.jitter-factor": 0.0}, *outage, None)
+
+    failing.run()
+
+    pauses = [b - a - 1 for a, b in pairwise(failing.began_s)]
+    assert pauses[:3] == [1, 1.5, 2.25]
+    assert sum(pauses) > 45
+
+
+def test_a_function_that_fails_on_the_same_record_again_is_not_tried_a_third_time(
+    job: Callable[..., Job],
+) -> None:
+    # Another subtask may fail on a record of its own in between.
+    failing = job({}, _on_record("broken"), _on_record("other"), _on_record("broken"))
+
+    with pytest.raises(JobFailedError, match="'job' failed twice in the same way on the same record: broken"):
+        failing.run()
+
+
+def test_other_records_and_a_strategy_that_the_user_chose_are_tried_again(job: Callable[..., Job]) -> None:
+    others = job(
+        {}, _on_record("record 1"), _on_record("record 2"), UserCodeError("open"), UserCodeError("open"), None
+    )
+    chosen = job(FIXED, *[_on_record("broken") for _ in range(3)], None)
+
+    others.run()
+    chosen.run()
+
+    assert (len(others.began_s), len(chosen.began_s)) == (5, 4)
 
 
 def test_failures_far_enough_apart_are_within_the_rate(job: Callable[..., Job]) -> None:

@@ -31,7 +31,7 @@ env = StreamExecutionEnvironment.get_execution_environment(
         "restart-strategy.fixed-delay.attempts": 0,
     }
 )
-lines = env.from_collection(["1", "2", "x", "4"]).map(str.strip).name("strip")
+lines = env.from_parallel_collection(["1", "2", "x", "4"]).map(str.strip).name("strip")
 lines.map(parse).name("parse").uid("numbers").print()
 env.execute("parsing")
 """

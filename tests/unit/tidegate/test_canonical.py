@@ -19,8 +19,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tidegate.canonical import canonical, canonical_batch
+from tidegate.elements import RowKind
 from tidegate.errors import RecordError
-from tidegate.keys import key_bytes
+from tidegate.keys import key_bytes, key_from_bytes
 from tidegate.row import Row
 from tidegate.types import TypeInformation, Types
 
@@ -172,7 +173,6 @@ def test_undeclared_keys_follow_equality(key: Any, expected: Any) -> None:
         (array.array("i", [1]), "is a collection; use a tuple"),
         (Plain(), "is told apart by identity alone; use a frozen dataclass, a tuple or one of its fields"),
         (object(), "is told apart by identity alone"),
-        (Row(1), "is told apart by identity alone"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -282,6 +282,28 @@ def test_declared_keys_are_coerced_where_nothing_is_lost(
 
 
 @pytest.mark.parametrize(
+    ("key", "info", "expected"),
+    [
+        (Row(1.0, None), Types.ROW([Types.LONG(), Types.STRING()]), Row(f0=1, f1=None)),
+        (Row(a=1), Types.ROW_NAMED(["a"], [Types.DOUBLE()]), Row(a=1.0)),
+        (Row((1.0, True)), None, Row((1, 1))),
+        (Row.of_kind(RowKind.DELETE, a=1), None, Row.of_kind(RowKind.DELETE, a=1)),
+        ([1, 2.0], Types.of(tuple[int, int]), (1, 2)),
+        (Row(1, 2), Types.TUPLE([Types.LONG(), Types.LONG()]), (1, 2)),
+    ],
+    ids=repr,
+)
+def test_rows_are_keys_and_whatever_is_declared_a_tuple_becomes_one(
+    key: Any, info: TypeInformation | None, expected: Any
+) -> None:
+    found = canonical(key, info)
+
+    assert (found, repr(found)) == (expected, repr(expected))
+    assert key_from_bytes(key_bytes(found)) == found
+    assert canonical(found, info) == found
+
+
+@pytest.mark.parametrize(
     ("key", "info"),
     [
         (1.5, Types.LONG()),
@@ -304,13 +326,16 @@ def test_declared_keys_are_coerced_where_nothing_is_lost(
         (NOON, Types.INSTANT()),
         (NOON.replace(tzinfo=datetime.UTC), Types.SQL_TIMESTAMP()),
         ((1,), Types.of(tuple[int, int])),
-        ([1, 2], Types.of(tuple[int, int])),
+        ({1, 2}, Types.of(tuple[int, int])),
+        (Row(1), Types.ROW([Types.STRING()])),
+        (Row(1, 2), Types.ROW([Types.LONG()])),
+        (Row(a=1), Types.ROW_NAMED(["b"], [Types.LONG()])),
         ((1, "a"), Types.of(tuple[int, int])),
         (Open(1), Types.of(Open)),
         (OpenStruct(1), Types.of(OpenStruct)),
         ((1, 2), Types.of(Pair)),
         (1, Types.of(Colour)),
-        ([1], Types.LIST(Types.LONG())),
+        ((1,), Types.LIST(Types.LONG())),
         (1, Types.PICKLED_BYTE_ARRAY()),
     ],
     ids=str,

@@ -86,12 +86,17 @@ CASES: list[tuple[TypeInformation, list[Any], list[Any]]] = [
     (Types.of(tuple[int, ...]), [(), (1, 2)], [(1, "a"), [1]]),
     (USER, [User("a", []), User("a", ["b"])], [Child("a", []), User(1, []), User("a", [1])]),  # type: ignore[arg-type, list-item]  # wrong on purpose
     (PAIR, [Pair(1, None), Pair(1, 2)], [(1, 2), Pair(1, True), Pair(None, 1)]),  # type: ignore[arg-type]
-    (Types.ROW([Types.LONG()]), [Row(1)], [Row(a=1), Row(True), Row(1, 2), (1,)]),
-    (Types.ROW_NAMED(["a"], [Types.LONG()]), [Row(a=1)], [Row(1), Row(b=1), Row(a=True)]),
+    (Types.ROW([Types.LONG()]), [Row(1), Row(f0=1), Row(None)], [Row(a=1), Row(True), Row(1, 2), (1,)]),
+    (Types.ROW_NAMED(["a"], [Types.LONG()]), [Row(a=1), Row(a=None)], [Row(1), Row(b=1), Row(a=True)]),
+    (Types.OBJECT_ARRAY(Types.LONG()), [[1, None], []], [[True], None]),
+    (Types.BASIC_ARRAY(Types.LONG()), [[1, None], []], [[True], None]),
 ]
 
 
-@pytest.mark.parametrize(("info", "good", "bad"), CASES, ids=[str(case[0]) for case in CASES])
+IDS = [f"{number} {case[0]}" for number, case in enumerate(CASES)]
+
+
+@pytest.mark.parametrize(("info", "good", "bad"), CASES, ids=IDS)
 def test_exactly_the_declared_type_passes(info: TypeInformation, good: list[Any], bad: list[Any]) -> None:
     check, check_batch = checker(info), batch_checker(info)
 
@@ -102,7 +107,7 @@ def test_exactly_the_declared_type_passes(info: TypeInformation, good: list[Any]
     assert [check_batch([*good, value]) for value in bad] == [False] * len(bad)
 
 
-@pytest.mark.parametrize(("info", "good", "bad"), CASES, ids=[str(case[0]) for case in CASES])
+@pytest.mark.parametrize(("info", "good", "bad"), CASES, ids=IDS)
 def test_a_check_means_the_same_inside_a_tuple(
     info: TypeInformation, good: list[Any], bad: list[Any]
 ) -> None:
@@ -123,7 +128,7 @@ def test_a_check_means_the_same_inside_a_tuple(
         (Types.of(dict[str, int]), {"a": 1.0}, "field ['a']: got float 1.0; expected long"),
         (Types.of(dict[str, int]), {1: 1}, "field {key 1}: got int 1; expected string"),
         (Types.ROW_NAMED(["a"], [INTS]), Row(a=[1.5]), "field a[0]: got float 1.5; expected long"),
-        (Types.ROW([INTS]), Row([1.5]), "field [0][0]: got float 1.5; expected long"),
+        (Types.ROW([INTS]), Row([1.5]), "field f0[0]: got float 1.5; expected long"),
         (PAIR, Pair(1, False), "field right: got bool False; expected long"),
         (Types.of(frozenset[int]), frozenset({"a"}), "field [0]: got str 'a'; expected long"),
         (Types.INSTANT(), NOON, "expected instant; convert it with .astimezone(timezone.utc)"),

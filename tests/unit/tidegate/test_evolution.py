@@ -166,7 +166,7 @@ WIDER: dict[str, tuple[Any, Any, Any, Any]] = {
         Row.of([1, "x"], ["a", "b"], RowKind.DELETE),
         Row.of([None, 1.0], ["c", "a"], RowKind.DELETE),
     ),
-    "row by position": (Types.ROW([LONG]), Types.ROW([DOUBLE]), Row(1), Row(1.0)),
+    "row by position": (Types.ROW([LONG]), Types.ROW([DOUBLE]), Row(1), Row(f0=1.0)),
     "enum that stays": (
         Types.LIST(Types.of(Colour)),
         Types.OPTIONAL(Types.LIST(Types.of(Colour))),

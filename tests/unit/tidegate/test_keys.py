@@ -33,6 +33,7 @@ from tidegate.keys import (
     owner,
     ranges,
 )
+from tidegate.row import Row
 from tidegate.types import Types
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "keys.json"
@@ -95,6 +96,7 @@ GOLDEN_KEYS: dict[str, Any] = {
     "instant": NOON.replace(tzinfo=datetime.UTC),
     "duration": datetime.timedelta(days=1, microseconds=1),
     "uuid": uuid.UUID(int=7),
+    "row": Row(a=1, b=("x", None)),
 }
 GOLDEN_DECLARED: dict[str, Any] = {
     "declared double": canonical(1, Types.DOUBLE()),

@@ -46,9 +46,27 @@ def test_rows_differ_in_names_values_and_kind(other: object) -> None:
     assert Row(a=1, b=2) == Row(a=1, b=2)
 
 
-def test_a_row_can_change_and_so_has_no_hash() -> None:
+def test_equal_rows_have_one_hash_and_meet_in_a_set() -> None:
+    assert hash(Row(1, "a")) == hash(Row(1, "a"))
+    assert {Row(a=1), Row(a=1), Row(a=2), Row(1)} == {Row(1), Row(a=2), Row(a=1)}
     with pytest.raises(TypeError, match="unhashable"):
-        hash(Row(1))
+        hash(Row([1]))
+
+
+def test_a_row_is_sliced_for_reading_and_for_writing() -> None:
+    row = Row(1, 2, 3)
+    row[1:] = [4, 5]
+
+    assert (row[:2], row[-1]) == ([1, 4], 5)
+
+
+def test_a_row_of_names_is_a_template_of_rows() -> None:
+    person = Row("name", "age")
+
+    assert person("ada", 36) == Row(name="ada", age=36)
+    assert "name" in person
+    with pytest.raises(ConfigError, match=r"row field names do not fit.*expected 3 different ones"):
+        person("ada", 36, True)
 
 
 def test_a_row_survives_pickle_and_copy_with_names_and_kind() -> None:
@@ -59,12 +77,21 @@ def test_a_row_survives_pickle_and_copy_with_names_and_kind() -> None:
     assert copy.deepcopy(row)[1] is not row[1]
 
 
+def test_a_row_contains_its_names_or_without_names_its_values() -> None:
+    assert [name in Row(id=1, name="a") for name in ("id", 1, "other")] == [True, False, False]
+    assert [value in Row(1, "a") for value in (1, "a", None)] == [True, True, False]
+
+
+def test_a_kind_is_told_as_it_is_printed() -> None:
+    assert [str(kind) for kind in RowKind] == [f"{kind}" for kind in RowKind] == ["+I", "-U", "+U", "-D"]
+
+
 def test_repr_shows_names_and_the_kind_of_a_change() -> None:
     row = Row(id=1)
     row.set_row_kind(RowKind.DELETE)
 
     assert repr(row) == "-DRow(id=1)"
-    assert repr(Row(1, "a")) == "Row(1, 'a')"
+    assert repr(Row(1, "a")) == "<Row(1, 'a')>"
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", "b", "c"]])

@@ -10,9 +10,10 @@ from hypothesis import given, strategies as st
 from tidegate.errors import CommitFailedError, CommitUnknownError, InternalError
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.twophase.ledger import Action, Answered, Commit, Decided, Fail, Ledger, Replay, Settle
-from tidegate.twophase.spi import CommitAnswer, Committable
+from tidegate.twophase.spi import Answer, CommitAnswer, Committable, Retry
 
-COMMITTED, ALREADY, RETRY, ABORTED, UNKNOWN = CommitAnswer
+COMMITTED, ALREADY, ABORTED, UNKNOWN = CommitAnswer
+RETRY = Retry("disk full")
 ONE, TWO, THREE = (CheckpointId(number) for number in (1, 2, 3))
 
 
@@ -23,7 +24,7 @@ def work(checkpoint: int, *names: str) -> tuple[Committable, ...]:
     )
 
 
-def answered(checkpoint: CheckpointId, *answers: tuple[Committable, CommitAnswer]) -> Answered:
+def answered(checkpoint: CheckpointId, *answers: tuple[Committable, Answer]) -> Answered:
     return Answered(checkpoint, answers)
 
 
@@ -260,7 +261,9 @@ def settle(
     asked = [action for action in done if isinstance(action, Commit)]
     while asked:
         action = asked.pop(chance.randrange(len(asked)))
-        pieces = [(committable, truth[committable]) for committable in action.committables]
+        pieces: list[tuple[Committable, Answer]] = [
+            (committable, truth[committable]) for committable in action.committables
+        ]
         pieces += [(committable, RETRY) for committable, _ in pieces if chance.random() < 0.3]
         pieces += [piece for piece in pieces if chance.random() < 0.3]
         chance.shuffle(pieces)

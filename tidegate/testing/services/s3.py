@@ -24,13 +24,29 @@ __all__ = ["S3Service"]
 
 
 class S3Service(Service):
-    """One server; `conditions=False` makes it one of those that ignore `If-Match` and `If-None-Match`."""
+    """One server.
+
+    Args:
+        port: Where it listens; 0 takes a free one.
+        conditions: The headers with conditions that it heeds; others are ignored, as by some servers.
+        most_bytes: What it takes, or copies, in one request; None without a limit.
+        denied: What its users may not do, of `list`, `read`, `write` and `delete`.
+    """
 
     name = "s3"
 
-    def __init__(self, *, port: int = 0, conditions: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        conditions: Sequence[str] = ("If-Match", "If-None-Match"),
+        most_bytes: int | None = None,
+        denied: Sequence[str] = (),
+    ) -> None:
         super().__init__(port=port)
         self._conditions = conditions
+        self._most_bytes = most_bytes
+        self._denied = denied
 
     @property
     def endpoint(self) -> str:
@@ -61,9 +77,18 @@ class S3Service(Service):
         """Nothing is kept on disk."""
 
     def _command(self) -> Sequence[str]:
-        conditions = "on" if self._conditions else "off"
         module = "tidegate.testing.services.s3_server"
-        return [sys.executable, "-P", "-m", module, str(self.port), conditions]
+        limit = str(self._most_bytes or 0)
+        return [
+            sys.executable,
+            "-P",
+            "-m",
+            module,
+            str(self.port),
+            limit,
+            ",".join(self._denied),
+            *self._conditions,
+        ]
 
     def _answers(self) -> bool:
         try:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from tidegate.backends.spi import InlineChunk, StoredChunk
-from tidegate.errors import InternalError
+from tidegate.errors import FencedError, InternalError
 from tidegate.ids import CheckpointId, RunId
 from tidegate.runtime.checkpoint.manifest import Manifest, decode, encode, files_of, stored
 from tidegate.runtime.checkpoint.retention import Release
 from tidegate.twophase.fencing import Lease
-from tidegate.twophase.spi import CommitAnswer, Committable
+from tidegate.twophase.spi import Answer, CommitAnswer, Committable, Retry
 
-__all__ = ["Kept", "Outside", "Record", "Storage", "in_flight", "records_of", "require"]
+__all__ = [
+    "Kept",
+    "Outside",
+    "Record",
+    "Storage",
+    "check_owner",
+    "fencing",
+    "in_flight",
+    "records_of",
+    "require",
+]
 
 Record = tuple[int, int]
 """A source and the position in it."""
@@ -165,9 +175,17 @@ class Storage:
 
 @dataclass
 class Outside:
-    """A system with transactions: what is committed is visible for ever, what is aborted never."""
+    """A system with transactions: what is committed is visible for ever, what is aborted never.
+
+    A transaction belongs to a producer, which has an id and an epoch. Who begins under an id gets the next epoch, and the
+    producer before it is refused from then on. There are few ids, which say nothing of their owner.
+    """
 
     chance: random.Random
+    epochs: dict[str, int] = field(default_factory=dict)
+    """The newest producer of each id."""
+    terms: dict[str, int] = field(default_factory=dict)
+    """Under which owner that began."""
     prepared: set[Committable] = field(default_factory=set)
     aborted: set[Committable] = field(default_factory=set)
     done: set[Committable] = field(default_factory=set)
@@ -175,11 +193,11 @@ class Outside:
     exactly_once: bool = True
     faulty: bool = True
 
-    def commit(self, work: Committable, storage: Storage) -> CommitAnswer:
+    def commit(self, work: Committable, storage: Storage) -> Answer:
         """Make work visible; idempotent."""
         require(work in storage.promised, f"{work.describe} is committed and was never decided")
         if self.faulty and self.chance.random() < 0.1:
-            return CommitAnswer.RETRY
+            return Retry("the system does not answer")
         if work in self.done:
             return CommitAnswer.ALREADY_COMMITTED
         if work in self.aborted:
@@ -194,22 +212,60 @@ class Outside:
             CommitAnswer.UNKNOWN if self.faulty and self.chance.random() < 0.003 else CommitAnswer.COMMITTED
         )
 
-    def remove(self, some: Iterable[Committable], storage: Storage) -> None:
-        """Abort work that nobody will ever decide."""
-        doomed = list(some)
-        decided = [work.describe for work in doomed if work in storage.promised]
-        require(not decided, f"{decided} were decided and are removed")
-        self.abort(doomed)
+    def begin(self, name: str, term: int) -> int:
+        """A new producer under an id; what was prepared under it and is not visible is lost."""
+        known = self.terms.setdefault(name, term)
+        require(known <= term, f"a worker of term {term} begins under {name}, which is of term {known}")
+        self.terms[name] = term
+        self.prepared = {work for work in self.prepared if _id_of(work) != name}
+        self.epochs[name] = self.epochs.get(name, 0) + 1
+        return self.epochs[name]
 
-    def begin(self, transaction: str) -> None:
-        """Begin a transaction; what was prepared under its id and is not visible is lost."""
-        self.prepared = {work for work in self.prepared if not work.describe.startswith(f"{transaction} ")}
+    def prepare(self, name: str, epoch: int, work: Committable) -> None:
+        """Prepare a producer's transaction; the one it had before and did not end is lost.
+
+        Raises:
+            FencedError: a newer producer has the id.
+        """
+        if self.epochs[name] != epoch:
+            raise FencedError(f"epoch {epoch} of {name} was fenced")
+        self.prepared = {other for other in self.prepared if _id_of(other) != name}
+        self.prepared.add(work)
+
+    def fence(self, producers: Mapping[str, int], storage: Storage, term: int) -> None:
+        """Abort what these producers have prepared, and refuse them; not those whose id has a newer one."""
+        for name, epoch in producers.items():
+            if self.epochs[name] == epoch:
+                require(self.terms[name] <= term, f"term {term} fences {name} of term {self.terms[name]}")
+                doomed = [work for work in self.prepared if _id_of(work) == name]
+                decided = [work.describe for work in doomed if work in storage.promised]
+                require(not decided, f"{decided} were decided and are removed")
+                self.abort(doomed)
+                self.epochs[name] += 1
 
     def abort(self, some: Iterable[Committable]) -> None:
         """Make work invisible for ever."""
         for work in list(some):
             self.prepared.remove(work)
             self.aborted.add(work)
+
+
+def check_owner(storage: Storage, run: RunId) -> None:
+    """Raises a FencedError if the pipeline has a newer owner."""
+    if not storage.owned(run):
+        raise FencedError(f"{run} was replaced by term {storage.term}")
+
+
+def fencing(outside: Outside, storage: Storage, run: RunId, term: int) -> Iterator[None]:
+    """Refuse all producers there are, in the name of an owner that may be stopped at each `yield`: look, check, act.
+
+    Raises:
+        FencedError: the pipeline has a newer owner.
+    """
+    seen = dict(outside.epochs)
+    check_owner(storage, run)
+    yield
+    outside.fence(seen, storage, term)
 
 
 def in_flight(manifest: Manifest) -> list[Record]:
@@ -221,3 +277,7 @@ def in_flight(manifest: Manifest) -> list[Record]:
 def records_of(work: Committable) -> list[Record]:
     """The records behind a committable."""
     return [tuple(record) for record in msgspec.msgpack.decode(work.payload)]
+
+
+def _id_of(work: Committable) -> str:
+    return work.describe.partition("@")[0]

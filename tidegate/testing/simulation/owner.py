@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from tidegate.backends.spi import InlineChunk, StoredChunk
+from tidegate.clock import ManualClock
 from tidegate.elements import Barrier
 from tidegate.errors import (
     CommitFailedError,
@@ -59,6 +60,17 @@ Act = Callable[[], None]
 Task = SourceTask | SinkTask
 
 
+class _OwnClock(ManualClock):
+    """What an owner and its workers take for the time."""
+
+    def __init__(self, owner: Owner) -> None:
+        super().__init__()
+        self._owner = owner
+
+    def monotonic(self) -> float:
+        return self._owner.now / 1000
+
+
 class CrashError(Exception):
     """The process of the coordinator dies here."""
 
@@ -92,6 +104,8 @@ class Owner:
         # Where its clock stands means nothing, and it goes its own way.
         self.now = self._chance.randrange(100_000)
         self._renew_at = 0
+        self._lease = around.machines.lease(_OwnClock(self), LEASE_MS)
+        self._lease.renewed((self.now + LEASE_MS) / 1000)
         self._tasks: dict[Subtask, Task] = {}
         self._parts = joined(
             {Subtask("source", source), Subtask("count", sink)}
@@ -128,7 +142,7 @@ class Owner:
     def choices(self) -> list[Act]:
         """What can happen next."""
         found: list[Act] = [self._tick]
-        for task in self._tasks.values():
+        for task in self._tasks.values() if self._lease.holds() else ():
             if isinstance(task, SourceTask) and task.position < RECORDS and self._up(task):
                 found.append(partial(self._emit, task))
             elif isinstance(task, SinkTask) and task.ready and self._up(task):
@@ -243,6 +257,7 @@ class Owner:
     def _renew(self) -> None:
         self._require_ownership()
         self._storage.renewals += 1
+        self._lease.renewed((self.now + LEASE_MS) / 1000)
 
     def _require_ownership(self) -> None:
         if not self._storage.owned(self.run):
@@ -277,7 +292,7 @@ class Owner:
             restored = (newest.checkpoint if newest else None, handle)
             known = self._storage.union(names)
             self._tasks[subtask] = machines.sink(
-                *(subtask.index, attempt, mode, alignment, self._storage, self._around.outside),
+                *(subtask.index, attempt, self.term, mode, alignment, self._storage, self._around.outside),
                 *(known, restored, deque(mine)),
             )
         self._heartbeats.watch(part)
@@ -308,12 +323,10 @@ class Owner:
 
     def _bring_back(self, part: int) -> None:
         self._require_ownership()
-        mine = [
-            work
-            for work in self._around.outside.prepared
-            if Subtask("count", work.subtask) in self._parts[part]
-        ]
-        self._around.outside.remove(mine, self._storage)
+        mine = tuple(f"{subtask}/" for subtask in self._parts[part])
+        outside = self._around.outside
+        seen = {name: epoch for name, epoch in outside.epochs.items() if name.startswith(mine)}
+        outside.fence(seen, self._storage, self.term)
         newest = self._storage.load(self._storage.retained[-1]) if self._storage.retained else None
         self._build(part, newest)
         self._around.note(f"worker {part} is back from {newest.checkpoint if newest else 'nothing'}")

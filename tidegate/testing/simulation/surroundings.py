@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
-from tidegate.ids import CheckpointId
+from tidegate.ids import CheckpointId, RunId
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.testing.simulation.machines import Machines
-from tidegate.testing.simulation.outside import Outside, Storage, require
+from tidegate.testing.simulation.outside import Outside, Storage, check_owner, require
 from tidegate.testing.simulation.tasks import Mode
 from tidegate.twophase import ledger
 from tidegate.twophase.spi import Committable
@@ -36,10 +36,16 @@ class Surroundings:
         """Whether a misfortune happens now."""
         return self.faulty and self.chance.random() < share
 
-    def recover(self) -> Manifest | None:
-        """Where to go on: at the newest decided checkpoint, or before it if nothing of it will ever be visible."""
-        newest = self._settled()
-        self.outside.remove(self.outside.prepared, self.storage)
+    def recover(self, run: RunId, term: int) -> Generator[None, None, Manifest | None]:
+        """Where to go on: at the newest decided checkpoint, or before it if nothing of it will ever be visible.
+
+        The run may be stopped at each `yield`, which lies between a check that it is the owner and what it then does.
+
+        Raises:
+            FencedError: the pipeline has a newer owner.
+        """
+        newest = yield from self._settled(run)
+        yield from self.machines.fencing(self.outside, self.storage, run, term)
         return newest
 
     def mark_settled(self, number: CheckpointId) -> None:
@@ -59,7 +65,7 @@ class Surroundings:
         waiting = {work for kept in between for work in self.storage.load(kept).unsettled[-1].committables}
         require(waiting <= self.outside.done, f"{number} is committed before what was decided earlier")
 
-    def _settled(self) -> Manifest | None:
+    def _settled(self, run: RunId) -> Generator[None, None, Manifest | None]:
         storage = self.storage
         if not storage.retained:
             return None
@@ -72,12 +78,15 @@ class Surroundings:
         while todo:
             match action := todo.popleft():
                 case ledger.Commit():
+                    check_owner(storage, run)
                     self.check_order(action.checkpoint)
+                    yield
                     todo.extend(book.on(self._answered(action.checkpoint, action.committables)))
                 case ledger.Settle():
                     self.mark_settled(action.checkpoint)
                 case ledger.Replay():
                     self.note(f"checkpoint {action.checkpoint} was aborted")
+                    check_owner(storage, run)
                     keep = 0 if settled is None else storage.retained.index(settled) + 1
                     self._forget(storage.retained[keep:])
                     return storage.load(settled) if settled else None

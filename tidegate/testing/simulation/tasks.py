@@ -31,7 +31,7 @@ from tidegate.runtime.task.alignment import (
     Unblock,
 )
 from tidegate.testing.simulation.outside import Outside, Record, Storage, require
-from tidegate.twophase.spi import CommitAnswer, Committable
+from tidegate.twophase.spi import Answer, CommitAnswer, Committable
 
 __all__ = ["COUNT", "GROUPS", "SINKS", "SOURCE", "SOURCES", "Mode", "Report", "SinkTask", "SourceTask"]
 
@@ -100,6 +100,7 @@ class SinkTask:
 
     index: int
     attempt: str
+    term: int
     mode: Mode
     alignment: Alignment
     storage: Storage
@@ -111,7 +112,9 @@ class SinkTask:
     buffer: list[Record] = field(default_factory=list)
     unconfirmed: list[Committable] = field(default_factory=list)
     in_use: dict[int, Committable] = field(default_factory=dict)
-    """Transaction ids whose work is not known to be visible."""
+    """Numbers of its transactional ids whose work is not known to be visible."""
+    epochs: dict[int, int] = field(default_factory=dict)
+    """Its producers by number."""
 
     def __post_init__(self) -> None:
         self.channels: dict[int, deque[Record | Barrier]] = {
@@ -120,7 +123,6 @@ class SinkTask:
         self.seen = set(self.before)
         self._latest = dict(sorted(self.seen))
         self.cut: Cut | None = None
-        self.announced: Barrier | None = None
         self.blocked: set[object] = set()
         self.taken = {self.restored[0]: self.restored[1]}
         self.subtask = Subtask("count", self.index)
@@ -136,8 +138,7 @@ class SinkTask:
         """Take one element; a report if it was the last barrier of a checkpoint."""
         if self.replay:
             self._see(self.replay.popleft())
-            late, self.announced = self.announced, None
-            return self.announce(late, compact=compact) if late is not None else []
+            return []
         element = self.channels[channel].popleft()
         if not isinstance(element, Barrier):
             self._see(element)
@@ -145,10 +146,7 @@ class SinkTask:
         return self._act(self.alignment.on(BarrierArrived(channel, element.checkpoint)), element, compact)
 
     def announce(self, barrier: Barrier, *, compact: bool) -> list[Report]:
-        """A checkpoint shall wait for nothing but what an earlier one has overtaken."""
-        if self.replay:
-            self.announced = barrier
-            return []
+        """A checkpoint shall wait for nothing, not even for what an earlier one has overtaken."""
         return self._act(self.alignment.on(Announced(barrier.checkpoint)), barrier, compact)
 
     def deliver(self, channel: int, element: Record | Barrier) -> list[Report]:
@@ -156,7 +154,7 @@ class SinkTask:
         self.channels[channel].append(element)
         return self._record(channel, element)
 
-    def commit(self, work: tuple[Committable, ...]) -> tuple[tuple[Committable, CommitAnswer], ...]:
+    def commit(self, work: tuple[Committable, ...]) -> tuple[tuple[Committable, Answer], ...]:
         """Make decided work visible; ids of what is visible are free again."""
         answers = tuple((each, self.outside.commit(each, self.storage)) for each in work)
         visible = {
@@ -186,7 +184,8 @@ class SinkTask:
                 case Snapshot():
                     reports.append((action.checkpoint, self._snapshot(barrier, compact=compact)))
                 case Overtake():
-                    self.cut = Cut(self._snapshot(barrier, compact=compact), set(action.channels))
+                    snapshot = self._snapshot(barrier, compact=compact)
+                    self.cut = Cut(snapshot, set(action.channels), list(self.replay))
                     for channel, queue in self.channels.items():
                         for element in list(queue):
                             reports += self._record(channel, element)
@@ -220,12 +219,14 @@ class SinkTask:
 
     def _prepare(self, checkpoint: CheckpointId) -> None:
         number = next(n for n in itertools.count() if n not in self.in_use)
-        transaction = f"{self.attempt}/{self.subtask}/{number}"
-        self.outside.begin(transaction)
-        payload, name = msgspec.msgpack.encode(self.buffer), f"{transaction} for {checkpoint}"
-        work = Committable(COUNT, self.index, checkpoint, payload, name, len(self.buffer))
+        name = f"{self.subtask}/{number}"
+        if number not in self.epochs:
+            self.epochs[number] = self.outside.begin(name, self.term)
+        epoch = self.epochs[number]
+        payload, describe = msgspec.msgpack.encode(self.buffer), f"{name}@{epoch} for {checkpoint}"
+        work = Committable(COUNT, self.index, checkpoint, payload, describe, len(self.buffer))
+        self.outside.prepare(name, epoch, work)
         self.in_use[number] = work
-        self.outside.prepared.add(work)
         self.unconfirmed.append(work)
         self.buffer = []
 

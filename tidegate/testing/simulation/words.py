@@ -12,6 +12,7 @@ import re
 from tidegate.ids import CheckpointId
 from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.twophase import ledger
+from tidegate.twophase.spi import Retry
 
 __all__ = ["in_words"]
 
@@ -43,7 +44,10 @@ def _detail(said: cp.Event | cp.Action) -> str:
         case cp.CommitWork():
             return ", ".join(work.describe for work in said.committables)
         case ledger.Answered():
-            return ", ".join(f"{work.describe} {answer.name.lower()}" for work, answer in said.answers)
+            return ", ".join(
+                f"{work.describe} {'retry' if isinstance(answer, Retry) else answer.name.lower()}"
+                for work, answer in said.answers
+            )
         case cp.TriggerSources() | cp.Announce():
             return f"after {said.confirmed or 'nothing'}"
         case cp.Settled() if said.release.checkpoints:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from tidegate.errors import CommitFailedError, CommitUnknownError, FencedError, UnavailableError
@@ -64,6 +64,8 @@ class World:
         self._owner: Owner | None = None
         self._former: Owner | None = None
         """An owner that was replaced and does not know it."""
+        self._stopped: list[Iterator[None]] = []
+        """Starts of owners that were replaced between a check that they are the owner and what they do then."""
         self._runs = 0
         self._note(f"a pipeline: {name}")
 
@@ -90,6 +92,8 @@ class World:
             self._step()
         self._around.faulty = self._around.outside.faulty = False
         self._former = None
+        while self._stopped:
+            self._wake()
         if not self.ended:
             self._survive(self._crash)
         for _ in range(10 * steps):
@@ -120,6 +124,8 @@ class World:
             self._time_out()
         elif around.strikes(0.05) and self._former is not None:
             self._survive(self._step_of_former)
+        elif around.strikes(0.05) and self._stopped:
+            self._wake()
         elif around.strikes(0.005):
             self._second_start()
         else:
@@ -196,23 +202,25 @@ class World:
         first = max(owner.coordinator.next_id, self._around.storage.newest_id + 1)
         self._own(owner.run, owner.term, CheckpointId(first))
 
-    def _start(self, *, alive: bool | None) -> None:
-        """Somebody new comes to own the pipeline, unless an owner that is `alive` shows it meanwhile."""
+    def _start(self, *, alive: bool | None) -> bool:
+        """Whether somebody new comes to own the pipeline: not if an owner that is `alive` shows it meanwhile."""
         self._runs += 1
         me = Lease("here", "boot", self._runs, 0, FencingTerm(0), RunId(f"run-{self._runs}"))
         take = self._turn(me, alive)
         if take is None:
             self._note("wakes up in time")
-            return
+            return False
         storage = self._around.storage
         storage.acquire(Lease(me.host, me.boot_id, me.pid, 0, take.term, me.run))
         if alive:
             self._former = self._owner
         self._own(me.run, take.term, CheckpointId(storage.newest_id + 1))
+        return True
 
     def _turn(self, me: Lease, alive: bool | None) -> Take | None:
         """Wait until the pipeline may be owned; None if its owner wakes up before."""
         storage, now_ms, since_ms = self._around.storage, 0, 0
+        owner = self._owner
         while True:
             verdict = self._around.machines.judge(
                 storage.lease,
@@ -231,16 +239,39 @@ class World:
                 return verdict
             if alive and self._chance.random() < 0.05:
                 return None
-            now_ms += self._chance.choice((_LOOK_MS, _LOOK_MS, 2 * LEASE_MS))
+            step = self._chance.choice((_LOOK_MS, _LOOK_MS, 2 * LEASE_MS))
+            now_ms += step
+            if owner is not None:
+                owner.now += step
             if alive and self._chance.random() < 0.1:
                 storage.renewals += 1
                 since_ms = now_ms
 
     def _own(self, run: RunId, term: int, first: CheckpointId) -> None:
         self._owner = None
-        newest = self._around.recover()
+        start = self._around.recover(run, term)
+        while True:
+            try:
+                next(start)
+            except StopIteration as over:
+                newest = over.value
+                break
+            if self._around.strikes(0.1):
+                self._note(f"term {term} is stopped between check and act")
+                if self._start(alive=True):
+                    self._stopped.append(start)
+                    return
         self._owner = Owner(self._around, run, term, newest, first)
         self._note(f"goes on from {newest.checkpoint if newest else 'nothing'}")
+
+    def _wake(self) -> None:
+        """A start that was stopped and replaced goes on, until it checks again."""
+        start = self._stopped.pop(self._chance.randrange(len(self._stopped)))
+        try:
+            # It does what it was about to do. Behind the last check of a start, it learns by its lease.
+            require(next(start, "over") == "over", "a start that was replaced passes a check")
+        except FencedError as error:
+            self._note(f"wakes up too late: {error}")
 
     def _second_start(self) -> None:
         """Somebody who does not stand by is refused, however long nothing was heard of the owner."""

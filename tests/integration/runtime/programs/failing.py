@@ -9,4 +9,4 @@ def inverse(number: int) -> int:
 
 if __name__ == "__main__":
     env = StreamExecutionEnvironment.get_execution_environment({"restart-strategy.fixed-delay.attempts": 0})
-    print(list(env.from_collection(range(10)).map(inverse).name("inverse").execute_and_collect()))
+    print(list(env.from_parallel_collection(range(10)).map(inverse).name("inverse").execute_and_collect()))

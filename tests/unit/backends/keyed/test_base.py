@@ -267,7 +267,7 @@ def test_a_base_that_is_not_needed_any_more_is_named(job: Job, uploads: Uploads,
     assert left.isdisjoint(chunk.name for chunk in alone.chunks if isinstance(chunk, StoredChunk))
 
 
-def test_a_base_that_a_checkpoint_waits_for_is_uploaded_though_the_next_one_relies_on_nothing(
+def test_a_base_that_only_a_declined_checkpoint_waited_for_is_not_uploaded(
     job: Job, uploads: Uploads
 ) -> None:
     job.write(early="x")
@@ -275,13 +275,16 @@ def test_a_base_that_a_checkpoint_waits_for_is_uploaded_though_the_next_one_reli
     while (waiting := job.pending()).base is None:
         waiting.finish()
         job.confirmed = CheckpointId(job.number)
-    assert uploads.waiting
+    uploaded = uploads.waiting[-1]
     job.confirmed = None
-    job.pending().finish()
+    handle = job.pending().finish()
 
-    handle = waiting.finish()
+    with pytest.raises(
+        UnavailableError, match="given up before it was written: a later checkpoint has begun"
+    ):
+        waiting.finish()
 
-    assert handle.base is not None
+    assert uploaded.cancelled()
     job.holds(handle, early="x")
 
 

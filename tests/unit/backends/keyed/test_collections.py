@@ -92,6 +92,13 @@ def test_a_map_writes_the_entries_that_changed(open_store: Open, storage: Memory
     assert sum(table.values()) == sum(range(1_500)) - 4
 
 
+def test_a_map_takes_pairs_as_well(open_store: Open) -> None:
+    table = bound(open_store(), TABLE)
+    table.put_all({"a": 1}.items())
+    table.put_all([("b", 2), ("a", 3)])
+    assert sorted(table.items()) == [("a", 3), ("b", 2)]
+
+
 def test_reading_collections_logs_nothing(open_store: Open) -> None:
     store = open_store()
     table, rows = bound(store, MapStateDescriptor("lists")), bound(store, ListStateDescriptor("rows"))
@@ -155,10 +162,11 @@ def test_values_of_the_wrong_type_are_refused_at_once(open_store: Open) -> None:
 def test_one_name_cannot_be_two_kinds(open_store: Open) -> None:
     store = open_store()
     bound(store, NUMBERS).add(1)
-    with pytest.raises(ConfigError, match="state 'numbers' is declared twice"):
+    with pytest.raises(ConfigError, match=r"state 'numbers' is declared twice"):
         store.state(MapStateDescriptor("numbers"))
     with pytest.raises(
-        StateFormatError, match="state 'numbers' was stored with another type; got value long"
+        StateFormatError,
+        match=r"state 'numbers' was stored with another type; stored as .*, the program declares int",
     ):
         open_store(saved(store)).state(ValueStateDescriptor("numbers", Types.LONG()))
 
@@ -166,7 +174,10 @@ def test_one_name_cannot_be_two_kinds(open_store: Open) -> None:
 def test_maps_with_other_keys_are_other_states(open_store: Open) -> None:
     store = open_store()
     bound(store, TABLE).put("x", 1)
-    with pytest.raises(StateFormatError, match=r"got map of long to long .*; expected map of string to long"):
+    with pytest.raises(
+        StateFormatError,
+        match="stored as map of str to int, the program declares map of int to int; the kind of",
+    ):
         open_store(saved(store)).state(MapStateDescriptor("table", Types.LONG(), Types.LONG()))
 
 

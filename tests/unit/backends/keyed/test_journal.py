@@ -13,6 +13,7 @@ from tidegate.ids import CheckpointId
 from tidegate.types import Types
 
 ONE, TWO, THREE = map(CheckpointId, (1, 2, 3))
+LIMIT = 1_000
 
 
 def addresses(entries: list[Entry]) -> list[bytes]:
@@ -22,11 +23,38 @@ def addresses(entries: list[Entry]) -> list[bytes]:
 def test_what_no_decided_checkpoint_holds_is_told_again() -> None:
     journal = Journal()
     journal.append({b"a": b"1"}, None)
-    assert addresses(journal.take(ONE, None)) == [b"a"]
+    assert addresses(journal.take(ONE, None, LIMIT).entries) == [b"a"]
     journal.append({b"b": b"1"}, None)
-    assert addresses(journal.take(TWO, None)) == [b"a", b"b"]
+    assert addresses(journal.take(TWO, None, LIMIT).entries) == [b"a", b"b"]
     journal.append({b"c": b"1"}, None)
-    assert addresses(journal.take(THREE, ONE)) == [b"b", b"c"]
+    assert addresses(journal.take(THREE, ONE, LIMIT).entries) == [b"b", b"c"]
+
+
+def test_beyond_the_limit_declined_checkpoints_leave_the_number_of_their_changes_alone() -> None:
+    journal = Journal()
+    for number in (1, 2):
+        journal.append({b"a": bytes(LIMIT), b"b": b""}, None)
+        told = journal.take(CheckpointId(number), None, LIMIT)
+    assert told == ([], 4)
+    assert journal.kept_bytes == 0
+    journal.append({b"c": b"1"}, None)
+    assert journal.take(THREE, None, LIMIT) == ([], 5)
+
+
+def test_a_journal_goes_on_once_a_checkpoint_without_one_is_decided() -> None:
+    journal = Journal()
+    for number in (1, 2):
+        journal.append({b"a": bytes(LIMIT)}, None)
+        journal.take(CheckpointId(number), None, LIMIT)
+    journal.append({b"b": b"1"}, None)
+    told = journal.take(THREE, TWO, LIMIT)
+    assert (addresses(told.entries), told.dropped) == ([b"b"], 0)
+
+
+def test_one_epoch_is_told_however_large_it_is() -> None:
+    journal = Journal()
+    journal.append({b"a": bytes(10 * LIMIT)}, None)
+    assert addresses(journal.take(ONE, None, LIMIT).entries) == [b"a"]
 
 
 def test_groups_keep_their_order_and_their_causes() -> None:
@@ -36,7 +64,7 @@ def test_groups_keep_their_order_and_their_causes() -> None:
     journal.append({b"a": None, b"b": b""}, timers)
     journal.append({b"a": b"2"}, None)
 
-    assert list(groups_of(journal.take(ONE, None))) == [
+    assert list(groups_of(journal.take(ONE, None, LIMIT).entries)) == [
         (record, [(b"a", b"1")]),
         (timers, [(b"a", None), (b"b", b"")]),
         (None, [(b"a", b"2")]),

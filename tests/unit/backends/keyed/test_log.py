@@ -58,6 +58,13 @@ class SpillingLog(RuleBasedStateMachine):
         self.log.forget(CheckpointId(decided))
         self.epochs = [(number, written) for number, written in self.epochs if number > decided]
 
+    @rule()
+    def decline(self) -> None:
+        """What is closed and not decided never will be."""
+        self.log.merge_declined(None, NO_LIMIT)
+        if self.epochs:
+            self.epochs = [(self.epochs[-1][0], [added for _, written in self.epochs for added in written])]
+
     @invariant()
     def everything_since_a_checkpoint_is_told(self) -> None:
         for since in (None, *(number for number, _ in self.epochs)):
@@ -125,3 +132,25 @@ def test_a_local_disk_that_takes_no_log_is_unavailable(tmp_path: Path) -> None:
         match=r"local disk did not take .*log-0: No such file or directory; free space there",
     ):
         log.append({b"a": b"1"}, NO_LIMIT)
+
+
+def test_declined_epochs_that_are_too_large_together_are_given_up_with_their_files(tmp_path: Path) -> None:
+    log = ChangeLog(tmp_path, memory_bytes=1)
+    for number in (1, 2):
+        log.append({b"%d" % number: bytes(10)}, limit=15)
+        log.close_epoch(CheckpointId(number))
+    log.merge_declined(None, limit=15)
+    gc.collect()
+    assert log.since(None) is None
+    assert log.kept_bytes == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_declined_epochs_keep_the_last_value_of_a_key(tmp_path: Path) -> None:
+    log = ChangeLog(tmp_path)
+    for number in range(1, 100):
+        log.merge_declined(None, limit=15)
+        log.append({b"a": b"%d" % number}, limit=15)
+        log.close_epoch(CheckpointId(number))
+    assert log.since(None) == Changes((), {b"a": b"99"})
+    assert log.kept_bytes < 10

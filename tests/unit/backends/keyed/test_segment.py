@@ -9,6 +9,7 @@ from tidegate.backends.keyed.segment import (
     FORMAT_VERSION,
     Segment,
     decode_segment,
+    encode_changes,
     encode_parts,
     encode_segment,
 )
@@ -29,13 +30,28 @@ def test_a_segment_survives_its_bytes() -> None:
     assert decode_segment(encode_segment(SEGMENT), "one") == SEGMENT
 
 
+ORDERED = Segment(
+    (*SEGMENT.table, StateEntry("by time", "ordered_map", 18, 2, "of long to string", "msgspec", 1)),
+    [(b"\0\1\0\x12key\0\0\0\0\x21\7\0\0", b"\xa1a"), *SEGMENT.entries],
+)
+GOLDEN_SEGMENTS = {1: SEGMENT, 2: SEGMENT, 3: ORDERED}
+
+
 @pytest.mark.parametrize("version", range(1, FORMAT_VERSION + 1))
 def test_every_past_version_still_loads(version: int) -> None:
-    assert decode_segment((GOLDEN / f"segment-v{version}.bin").read_bytes(), "golden") == SEGMENT
+    golden = (GOLDEN / f"segment-v{version}.bin").read_bytes()
+    assert decode_segment(golden, "golden") == GOLDEN_SEGMENTS[version]
 
 
-def test_this_version_writes_the_golden_bytes() -> None:
-    assert (GOLDEN / f"segment-v{FORMAT_VERSION}.bin").read_bytes() == encode_segment(SEGMENT)
+@pytest.mark.parametrize("version", [2, 3])
+def test_this_version_writes_the_golden_bytes(version: int) -> None:
+    golden = (GOLDEN / f"segment-v{version}.bin").read_bytes()
+    assert golden == encode_segment(GOLDEN_SEGMENTS[version])
+    assert golden == encode_changes(GOLDEN_SEGMENTS[version].table, dict(GOLDEN_SEGMENTS[version].entries))
+
+
+def test_only_what_an_earlier_version_cannot_hold_is_written_in_a_newer_one() -> None:
+    assert [int.from_bytes(encode_segment(each)[4:6], "big") for each in (SEGMENT, ORDERED)] == [2, 3]
 
 
 def test_there_is_a_file_even_for_nothing() -> None:
@@ -68,7 +84,7 @@ def test_every_truncation_is_noticed() -> None:
 def test_a_newer_version_is_refused() -> None:
     newer = bytearray(encode_segment(SEGMENT))
     newer[5] = FORMAT_VERSION + 1
-    with pytest.raises(StateFormatError, match="segment run/7: format version 3 is newer than supported 2"):
+    with pytest.raises(StateFormatError, match="segment run/7: format version 4 is newer than supported 3"):
         decode_segment(bytes(newer), "run/7")
 
 

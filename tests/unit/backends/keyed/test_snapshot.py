@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.backends.filesystem import FilesystemBackend
-from tidegate.backends.keyed import KeyedStore, ValueStateDescriptor, log
+from tidegate.backends.keyed import KeyedStore, ValueStateDescriptor, log, snapshot
 from tidegate.backends.keyed.log import Spilled
 from tidegate.backends.keyed.segment import read_segment
 from tidegate.backends.keyed.snapshot import MAX_SEGMENTS, MIN_LOG_BYTES
@@ -96,6 +96,46 @@ def test_an_undecided_checkpoint_is_not_built_on(open_store: Open, storage: Memo
     for key, text in zip("abc", "123", strict=True):
         again.bind(key)
         assert again.value_state(TEXT).value() == text
+
+
+def test_after_a_long_outage_one_base_is_cut_and_segments_follow(
+    reopen: Open, storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "MIN_LOG_BYTES", 1_000)
+    store = reopen()
+    write(store, "first", "x")
+    first = saved(store, 1, None)
+    for number in range(2, 50):
+        write(store, f"k{number}", "x" * 100)
+        store.snapshot(CheckpointId(number), CheckpointId(1)).discard()
+        assert store.unconfirmed_bytes <= 2 * 1_000
+    based = saved(store, 50, 1)
+    assert based.base is not None
+    assert based.base != first.base
+    write(store, "last", "x")
+    after = saved(store, 51, 50)
+    assert (after.base, len(after.segments)) == (based.base, 2)
+    again = reopen(after)
+    for key in ("first", *(f"k{number}" for number in range(2, 50)), "last"):
+        again.bind(key)
+        assert again.value_state(TEXT).value() in ("x", "x" * 100)
+
+
+def test_a_declined_checkpoint_keeps_none_of_what_it_would_have_written(
+    open_store: Open, storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str, source: object) -> None:
+        raise UnavailableError("no space")
+
+    store = open_store()
+    write(store, "a", "x" * 1_000)
+    pending = store.snapshot(CheckpointId(1), None)
+    with monkeypatch.context() as patched:
+        patched.setattr(storage.blobs, "put", refuse)
+        with pytest.raises(UnavailableError, match="no space"):
+            pending.finish()
+    assert pending._changes.size == 0
+    assert pending.over
 
 
 def test_a_base_is_cut_at_the_limit_of_segments(open_store: Open) -> None:

@@ -187,9 +187,9 @@ def test_time_to_live_cannot_be_switched_for_stored_state(
     restored = reopen(checkpoint(store))
     with pytest.raises(
         StateFormatError,
-        match=r"state 'seen' was stored with another type; got .* expiring"
+        match=r"state 'seen' was stored with another type; stored as .*, the program declares .*expiring"
         if switched_on
-        else r"expected \w+ .*expiring",
+        else r"stored as .*expiring.*, the program declares",
     ):
         restored.state(living(describe()) if switched_on else describe())
 

@@ -127,10 +127,12 @@ def test_released_cuts_leave_no_links(tmp_path: Path, files: StorageFiles) -> No
 def test_options_come_from_the_context_and_unknown_ones_are_refused(
     tmp_path: Path, files: StorageFiles
 ) -> None:
-    opened = RocksDBBackend().open(None, ALL, context(tmp_path, "one", files, **{"write-buffer": "64 kb"}))
+    opened = RocksDBBackend().open(
+        None, ALL, context(tmp_path, "one", files, **{"writebuffer.size": "64 kb"})
+    )
     opened.close()
-    with pytest.raises(ConfigError, match=r"unknown option 'state\.backend\.rocksdb\.write-bufer'"):
-        RocksDBBackend().open(None, ALL, context(tmp_path, "two", files, **{"write-bufer": 1}))
+    with pytest.raises(ConfigError, match=r"unknown option 'state\.backend\.rocksdb\.writebuffer\.siz'"):
+        RocksDBBackend().open(None, ALL, context(tmp_path, "two", files, **{"writebuffer.siz": 1}))
 
 
 def test_files_that_are_no_database_are_corrupt_state(tmp_path: Path, files: StorageFiles) -> None:

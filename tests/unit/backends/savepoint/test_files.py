@@ -16,7 +16,13 @@ import pytest
 
 from tests.unit.backends.savepoint.conftest import ALL, MAX_PARALLELISM, Place
 from tidegate.backends.filesystem import FilesystemBackend
-from tidegate.backends.keyed import KeyedStore, ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from tidegate.backends.keyed import (
+    KeyedStore,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    OrderedMapStateDescriptor,
+    ValueStateDescriptor,
+)
 from tidegate.backends.keyed.table import StateEntry
 from tidegate.backends.savepoint import CanonicalBase, write_keyed
 from tidegate.backends.savepoint._arrow import VERSION, Header, StateFile, read_file, read_table
@@ -33,6 +39,7 @@ COUNT = ValueStateDescriptor("count", Types.LONG())
 PAIR = ValueStateDescriptor("pair", Types.TUPLE([Types.STRING(), Types.LONG()]))
 THING = ValueStateDescriptor("thing")
 WORDS = ListStateDescriptor("words", Types.STRING())
+BY_TIME = OrderedMapStateDescriptor("by time", Types.LONG(), Types.STRING())
 SEEN = MapStateDescriptor("seen", Types.STRING(), Types.DOUBLE())
 
 
@@ -202,7 +209,7 @@ def test_newer_versions_are_refused(place: Place) -> None:
     newer = foreign({b"tidegate": b'{"version": 99, "unknown": {}}'})
     with pytest.raises(StateFormatError, match=r"bad.parquet: version 99 of canonical savepoints is newer"):
         broken(place, lambda base: with_file(base, newer))
-    with pytest.raises(StateFormatError, match="canonical savepoint: version 2 is newer than supported 1"):
+    with pytest.raises(StateFormatError, match="canonical savepoint: version 3 is newer than supported 2"):
         broken(place, lambda base: BaseHandle(base.backend, VERSION + 1, base.files))
 
 
@@ -211,9 +218,44 @@ def test_a_base_without_max_parallelism_is_refused(place: Place) -> None:
         broken(place, lambda base: BaseHandle(base.backend, base.version, base.files[1:]))
 
 
-@pytest.mark.parametrize("version", range(1, VERSION + 1))
-def test_every_past_version_still_loads(version: int) -> None:
-    header, groups = read_file((GOLDEN / f"savepoint-v{version}.parquet").read_bytes(), "golden")
+def test_an_ordered_map_has_typed_keys_in_their_order_and_a_version_of_its_own(place: Place) -> None:
+    def change(store: KeyedStore) -> None:
+        for name in ("ada", "bob"):
+            store.bind(name)
+            store.state(COUNT).update(1)
+            for time in (300, -5, 20):
+                store.state(BY_TIME).put(time, f"{name} {time}")
+
+    (handle,) = place.write(place.taken(change))
+    assert handle.base is not None
+    assert handle.base.version == 2
+    files = {name.split("/")[1]: chunk for name, chunk in handle.base.files if "/" in name}
+    by_time = place.canonical.fetch(files["state=by time".replace(" ", "%20")])
+    table = pq.read_table(pa.BufferReader(by_time))
+    assert table.schema.field("map_key").type == pa.int64()
+    found = [row["map_key"] for row in table.to_pylist() if row["key"] == "ada"]
+    assert found == [-5, 20, 300]
+    versions = {
+        name: read_file(place.canonical.fetch(chunk), name)[0].version for name, chunk in files.items()
+    }
+    assert versions == {**dict.fromkeys(versions, 1), "state=by%20time": 2}
+
+
+def test_the_ordered_map_of_version_2_still_loads() -> None:
+    header, groups = read_file((GOLDEN / "savepoint-v2.parquet").read_bytes(), "golden")
+    assert (header.version, header.state.kind, header.state.fingerprint) == (
+        2,
+        "ordered_map",
+        "ordered_map of long to string (msgspec 1)",
+    )
+    records = [record for _, members in groups for record in members]
+    assert [(record.key, record.sub, record.value) for record in records] == [
+        (key_bytes("ada"), key_bytes(time), key_bytes(f"ada {time}")) for time in (-5, 20, 300)
+    ]
+
+
+def test_the_first_version_still_loads() -> None:
+    header, groups = read_file((GOLDEN / "savepoint-v1.parquet").read_bytes(), "golden")
     assert (header.operator, header.state.name, header.state.fingerprint) == (
         "totals",
         "pair",

@@ -17,6 +17,7 @@ from tidegate.backends.keyed import (
     KeyedStore,
     ListStateDescriptor,
     MapStateDescriptor,
+    OrderedMapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
@@ -46,12 +47,16 @@ COUNT = ValueStateDescriptor("count", Types.LONG())
 ANY = ValueStateDescriptor("any/thing = %")
 LIST = ListStateDescriptor("list", Types.STRING())
 MAP = MapStateDescriptor("map", None, Types.LONG())
+ORDERED = OrderedMapStateDescriptor(
+    "ordered", Types.TUPLE([Types.DOUBLE(), Types.OPTIONAL(Types.STRING())]), Types.LONG()
+)
 LARGEST = ReducingStateDescriptor("largest", max, Types.LONG())
 MEAN = AggregatingStateDescriptor("mean", Mean(), Types.TUPLE([Types.LONG(), Types.LONG()]))
 
 plain_keys = st.one_of(st.text(max_size=4), st.integers(), st.binary(max_size=3))
 keys = st.one_of(plain_keys, st.tuples(plain_keys, st.none()))
 numbers = st.integers(-(2**63), 2**63 - 1)
+ordered_keys = st.tuples(st.floats(allow_nan=False), st.none() | st.text(max_size=3))
 values = st.recursive(
     st.one_of(
         st.none(),
@@ -76,6 +81,7 @@ operations = st.one_of(
     st.tuples(st.just("list"), st.lists(st.text(max_size=3), max_size=3)),
     st.tuples(st.just("long list"), st.integers(CHUNK_ITEMS - 1, 3 * CHUNK_ITEMS)),
     st.tuples(st.just("map"), st.tuples(plain_keys, numbers)),
+    st.tuples(st.just("ordered"), st.tuples(ordered_keys, numbers)),
     st.tuples(st.just("largest"), numbers),
     st.tuples(st.just("mean"), st.integers(0, 9)),
     st.tuples(st.just("event"), numbers),
@@ -107,6 +113,8 @@ def perform(store: KeyedStore, key: Any, namespace: bytes | None, operation: tup
             state(LIST).add_all(map(str, range(given)))
         case "map":
             state(MAP).put(*given)
+        case "ordered":
+            state(ORDERED).put(*given)
         case "largest":
             state(LARGEST).add(given)
         case "mean":
@@ -152,6 +160,8 @@ def test_what_one_backend_wrote_every_other_one_opens(place: Place, tmp_path: Pa
         for key in ("ada", "bob", 7, ("t", 1)):
             for operation in (("count", 5), ("list", ["a", "b"]), ("map", ("x", 1)), ("event", 10)):
                 perform(store, key, None, operation)
+            for number, name in ((2.0, "b"), (-1.5, None), (2.0, "a")):
+                perform(store, key, None, ("ordered", ((number, name), 1)))
 
     canonical = place.write(place.taken(change), parts=2)
     for backend in BACKENDS:
@@ -161,6 +171,7 @@ def test_what_one_backend_wrote_every_other_one_opens(place: Place, tmp_path: Pa
         assert store.state(COUNT).value() == 5
         assert store.state(LIST).get() == ["a", "b"]
         assert dict(store.state(MAP).items()) == {"x": 1}
+        assert list(store.state(ORDERED).keys()) == [(-1.5, None), (2.0, "a"), (2.0, "b")]
         assert {timer.key for timer in store.event_timers.due(10)} == {"ada", "bob", 7, ("t", 1)}
         first = store.snapshot(CheckpointId(2), None).finish()
         store.close()

@@ -8,14 +8,25 @@ import msgspec
 import pytest
 
 from tests.unit.backends.timeline.conftest import ALL, COUNT, HALVES, MANY, Place
-from tidegate.backends.keyed import KeyedStore
+from tidegate.backends.keyed import KeyedStore, OrderedMapStateDescriptor
 from tidegate.backends.keyed.journal import Cause
 from tidegate.backends.spi import KeyedHandle
-from tidegate.backends.timeline import changes, damage, key_of, mutations, of_keys, records, sub_of, value_of
+from tidegate.backends.timeline import (
+    changes,
+    damage,
+    key_of,
+    misfits,
+    mutations,
+    of_keys,
+    records,
+    sub_of,
+    value_of,
+)
 from tidegate.elements import RecordOrigin
 from tidegate.errors import StateCorruptError
 from tidegate.ids import CheckpointId
 from tidegate.keys import key_bytes
+from tidegate.types import Types
 
 Told = list[tuple[str, str, Any, Any, Any]]
 
@@ -65,6 +76,29 @@ SECOND: Told = [
     ("ann", "many", 0, "x", 3),
     ("ann", "count", None, None, None),
 ]
+
+
+def test_changes_of_an_ordered_map_are_told_by_its_keys(place: Place) -> None:
+    by_time = OrderedMapStateDescriptor("by time", Types.LONG(), Types.STRING())
+    store = journaled(place)
+    try:
+        store.bind("ann")
+        for position, time in enumerate((300, -5)):
+            store.state(by_time).put(time, f"at {time}")
+            store.note(at(position))
+        store.state(by_time).remove_range(None, 0)
+        store.note(at(2))
+        handle = store.snapshot(CheckpointId(1), None).finish()
+    finally:
+        store.close()
+
+    assert told(list(mutations([], handle, place.context()))) == [
+        ("ann", "by time", 300, "at 300", 0),
+        ("ann", "by time", -5, "at -5", 1),
+        ("ann", "by time", -5, None, 2),
+    ]
+    assert list(damage(handle, place.files)) == []
+    assert list(misfits(handle, ALL.last, place.context(), 0)) == []
 
 
 def test_every_change_is_told_in_order_with_what_made_it(place: Place) -> None:

@@ -18,7 +18,7 @@ from tidegate.runtime.checkpoint.manifest import Unsettled
 from tidegate.runtime.checkpoint.retention import Release
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.twophase.ledger import Answered
-from tidegate.twophase.spi import CommitAnswer, Committable
+from tidegate.twophase.spi import CommitAnswer, Committable, Retry
 
 A, B = Subtask("a", 0), Subtask("b", 0)
 ONE, TWO, THREE = CheckpointId(1), CheckpointId(2), CheckpointId(3)
@@ -65,6 +65,41 @@ def test_nothing_is_committed_before_the_decision_and_nothing_settled_before_the
     assert made.on(Answered(ONE, ((WORK, CommitAnswer.COMMITTED),))) == []
     assert made.on(Answered(ONE, ((OTHER, CommitAnswer.ALREADY_COMMITTED),))) == [cp.WriteSettled(ONE)]
     assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE)]
+
+
+@pytest.mark.spec(
+    "004/AX-023", "004/EOS-008", "004/EOS-009", "003/SNK-02", "003/SNK-03", "003/SNK-04", "003/SNK-06"
+)
+@pytest.mark.parametrize("vote", ["yes", "no", "silent"])
+def test_all_participants_commit_or_none_does_whether_one_says_no_or_nothing(vote: str) -> None:
+    participants = tuple(Subtask("sink", index) for index in range(3))
+    made = CheckpointCoordinator(cp.Plan(participants, participants, interval_ms=100, timeout_ms=1_000), ONE)
+    made.on(cp.Tick(0))
+    works = [Committable(OperatorUid("sink"), index, ONE, b"", f"part-{index}", 1) for index in range(3)]
+    yes = [
+        cp.Ack(each, ONE, (OperatorReport(OperatorUid("sink"), each.index, committables=(work,)),))
+        for each, work in zip(participants, works, strict=True)
+    ]
+
+    assert made.on(cp.Tick(100)) == [cp.TriggerSources(ONE, None)], "all are asked"
+    assert [made.on(each) for each in yes[:2]] == [[], []], "nothing is decided while a vote is missing"
+    last: dict[str, cp.Event] = {
+        "yes": yes[2],
+        "no": cp.Decline(participants[2], ONE, FULL),
+        "silent": cp.Tick(1_100),
+    }
+    (outcome,) = made.on(last[vote])
+
+    if vote != "yes":
+        assert isinstance(outcome, cp.Abort)
+        assert made.on(yes[2]) == [], "a vote that comes late changes nothing"
+        assert (made.confirmed, made.unsettled) == (None, {})
+        return
+    assert isinstance(outcome, cp.WriteMetadata)
+    assert made.on(cp.MetadataDurable(ONE, frozenset())) == [cp.SwapLatest(ONE)]
+    assert made.on(cp.Swapped(ONE)) == [cp.CommitWork(ONE, tuple(works))]
+    answers = [((work, CommitAnswer.COMMITTED),) for work in works]
+    assert [made.on(Answered(ONE, each)) for each in answers] == [[], [], [cp.WriteSettled(ONE)]]
 
 
 def test_the_next_checkpoint_runs_while_one_is_settling_and_carries_its_work() -> None:
@@ -324,13 +359,13 @@ def test_a_savepoint_waits_for_output_to_become_visible_and_names_what_does_not(
     made.on(cp.SavepointWanted("a"))
     made.on(cp.Tick(1))
     decide(made, ONE, WORK, OTHER)
-    made.on(Answered(ONE, ((WORK, CommitAnswer.COMMITTED), (OTHER, CommitAnswer.RETRY))))
+    made.on(Answered(ONE, ((WORK, CommitAnswer.COMMITTED), (OTHER, Retry("disk full")))))
     made.on(cp.SavepointWanted("b"))
     assert made.on(cp.Tick(500)) == [cp.TriggerSources(TWO, ONE)]
     decide(made, TWO)
 
     assert made.on(cp.Finish("stop")) == [cp.TriggerSources(THREE, TWO)]
-    left = "open is sink 'sink' part-2 (6 records)"
+    left = "open is sink 'sink' part-2 (6 records; disk full)"
     assert made.on(cp.Tick(1_001)) == [
         cp.SavepointFailed("a", f"checkpoint 1: output before it is not visible after 1000 ms; {left}")
     ]
@@ -452,7 +487,7 @@ def test_a_commit_that_could_not_be_tried_is_asked_for_again() -> None:
     made.on(cp.Tick(100))
     decide(made, ONE, WORK, OTHER)
 
-    answers = ((WORK, CommitAnswer.COMMITTED), (OTHER, CommitAnswer.RETRY))
+    answers = ((WORK, CommitAnswer.COMMITTED), (OTHER, Retry("disk full")))
     assert made.on(Answered(ONE, answers)) == [cp.CommitWork(ONE, (OTHER,))]
 
 

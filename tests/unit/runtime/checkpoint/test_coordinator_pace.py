@@ -31,6 +31,18 @@ def test_a_slow_checkpoint_is_dropped_and_no_two_run_at_once_or_close_to_each_ot
     assert made.on(cp.Tick(64_501)) == [cp.TriggerSources(CheckpointId(4), THREE)]
 
 
+def test_the_first_checkpoint_may_come_sooner_than_the_others() -> None:
+    made = coordinator(interval_ms=10_000, first_ms=1_000)
+
+    assert [made.on(cp.Tick(now)) for now in (0, 999, 1_000)] == [[], [], [cp.TriggerSources(ONE, None)]]
+    decide(made, ONE)
+    assert [made.on(cp.Tick(now)) for now in (2_000, 10_999)] == [[], []]
+    assert made.on(cp.Tick(11_000)) == [cp.TriggerSources(TWO, ONE)]
+
+    short = coordinator(interval_ms=100, first_ms=1_000)
+    assert [short.on(cp.Tick(now)) for now in (0, 100)] == [[], [cp.TriggerSources(ONE, None)]]
+
+
 def test_a_savepoint_and_the_last_checkpoint_do_not_wait_for_a_pause() -> None:
     made = coordinator(pause_ms=5_000)
     made.on(cp.Tick(100))
@@ -81,3 +93,21 @@ def test_what_a_checkpoint_has_overtaken_is_deleted_with_it_when_it_is_given_up(
     made.on(cp.Tick(1_200))
     decide(made, TWO)
     assert made.on(cp.SettledDurable(TWO)) == [cp.Settled(TWO, Release((), frozenset(["run/shared/f"])))]
+
+
+def test_a_checkpoint_is_not_decided_once_prepared_work_could_expire_before_its_commit() -> None:
+    made = coordinator(interval_ms=1_000, timeout_ms=60_000)
+    made.on(cp.Tick(1_000))
+    made.on(cp.Ack(A, ONE, (), spare_ms=2_000))
+    made.on(cp.Tick(2_500))
+    made.on(cp.Ack(B, ONE, (), spare_ms=5_000))
+
+    made.on(cp.Tick(3_001))
+    assert made.on(cp.MetadataDurable(ONE, frozenset())) == [
+        cp.Abort(ONE, "it took so long that prepared work could expire before its commit")
+    ]
+
+    assert made.on(cp.Tick(3_002)) == [cp.TriggerSources(TWO, None)]
+    made.on(cp.Ack(A, TWO, (), spare_ms=0))
+    made.on(cp.Ack(B, TWO, ()))
+    assert made.on(cp.MetadataDurable(TWO, frozenset())) == [cp.SwapLatest(TWO)], "just in time"

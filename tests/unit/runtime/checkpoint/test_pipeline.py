@@ -138,12 +138,15 @@ def test_a_second_live_start_is_refused_and_told_by_whom(
 ) -> None:
     lease = stored(LocalStorage(tmp_path / "state")).lease
 
-    with pytest.raises(ConfigError, match="the pipeline is already running as run holder on host") as caught:
+    with pytest.raises(
+        ConfigError, match="the pipeline is already running as run holder in process"
+    ) as caught:
         start(LocalStorage(tmp_path / "state"), "second")
 
     message = str(caught.value)
-    assert f"on host {lease.host}, boot {lease.boot_id}, pid {holder.pid}, " in message
-    assert f"started at tick {lease.start_time}; stop it first" in message
+    assert message.endswith(
+        f"in process {holder.pid} on host {lease.host}; stop it first: tidegate stop orders"
+    )
     assert message.startswith("pipeline 'orders': ")
 
 
@@ -391,7 +394,7 @@ def test_sweep_removes_what_a_dead_run_left_and_nothing_else(storage: Checkpoint
     storage.blobs.put("first/claims/3/totals-0-1", b"")
     storage.blobs.put("second/shared/mine", b"")
 
-    assert first.archive.sweep(RunId("first"), [two]) == 4
+    assert first.archive.sweep(RunId("first"), [two], first.check_owner) == 4
     left = [name for name in storage.blobs.list("") if not name.startswith("orders/latest")]
     assert left == ["first/chk-2/_metadata", "first/chk-2/_settled", "second/shared/mine"]
     assert first.archive.load(two).checkpoint == 2
@@ -403,7 +406,7 @@ def test_nothing_is_swept_while_a_retained_checkpoint_cannot_be_read(storage: Ch
     storage.blobs.put("first/chk-1/_metadata", b"damaged")
     storage.blobs.put("first/shared/perhaps", b"")
 
-    assert first.archive.sweep(RunId("first"), [one]) == 0
+    assert first.archive.sweep(RunId("first"), [one], first.check_owner) == 0
     assert "first/shared/perhaps" in storage.blobs.list("first/")
 
 

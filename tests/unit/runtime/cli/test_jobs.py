@@ -82,7 +82,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def test_jobs_are_listed_with_what_counts(tell: Told, start: Start) -> None:
     assert tell("list") == (
         0,
-        "job  pipeline  state  on  since  records  per second  settled  restarts\n",
+        "job  pipeline  state  on  for  records  settled  restarts\n",
         "",
     )
     run = start().get_job_id()
@@ -91,6 +91,7 @@ def test_jobs_are_listed_with_what_counts(tell: Told, start: Start) -> None:
     _, listed, _ = tell("list", "--json")
 
     (row,) = table.splitlines()[1:]
+    assert len(row) <= 80
     assert (code, row.split()[:4]) == (0, [run, "numbers", "running", "inline"])
     (job,) = json.loads(listed)
     assert (job["run"], job["name"], job["state"], job["restarts"]) == (run, "numbers", "running", 0)
@@ -110,6 +111,20 @@ def test_a_job_tells_how_it_is_doing_by_operator(tell: Told, start: Start) -> No
     assert "last settled" in text
     (numbers, seen) = json.loads(told)["operators"].items()
     assert (numbers[0], seen[0], numbers[1]["subtasks"]) == ("numbers", "seen", 1)
+
+
+def test_the_only_job_needs_no_name(tell: Told, start: Start) -> None:
+    assert tell("info") == (
+        2,
+        "",
+        "tidegate: no job runs on this machine for this user; start one by tidegate run\n",
+    )
+    client = start()
+
+    assert tell("info")[1].startswith(f"job                   {client.get_job_id()} 'numbers'")
+    assert tell("checkpoints")[1].startswith("checkpoint")
+    assert tell("stop")[0] == 0
+    assert client.get_job_execution_result().result(timeout=30).state == "stopped"
 
 
 def test_a_job_is_watched_until_it_ends(tell: Told, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

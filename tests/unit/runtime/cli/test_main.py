@@ -5,7 +5,8 @@ from importlib.metadata import version
 import pytest
 
 from tidegate import errors
-from tidegate.runtime.cli.main import exit_code, main
+from tidegate.runtime.cli.main import main
+from tidegate.runtime.exit_codes import exit_code
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:

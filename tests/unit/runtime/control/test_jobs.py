@@ -35,22 +35,15 @@ def test_a_run_is_known_while_it_lives_and_only_its_owner_can_read_the_note(home
     assert list(home.iterdir()) == []
 
 
-def test_the_note_of_a_process_that_is_gone_is_removed_with_its_socket(home: Path, tmp_path: Path) -> None:
+def test_the_note_of_a_process_that_is_gone_is_removed(home: Path) -> None:
     left = job("dead")
-    sockets = tmp_path / "tidegate-job-x"
-    sockets.mkdir()
-    left = msgspec.structs.replace(
-        left,
-        process=msgspec.structs.replace(left.process, start_time=1),
-        socket=str(sockets / "control"),
-    )
+    left = msgspec.structs.replace(left, process=msgspec.structs.replace(left.process, start_time=1))
     home.mkdir(parents=True)
     (home / "dead.json").write_bytes(msgspec.json.encode(left))
     (home / "torn.json").write_bytes(b"{")
 
     assert known_jobs() == []
     assert [path.name for path in home.iterdir()] == ["torn.json"], "nobody knows whose that is"
-    assert not sockets.exists()
 
 
 def test_the_oldest_comes_first(home: Path) -> None:

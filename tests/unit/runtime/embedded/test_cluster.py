@@ -58,16 +58,14 @@ def dies_at_once() -> KeyedProcessFunction:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory for everything temporary; afterwards no thread and no temporary directory of a run is left."""
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setattr("tidegate.runtime.embedded.cluster.short_directory", lambda: str(temporary))
-    before = set(threading.enumerate())
-    yield tmp_path
-    for thread in set(threading.enumerate()) - before:
-        thread.join(10)
-    assert [thread.name for thread in set(threading.enumerate()) - before] == []
-    assert list(temporary.iterdir()) == []
+    with tempfile.TemporaryDirectory() as temporary:  # a short path, since sockets go there too
+        monkeypatch.setattr(tempfile, "tempdir", temporary)
+        before = set(threading.enumerate())
+        yield tmp_path
+        for thread in set(threading.enumerate()) - before:
+            thread.join(10)
+        assert [thread.name for thread in set(threading.enumerate()) - before] == []
+        assert list(Path(temporary).iterdir()) == []
 
 
 def environment(
@@ -88,7 +86,7 @@ def environment(
 
 def runs(place: Path, target: str) -> str:
     env = environment(place, target)
-    env.from_collection([1, 2]).sink_to(FileSink(place / "out")).uid("files")
+    env.from_parallel_collection([1, 2]).sink_to(FileSink(place / "out")).uid("files")
     return env.execute("orders").state
 
 
@@ -167,7 +165,7 @@ def test_a_task_manager_that_hangs_is_noticed_after_a_while_killed_and_named(pla
 @pytest.mark.processes
 def test_processes_that_do_not_start_in_time_are_slots_that_are_missing(place: Path) -> None:
     env = environment(place, "embedded", {"slot.request.timeout": "1 ms"}, attempts=0)
-    env.from_collection([1, 2]).rebalance().map(abs).sink_to(FileSink(place / "out"))
+    env.from_parallel_collection([1, 2]).rebalance().map(abs).sink_to(FileSink(place / "out"))
 
     with pytest.raises(
         JobFailedError, match=r"not enough slots: 2 needed, 0 there after 1 ms; .* slot.request.timeout"
@@ -191,7 +189,7 @@ def test_a_function_that_blocks_longer_than_the_heartbeats_timeout_is_left_alone
     env = environment(
         place, "embedded", {"heartbeat.interval": "50 ms", "heartbeat.timeout": "2 s"}, attempts=0
     )
-    env.from_collection([0, 1]).map(waits(2.5)).sink_to(FileSink(place / "out"))
+    env.from_parallel_collection([0, 1]).map(waits(2.5)).sink_to(FileSink(place / "out"))
 
     assert env.execute("patient").state == "finished"
 
@@ -230,7 +228,7 @@ def test_workers_end_when_the_process_they_were_forked_from_is_killed(place: Pat
 def test_what_cannot_travel_leaves_nothing_behind(place: Path) -> None:
     lock = threading.Lock()
     env = environment(place, "embedded")
-    env.from_collection([1]).map(lambda value: lock).sink_to(FileSink(place / "out")).uid("files")
+    env.from_parallel_collection([1]).map(lambda value: lock).sink_to(FileSink(place / "out")).uid("files")
 
     with pytest.raises(ConfigError, match="cannot be sent to another process"):
         env.execute("orders")
@@ -240,7 +238,7 @@ def test_what_cannot_travel_leaves_nothing_behind(place: Path) -> None:
 
 def test_a_worker_that_always_dies_is_named_and_nothing_is_left(place: Path) -> None:
     env = environment(place, "embedded")
-    env.from_collection([1, 2]).key_by(abs).process(dies_at_once()).sink_to(FileSink(place / "out"))
+    env.from_parallel_collection([1, 2]).key_by(abs).process(dies_at_once()).sink_to(FileSink(place / "out"))
 
     with pytest.raises(JobFailedError, match=r"task manager \d is gone \(pid \d+, exit code 9\); it ran "):
         env.execute("dying")

@@ -83,4 +83,4 @@ def test_what_cannot_travel_is_refused_by_the_operators_name(
     )
 
     with pytest.raises(ConfigError, match=message):
-        list(build(env.from_collection([1, 2]), lock).execute_and_collect())
+        list(build(env.from_parallel_collection([1, 2]), lock).execute_and_collect())

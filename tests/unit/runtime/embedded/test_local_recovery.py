@@ -11,11 +11,11 @@ import cloudpickle
 import pytest
 
 from tidegate.backends.storage import LocalStorage, StorageFiles
+from tidegate.backends.storage.copies import CopiedFiles
 from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
 from tidegate.errors import UnavailableError
-from tidegate.ids import RunId
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.options import JobOptions
 
@@ -102,7 +102,7 @@ def original(tmp_path: Path, copy: Path) -> Path:
 
 
 def copies(tmp_path: Path) -> list[Path]:
-    return list((tmp_path / "local").glob("tidegate-copies-*/*"))
+    return list((tmp_path / "local").glob("tidegate-copies-*/*/*"))
 
 
 @pytest.mark.parametrize("backend", ["filesystem", "rocksdb"])
@@ -150,11 +150,11 @@ def test_a_copy_that_is_not_intact_is_read_from_the_storage(
 
 def test_copies_are_kept_no_longer_than_their_originals(tmp_path: Path) -> None:
     options = JobOptions(local_recovery=True, local_dirs=(str(tmp_path / "one"), str(tmp_path / "two")))
-    mine, other = LocalRecovery(options, RunId("mine")), LocalRecovery(options, RunId("other"))
+    mine, other = LocalRecovery(options), LocalRecovery(options)
     storage = LocalStorage(tmp_path / "storage")
     for worker in (0, 1):
         for owner, prefix in ((mine, "mine/shared"), (other, "other/shared")):
-            files = owner.copied(files_at(storage, prefix), worker)
+            files = copied(owner, worker, files_at(storage, prefix))
             files.store(b"a" * 100)
             files.store(b"b" * 100)
     first, second, third, _ = storage.blobs.list("mine/shared/")
@@ -171,9 +171,16 @@ def test_a_full_disk_costs_only_the_copy(tmp_path: Path) -> None:
     (tmp_path / "local").write_text("a file, where a directory is needed")
     options = JobOptions(local_recovery=True, local_dirs=(str(tmp_path / "local"),))
     storage = LocalStorage(tmp_path / "storage")
-    files = LocalRecovery(options, RunId("mine")).copied(files_at(storage, "mine/shared"), 0)
+    assert LocalRecovery(options).directory(0) is None
+    files = CopiedFiles(files_at(storage, "mine/shared"), tmp_path / "local" / "worker-0")
     chunk = files.store(b"a" * 100)
     assert files.fetch(chunk) == b"a" * 100
+
+
+def copied(owner: LocalRecovery, worker: int, files: StorageFiles) -> CopiedFiles:
+    directory = owner.directory(worker)
+    assert directory is not None
+    return CopiedFiles(files, directory)
 
 
 def files_at(storage: LocalStorage, prefix: str) -> StorageFiles:
@@ -182,4 +189,4 @@ def files_at(storage: LocalStorage, prefix: str) -> StorageFiles:
 
 def left(tmp_path: Path) -> Counter[str]:
     """Copies by run."""
-    return Counter(copy.parent.name.split("-")[2] for copy in tmp_path.glob("*/tidegate-copies-*/*"))
+    return Counter(copy.name.split("_")[0] for copy in tmp_path.glob("*/tidegate-copies-*/*/*"))

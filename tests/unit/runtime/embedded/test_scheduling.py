@@ -57,7 +57,9 @@ class Noted:
 @pytest.mark.processes
 def test_a_stream_wants_all_of_its_slots_at_once_and_fails_where_there_are_too_few(tmp_path: Path) -> None:
     env = environment(tmp_path, 2, parallelism__default=3)
-    env.from_collection(range(9)).map(Noted(tmp_path / "ran", "ran")).sink_to(FileSink(tmp_path / "out"))
+    env.from_parallel_collection(range(9)).map(Noted(tmp_path / "ran", "ran")).sink_to(
+        FileSink(tmp_path / "out")
+    )
 
     with pytest.raises(
         ConfigError, match=r"the job needs 3 slots; got 2 \(task managers: 2, slots of each: 1\)"
@@ -71,7 +73,7 @@ def test_a_stream_wants_all_of_its_slots_at_once_and_fails_where_there_are_too_f
 def test_a_batch_job_runs_stage_by_stage_from_its_sources_with_fewer_slots_than_tasks(tmp_path: Path) -> None:
     env = environment(tmp_path, 1, parallelism__default=2, **{"execution.runtime-mode": "BATCH"})
     ran = tmp_path / "ran"
-    read = env.from_collection([(n % 5, 1) for n in range(50)]).map(Noted(ran, "read"))
+    read = env.from_parallel_collection([(n % 5, 1) for n in range(50)]).map(Noted(ran, "read"))
     counts = read.key_by(lambda pair: pair[0]).sum(1).map(Noted(ran, "counted"))
     last = counts.rebalance().map(Noted(ran, "told"))
 
@@ -119,7 +121,7 @@ def test_a_region_that_has_its_slots_starts_while_another_waits_for_its_own(
     monkeypatch.setattr(jobmanager, "ProcessCluster", Late)
     env = environment(tmp_path, 2, parallelism__default=1)
     for witness in (first, second):
-        numbers = env.from_collection(range(3)).slot_sharing_group(witness.name)
+        numbers = env.from_parallel_collection(range(3)).slot_sharing_group(witness.name)
         numbers.map(Noted(witness, "ran")).sink_to(FileSink(tmp_path / "out")).uid(f"to {witness.name}")
 
     assert env.execute("two regions").state == "finished"

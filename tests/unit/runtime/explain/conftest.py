@@ -39,7 +39,7 @@ def program() -> Callable[..., StreamExecutionEnvironment]:
             {"execution.target": "embedded", **settings}
         )
         env.set_parallelism(2)
-        words = env.from_collection(["to be"]).set_parallelism(1).flat_map(str.split)
+        words = env.from_parallel_collection(["to be"]).set_parallelism(1).flat_map(str.split)
         words.map(Unopened()).key_by(len).sum().print().set_parallelism(1)
         words.map(str.upper).start_new_chain().slot_sharing_group("loud").print()
         return env
@@ -51,5 +51,5 @@ def program() -> Callable[..., StreamExecutionEnvironment]:
 def connected() -> DataStream:
     """Two streams in one step."""
     env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
-    stream = env.set_parallelism(1).from_collection([1])
-    return stream.connect(env.from_collection([2])).map(Either())
+    stream = env.set_parallelism(1).from_parallel_collection([1])
+    return stream.connect(env.from_parallel_collection([2])).map(Either())

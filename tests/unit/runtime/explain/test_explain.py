@@ -26,7 +26,7 @@ def test_words_name_steps_chains_exchanges_state_and_slots(program: Make) -> Non
         "\n"
         "chain 2: 2 subtasks, slots 'default'\n"
         "    2  Flat Map  uid flat_map-1\n"
-        "    3  Map       uid map-1\n"
+        "    3  Map       uid map-1, Unopened\n"
         "    -> HASH to chain 3, 2 to 2 all-to-all; no chain because records are dealt\n"
         "    -> FORWARD to chain 5, 2 to 2 pointwise; "
         "no chain because slot sharing groups differ, it begins a chain\n"
@@ -70,7 +70,7 @@ def test_words_say_what_slots_share(program: Make, settings: dict[str, object], 
 
 def test_a_branch_within_a_chain_names_the_step_it_follows() -> None:
     env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
-    source = env.set_parallelism(1).from_collection([1])
+    source = env.set_parallelism(1).from_parallel_collection([1])
     source.map(str).print()
     source.filter(bool).print()
 
@@ -84,7 +84,7 @@ def test_a_branch_within_a_chain_names_the_step_it_follows() -> None:
 
 def test_a_chain_too_deep_for_python_says_so() -> None:
     env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
-    stream: DataStream = env.set_parallelism(1).from_collection([[1]])
+    stream: DataStream = env.set_parallelism(1).from_parallel_collection([[1]])
     for _ in range(20):
         stream = stream.filter(bool)
     stream.print()
@@ -115,7 +115,7 @@ def test_the_picture_shows_every_step_exchange_and_subtask(program: Make, tmp_pa
 
 def test_a_picture_of_names_with_markup_is_still_a_picture(tmp_path: Path) -> None:
     env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
-    env.from_collection([1]).map(str).name("<a> & 'b' " + "long(name, " * 10).print()
+    env.from_parallel_collection([1]).map(str).name("<a> & 'b' " + "long(name, " * 10).print()
 
     env.explain(svg=tmp_path / "plan.svg")
 
@@ -125,7 +125,7 @@ def test_a_picture_of_names_with_markup_is_still_a_picture(tmp_path: Path) -> No
 
 def test_a_picture_of_many_slots_says_how_many_are_left_out(tmp_path: Path) -> None:
     env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "embedded"})
-    env.set_parallelism(30).from_collection([1]).print()
+    env.set_parallelism(30).from_parallel_collection([1]).print()
 
     env.explain(svg=tmp_path / "plan.svg")
 
@@ -151,7 +151,7 @@ def test_the_code_of_every_chain_is_python_and_opens_nothing(program: Make) -> N
         )
         for _ in ("with times", "without")
     ]
-    assert "for v0 in f0(v) or ():" in code
+    assert "for v0 in results or ():" in code
     assert "for v, t, row in zip(values, timestamps, rows):" in code
 
 

@@ -86,7 +86,7 @@ def test_a_shuffle_is_only_a_property_of_the_edge(env: StreamExecutionEnvironmen
 def test_keys_of_a_node_stand_in_order_and_sources_have_no_predecessors(
     env: StreamExecutionEnvironment,
 ) -> None:
-    env.from_collection([1]).print()
+    env.from_parallel_collection([1]).print()
 
     source, sink = nodes(env)
     assert list(source) == ["id", "type", "pact", "contents", "parallelism"]
@@ -118,13 +118,13 @@ def test_keys_of_a_node_stand_in_order_and_sources_have_no_predecessors(
 def test_each_of_the_eight_ways_to_deal_has_its_name_and_a_number(
     env: StreamExecutionEnvironment, deal: Callable[[DataStream], DataStream], strategy: str
 ) -> None:
-    deal(env.from_collection([1])).map(str).print()
+    deal(env.from_parallel_collection([1])).map(str).print()
 
     assert shipped(env) == {1: [], 3: [(1, strategy)], 4: [(3, "FORWARD")]}
 
 
 def test_two_steps_behind_one_key_share_its_number(env: StreamExecutionEnvironment) -> None:
-    keyed = env.from_collection([1]).key_by(lambda value: value)
+    keyed = env.from_parallel_collection([1]).key_by(lambda value: value)
     keyed.sum().print()
     keyed.max().print()
 
@@ -138,9 +138,9 @@ def test_two_steps_behind_one_key_share_its_number(env: StreamExecutionEnvironme
 
 
 def test_unions_and_side_outputs_are_no_nodes(env: StreamExecutionEnvironment) -> None:
-    step = env.from_collection([1]).process(Split())
+    step = env.from_parallel_collection([1]).process(Split())
     late = step.get_side_output(OutputTag("late"))
-    step.union(late, env.from_collection([2])).map(str).print()
+    step.union(late, env.from_parallel_collection([2])).map(str).print()
 
     types = {node["id"]: node["type"] for node in nodes(env)}
     merged = next(number for number, name in types.items() if name == "Map")
@@ -159,19 +159,19 @@ def test_unions_and_side_outputs_are_no_nodes(env: StreamExecutionEnvironment) -
 
 
 def test_names_people_give_are_shown(env: StreamExecutionEnvironment) -> None:
-    env.from_collection([1]).name("numbers").map(str).name("as text").print().name("screen")
+    env.from_parallel_collection([1]).name("numbers").map(str).name("as text").print().name("screen")
 
     assert [node["type"] for node in nodes(env)] == ["Source: numbers", "as text", "Sink: screen"]
 
 
 def test_showing_the_plan_leaves_the_program_as_it_is(env: StreamExecutionEnvironment) -> None:
-    env.from_collection([1]).print()
+    env.from_parallel_collection([1]).print()
 
     assert env.get_execution_plan() == env.get_execution_plan()
 
 
 def test_a_program_without_a_sink_has_no_plan(env: StreamExecutionEnvironment) -> None:
-    env.from_collection([1])
+    env.from_parallel_collection([1])
 
     with pytest.raises(ConfigError, match="the program has no sink"):
         env.get_execution_plan()

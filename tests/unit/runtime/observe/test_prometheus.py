@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tidegate.clock import ManualClock
-from tidegate.ids import CheckpointId, PipelineId, RunId, Subtask
+from tidegate.ids import CheckpointId, OperatorUid, PipelineId, RunId, Subtask
 from tidegate.runtime.metrics import Value
 from tidegate.runtime.observe.prometheus import METRICS, Subject, exposition
 from tidegate.runtime.operators.measures import Measured
@@ -30,8 +30,9 @@ def busy() -> RunStatus:
         "parse.0.sizes": {"count": 2, "sum": 9},
         "parse.0.mood": "good",
     }
-    flow = {Subtask('pa"rse', 0): Flow("high", 0.75, 1.0, 0.25, 12_345_678_901, 8_040)}
+    flow = {Subtask('pa"rse', 0): Flow("high", 0.75, 1.0, 0.25, 12_345_678_901, 8_040, 0.125)}
     status.progress(0, 100, Measured(metrics), flow)
+    status.discovery.looked(OperatorUid("orders"), "no broker answers")
     clock.advance(1_500)
     return status
 
@@ -64,6 +65,9 @@ def test_every_number_of_a_run_has_its_name() -> None:
     assert found["tidegate_subtask_records_total", subtask] == "12345678901"
     assert found["tidegate_subtask_watermark_lag_seconds", subtask] == "3.5"
     assert found["tidegate_subtask_held_up_ratio", subtask] == "0.75"
+    assert found["tidegate_subtask_reading_ratio", subtask] == "0.125"
+    assert found["tidegate_discovery_failures_total", 'source="orders"'] == "1"
+    assert found["tidegate_discovery_failing_seconds", 'source="orders"'] == "1.5"
     assert found["tidegate_user_metric", 'name="parse.0.errors"'] == "5"
     assert found["tidegate_user_metric", 'name="parse.0.sizes",part="sum"'] == "9"
     assert not any('mood"' in labels for _, labels in found)

@@ -182,7 +182,9 @@ def test_each_line_that_calls_a_user_function_knows_its_step() -> None:
     assert {lines[number - 1].strip(): uid for number, uid in loop.lines.items()} == {
         "v0 = f0(v)": "map-0",
         "if f1(v0):": "filter-1",
-        "for v2 in f2(v0) or ():": "flat_map-2",
+        "results = f2(v0)": "flat_map-2",
+        "if type(results) is str: refuse_text(results, f2)": "flat_map-2",
+        "for v2 in results or ():": "flat_map-2",
     }
 
 

@@ -74,7 +74,7 @@ def failure_of(stream: Any) -> UserCodeError:
 def test_a_failing_function_is_named_with_the_record_and_where_it_was_read(
     env: StreamExecutionEnvironment,
 ) -> None:
-    error = failure_of(env.from_collection(range(10)).map(boom).name("check").uid("the-check"))
+    error = failure_of(env.from_parallel_collection(range(10)).map(boom).name("check").uid("the-check"))
 
     assert str(error) == (
         "operator 'check' (uid 'the-check', subtask collection-1[1]) failed on record 7 "
@@ -86,7 +86,7 @@ def test_a_failing_function_is_named_with_the_record_and_where_it_was_read(
 def test_behind_other_steps_the_record_read_is_named_not_the_one_made_of_it(
     env: StreamExecutionEnvironment,
 ) -> None:
-    error = failure_of(env.from_collection(range(3)).map(lambda v: v + 5).filter(boom))
+    error = failure_of(env.from_parallel_collection(range(3)).map(lambda v: v + 5).filter(boom))
 
     assert "operator 'filter' (uid 'filter-1'" in str(error)
     assert "failed on record 2 at position 2 of split '1-3'" in str(error)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tidegate.errors import ConfigError
+from tidegate.ids import Subtask
 from tidegate.runtime.accumulators import Accumulator, DoubleCounter, IntCounter
 from tidegate.runtime.metrics import MetricGroup
 from tidegate.runtime.operators.measures import Measured, Measures, followed, totals
@@ -44,7 +45,7 @@ class Watched:
 def test_what_another_thread_adds_to_while_it_is_looked_at_is_shown_at_the_next_look() -> None:
     looked, added = threading.Event(), threading.Event()
     met, measures = Met(), Measures()
-    measures.add("met", met)
+    measures.add(Subtask("count-1", 0), "met", met)
     met.add("ada")
     assert totals([measures.measured()]) == {"met": ["ada"]}
 
@@ -71,7 +72,7 @@ def test_an_accumulator_that_cannot_be_packed_is_an_error() -> None:
         raise RuntimeError("no")
 
     met, measures = Met(), Measures()
-    measures.add("met", met)
+    measures.add(Subtask("count-1", 0), "met", met)
     met.names["ada"] = Watched(fail)
 
     with pytest.raises(
@@ -90,7 +91,7 @@ def counted(name: str, numbers: list[int], accumulator: Accumulator | None = Non
     group.gauge("last", lambda: numbers[-1])
     if accumulator is not None:
         accumulator.add(len(numbers))
-        measures.add("records", accumulator)
+        measures.add(Subtask("count-1", 0), "records", accumulator)
     return measures.measured()
 
 

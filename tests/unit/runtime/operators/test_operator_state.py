@@ -66,7 +66,7 @@ def test_fields_come_and_go_and_grow(kind: str) -> None:
 def test_what_cannot_be_read_is_refused_by_state_field_and_types(kind: str) -> None:
     with pytest.raises(
         StateFormatError,
-        match=r"state 'rules' was stored with another type; got .*; expected .*; field limit: got string; expected long",
+        match=r"state 'rules' was stored with another type; stored as .*, the program declares .*; field limit: got string; expected long",
     ):
         asked(kind, Wrong, stored(kind))
 

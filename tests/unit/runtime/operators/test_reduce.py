@@ -64,7 +64,7 @@ class Subject:
         files = StorageFiles(MemoryStorage().blobs, "reduce", inline_threshold=0)
         self.store = KeyedStore(HeapBackend(), KeyGroupRange(0, 4), 4, (), BackendContext(root, files, {}))
         env = SimpleNamespace(batch=False)
-        context: Any = SimpleNamespace(env=env, keyed_store=lambda why: self.store)
+        context: Any = SimpleNamespace(env=env, store=None, keyed_store=lambda why: self.store)
         call = open_reduce(payload, info, context).calls[0]
         self.shortcut = call.shortcut
         if not short:

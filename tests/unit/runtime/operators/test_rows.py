@@ -22,13 +22,19 @@ RED = Row(id=1, name="red")
         (NAMED, {"name": "red", "id": 1}, RED),
         (NAMED, Row(1, "red"), RED),
         (NAMED, RED, RED),
-        (PLAIN, (1, "red"), Row(1, "red")),
+        (NAMED, Row(name="red", id=1), RED),
+        (NAMED, Row(1, None), Row(id=1, name=None)),
+        (PLAIN, (1, "red"), Row(f0=1, f1="red")),
+        (PLAIN, Row(1, "red"), Row(f0=1, f1="red")),
         (Types.TUPLE([Types.LONG(), NAMED]), (7, (1, "red")), (7, RED)),
         (Types.LIST(NAMED), [(1, "red"), [1, "red"]], [RED, RED]),
         (Types.MAP(Types.STRING(), NAMED), {"a": (1, "red")}, {"a": RED}),
         (Types.OPTIONAL(NAMED), (1, "red"), RED),
         (Types.OPTIONAL(NAMED), None, None),
-        (Types.ROW([NAMED]), ((1, "red"),), Row(RED)),
+        (Types.ROW([NAMED]), ((1, "red"),), Row(f0=RED)),
+        (Types.TUPLE([Types.LONG(), Types.STRING()]), [1, "red"], (1, "red")),
+        (Types.TUPLE([Types.LONG(), Types.STRING()]), RED, (1, "red")),
+        (Types.LIST(Types.TUPLE([Types.LONG()])), [[1], (2,)], [(1,), (2,)]),
     ],
     ids=repr,
 )
@@ -59,6 +65,6 @@ def test_a_row_keeps_what_it_does_to_its_table() -> None:
     assert shape(Row.of_kind(RowKind.DELETE, 1, "red")).get_row_kind() is RowKind.DELETE
 
 
-@pytest.mark.parametrize("info", [None, Types.STRING(), Types.TUPLE([Types.INT()]), Types.LIST(Types.INT())])
-def test_a_type_without_rows_costs_nothing(info: Any) -> None:
+@pytest.mark.parametrize("info", [None, Types.STRING(), Types.LIST(Types.INT())])
+def test_a_type_without_rows_and_tuples_costs_nothing(info: Any) -> None:
     assert shaper(info) is None

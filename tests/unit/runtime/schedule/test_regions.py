@@ -12,7 +12,7 @@ from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.mode import RuntimeMode
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Rebalance, Rescale, Transformation
-from tidegate.runtime.schedule.regions import joined, parts, pipelined_regions
+from tidegate.runtime.schedule.regions import joined, parts, pipelined_regions, running_again
 from tidegate.runtime.schedule.slots import allocate
 
 Step = Callable[..., Transformation]
@@ -56,13 +56,46 @@ def test_rescaling_connects_only_neighbours(step: Step) -> None:
     ]
 
 
-@pytest.mark.spec("003/JM-17", "003/JM-24", "004/SCH-015")
+@pytest.mark.spec("003/JM-17", "004/SCH-015")
 def test_exchanges_that_block_cut_regions(step: Step) -> None:
     total = step("reduce", step("source", name="words"), name="sum", partition=Hash(abs))
     job = graph(step("sink", total), mode="BATCH")
 
     assert named(pipelined_regions(job)) == [{"words-1[0]"}, {"words-1[1]"}, {"sum-1[0]"}, {"sum-1[1]"}]
     assert parts(job, places(job, 2)) == [frozenset(job.subtasks)]
+
+
+@pytest.fixture
+def stages(step: Step) -> JobGraph:
+    """A batch job of a source, a total dealt to all, and a sink behind neighbours only."""
+    total = step("reduce", step("source", name="words"), name="sum", partition=Hash(abs))
+    shown = step("map", total, name="show", partition=Rescale())
+    return graph(step("sink", shown), mode="BATCH")
+
+
+@pytest.mark.spec("003/JM-24")
+@pytest.mark.parametrize(
+    ("lost", "again"),
+    [
+        pytest.param({"show-1[0]", "show-1[1]"}, {"show-1[0]", "show-1[1]"}, id="the last stage fails"),
+        pytest.param(
+            {"sum-1[1]", "show-1[1]"},
+            {"sum-1[1]", "show-1[1]"},
+            id="a result that one task reads is lost",
+        ),
+        pytest.param(
+            {"words-1[0]", "show-1[0]"},
+            {"words-1[0]", "words-1[1]", "sum-1[0]", "sum-1[1]", "show-1[0]", "show-1[1]"},
+            id="a result that all tasks read is lost, and finished ones have read it",
+        ),
+    ],
+)
+def test_what_reads_a_result_that_is_made_again_runs_again(
+    stages: JobGraph, lost: set[str], again: set[str]
+) -> None:
+    finished = {subtask for subtask in stages.subtasks if str(subtask) not in lost}
+
+    assert {str(subtask) for subtask in running_again(stages, finished)} == again
 
 
 def pipeline(step: Step, name: str, group: str | None = None) -> Transformation:

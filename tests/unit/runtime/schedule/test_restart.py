@@ -40,8 +40,9 @@ def test_after_the_last_attempt_there_is_no_restart() -> None:
     assert [strategy.failed(0) for _ in range(4)] == [500, 500, None, None]
 
 
-def test_progress_gives_all_attempts_back() -> None:
-    strategy = FixedDelay(attempts=1, delay_ms=5)
+@pytest.mark.spec("004/CHK-010")
+def test_a_number_of_attempts_counts_over_the_whole_run() -> None:
+    strategy = FixedDelay(attempts=2, delay_ms=5)
     strategy.failed(0)
     strategy.progressed()
 
@@ -133,7 +134,7 @@ def test_pauses_stay_finite_after_any_number_of_failures() -> None:
 @pytest.mark.parametrize(
     ("settings", "strategy"),
     [
-        ({}, FixedDelay(3, 1_000)),
+        ({"restart-strategy": "fixed-delay"}, FixedDelay(3, 1_000)),
         ({"restart-strategy": "none"}, NoRestart()),
         ({"restart-strategy.type": "off"}, NoRestart()),
         ({"restart-strategy.type": "disable"}, NoRestart()),
@@ -147,7 +148,7 @@ def test_pauses_stay_finite_after_any_number_of_failures() -> None:
             FailureRate(3, 5 * MINUTE, 10_000),
         ),
     ],
-    ids=["default", "none", "off", "disable", "failure rate"],
+    ids=["fixed delay", "none", "off", "disable", "failure rate"],
 )
 def test_settings_choose_the_strategy(settings: dict[str, Any], strategy: object) -> None:
     assert load(JobOptions, Layer("file", settings)).strategy() == strategy
@@ -172,7 +173,7 @@ def test_settings_fill_in_growing_pauses() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("restart-strategy", "sometimes", "got 'sometimes'; expected one of 'fixed-delay'"),
+        ("restart-strategy", "sometimes", "got 'sometimes'; expected one of 'default', 'fixed-delay'"),
         ("restart-strategy.exponential-delay.backoff-multiplier", 0.5, "got 0.5; expected at least 1"),
         ("restart-strategy.exponential-delay.jitter-factor", 1.5, "got 1.5; expected 0 to 1"),
         ("restart-strategy.failure-rate.delay", -1, "got -1; expected at least 0"),

@@ -68,6 +68,7 @@ def test_five_tasks_that_do_not_share_spread_over_six_slots(step: Step) -> None:
 
 
 @pytest.mark.spec("004/SLT-016")
+@pytest.mark.spec("003/TE-10")
 def test_word_count_at_six_takes_six_slots_with_one_sum_in_each(step: Step) -> None:
     graph = word_count(step, 6)
     places = allocate(graph, 2, 3)
@@ -79,6 +80,7 @@ def test_word_count_at_six_takes_six_slots_with_one_sum_in_each(step: Step) -> N
 
 
 @pytest.mark.spec("004/SLT-016", "004/SLT-017")
+@pytest.mark.spec("003/TE-09")
 def test_sharing_brings_the_slots_down_to_the_highest_parallelism(step: Step) -> None:
     def job(highest: int, *, shared: bool) -> JobGraph:
         groups = (None, None, None) if shared else ("a", "b", "c")
@@ -156,6 +158,7 @@ def test_a_slot_is_named_for_people() -> None:
     sizes=st.lists(st.tuples(st.integers(1, 6), st.sampled_from("ab")), min_size=1, max_size=6),
     slots_each=st.integers(1, 4),
 )
+@pytest.mark.spec("003/TE-07")
 def test_slots_hold_one_group_and_at_most_one_subtask_of_each_vertex(
     sizes: list[tuple[int, str]], slots_each: int
 ) -> None:
@@ -199,6 +202,7 @@ MEGABYTE = 1024 * 1024
 
 
 @pytest.mark.spec("002/AX-02", "004/AX-037", "004/SLT-003")
+@pytest.mark.spec("003/TE-06")
 def test_each_of_three_slots_owns_a_third_of_the_managed_memory(step: Step) -> None:
     places = allocate(word_count(step, 3), 1, 3, 300 * MEGABYTE)
 

@@ -9,10 +9,23 @@ from tidegate.runtime.spark.clock import Moments
 def test_what_is_recorded_of_an_epoch_is_its_time_even_if_the_clock_has_gone_back_meanwhile() -> None:
     clock = ManualClock(60_000)
     moments = Moments(clock)
-    clock.advance(-50_000)
+    clock.set(10_000)
     moments.next()
 
     assert moments.now_ms == moments.recorded_ms == 60_000
+
+
+def test_after_the_wall_clock_was_set_back_epochs_go_on_at_half_its_pace_until_it_has_caught_up() -> None:
+    clock = ManualClock(60_000)
+    moments, seen = Moments(clock), list[int]()
+    clock.set(58_000)
+    for _ in range(5):
+        clock.advance(1_000)
+        moments.next()
+        seen.append(moments.now_ms)
+
+    assert seen == [60_500, 61_000, 61_500, 62_000, 63_000]
+    assert clock.now_ms() == 63_000
 
 
 def test_a_clock_that_the_program_gives_is_not_recorded() -> None:

@@ -17,7 +17,7 @@ def test_a_program_without_checkpoints_is_refused() -> None:
             "pipeline.progress": "off",
         }
     )
-    env.from_collection([1]).print()
+    env.from_parallel_collection([1]).print()
 
     with pytest.raises(
         ConfigError,
@@ -30,7 +30,7 @@ def test_a_program_that_is_refused_before_it_begins_has_failed() -> None:
     env = StreamExecutionEnvironment.get_execution_environment(
         {"execution.target": "local[1]", "execution.checkpointing.mode": "NONE", "pipeline.progress": "off"}
     )
-    env.from_collection([1]).print()
+    env.from_parallel_collection([1]).print()
     client = env.execute_async("without")
 
     with pytest.raises(ConfigError, match="mode NONE is not available on Spark"):
@@ -43,7 +43,7 @@ def test_what_spark_submit_starts_is_not_run_on_this_machine_alone_without_a_wor
 ) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     env = StreamExecutionEnvironment.get_execution_environment({"pipeline.progress": "off"})
-    env.from_collection([1]).print()
+    env.from_parallel_collection([1]).print()
 
     with pytest.raises(
         ConfigError,
@@ -57,13 +57,13 @@ def test_a_setting_says_where_it_runs_though_spark_submit_started_it(monkeypatch
     settings = {"pipeline.progress": "off", "execution.target": "inline"}
     env = StreamExecutionEnvironment.get_execution_environment(settings)
 
-    assert list(env.from_collection([1]).execute_and_collect()) == [1]
+    assert list(env.from_parallel_collection([1]).execute_and_collect()) == [1]
 
 
 def test_a_server_of_spark_connect_is_no_master() -> None:
     settings = {"pipeline.progress": "off", "execution.target": "sc://host:15002"}
     env = StreamExecutionEnvironment.get_execution_environment(settings)
-    env.from_collection([1]).print()
+    env.from_parallel_collection([1]).print()
 
     with pytest.raises(
         ConfigError,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,9 +28,10 @@ from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark import tasks
 from tidegate.runtime.spark.dealing import with_starts
-from tidegate.runtime.spark.local import LARGE_BYTES, removed
+from tidegate.runtime.spark.local import LARGE_BYTES, own_directory, removed
 from tidegate.runtime.spark.messages import Outcome
 from tidegate.runtime.spark.readers import Readers
+from tidegate.runtime.working_directory import _in_common as shared, hold_in_common
 from tidegate.types import Types
 
 WIDE = 1_000
@@ -64,13 +66,12 @@ class Epochs:
         env.from_source(CollectionSource(range(self.numbers))).key_by(lambda n: n).process(Keeps())
         program = Program("keeps", PipelineId("keeps"), tuple(env._steps), self.options, parallelism=1)
         graph = program.graph(None)
-        with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK)) as readers:
+        with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK, lambda uid, reason: None)) as readers:
             reads = readers.orders(self.numbers)
         (subtask,) = [s for v in graph.vertices.values() if not v.is_source for s in v.subtasks]
         restored = {subtask: self.reports} if self.reports else {}
         order = replace(
-            epoch_order(graph, self.options),
-            storage=self.storage,
+            epoch_order(graph, self.options, storage=self.storage),
             backend=self.backend,
             checkpoint=CheckpointId(self.done + 1),
             confirmed=CheckpointId(self.done) if self.done else None,
@@ -129,7 +130,7 @@ def test_a_task_goes_on_from_what_the_one_before_left_in_the_executor(
     job.counted()
     job.counted()
     assert read == []
-    assert [path.name.rpartition("-")[0] for path in executor.iterdir()] == ["tidegate-versions"]
+    assert [path.name.split("-")[:2] for path in executor.iterdir()] == [["tidegate", "versions"]]
 
 
 def test_a_task_in_a_new_executor_reads_the_storage(
@@ -191,6 +192,41 @@ def test_the_state_of_a_task_lives_within_its_part_of_the_memory(
         job.options = replace(job.options, managed_bytes=share)
         job.counted()
     assert given == [None, 2 * WIDE * WIDE]
+
+
+def test_a_task_does_not_go_on_from_what_another_user_may_have_left(executor: Path, read: list[str]) -> None:
+    job = epochs(RocksDBBackend())
+    first = job.counted()
+    (left,) = executor.iterdir()
+    left.chmod(0o777)
+    shared.clear()
+    with pytest.warns(RuntimeWarning, match=r"tidegate-versions-.* is not private to this user"):
+        job.counted()
+    assert set(read) == {chunk.name for chunk in first.chunks}  # type: ignore[union-attr]  # none is inline
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["blockmgr-1", "spark-1/executor-1", "spark-1/executor-1/blockmgr-1"],
+    ids=["local", "standalone", "one executor"],
+)
+def test_what_a_dead_program_left_on_the_machine_is_swept_by_the_next_one(
+    place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (mine := tmp_path / "spark-2/executor-2/blockmgr-2").mkdir(parents=True)
+    (dead := tmp_path / place).mkdir(parents=True)
+    (alive := tmp_path / "spark-3/executor-3").mkdir(parents=True)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(mine))
+    assert hold_in_common(alive, "versions", "abc") is not None
+    left = hold_in_common(dead, "versions", "abc")
+    assert left is not None
+    os.close(shared.pop(left))
+
+    own = own_directory(JobOptions(), 0)
+
+    assert list(dead.glob("tidegate-*")) == []
+    assert len(list(alive.iterdir())) == 1
+    assert list(mine.iterdir()) == [own.path]
 
 
 def test_two_pipelines_leave_their_state_apart(executor: Path) -> None:

@@ -24,7 +24,12 @@ def readers() -> Readers:
     """Two readers of ten numbers."""
     source = Transformation("source", "in", CollectionSource(range(10)), uid="in")
     sink = Transformation("sink", "out", CollectSink("/tmp"), (Input(source),))
-    return Readers(build_job_graph(build_stream_graph([sink], parallelism=2)), None, SYSTEM_CLOCK)
+    return Readers(
+        build_job_graph(build_stream_graph([sink], parallelism=2)),
+        None,
+        SYSTEM_CLOCK,
+        lambda uid, reason: None,
+    )
 
 
 def at(index: int, *splits: RangeSplit) -> TaskResult:

@@ -104,7 +104,7 @@ def test_a_source_that_must_stay_open_is_refused_by_name() -> None:
 def test_an_iteration_is_refused_by_name() -> None:
     env = StreamExecutionEnvironment.on_spark("local[1]", {"pipeline.progress": "off"})
     with pytest.warns(DeprecationWarning, match="iterate"):
-        iteration = env.from_collection([1]).iterate(1)
+        iteration = env.from_parallel_collection([1]).iterate(1)
     iteration.close_with(iteration.filter(bool)).print()
 
     with pytest.raises(

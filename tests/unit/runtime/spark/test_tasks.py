@@ -46,7 +46,7 @@ def epoch(monkeypatch: pytest.MonkeyPatch, options: JobOptions) -> Outcome:
     env = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 1})
     env.from_source(CollectionSource([1])).key_by(lambda n: n).process(Keeps())
     graph = Program("swells", PipelineId("swells"), tuple(env._steps), options, parallelism=1).graph(None)
-    with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK)) as readers:
+    with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK, lambda uid, reason: None)) as readers:
         (read,) = readers.orders(100)
     order = epoch_order(graph, options)
     outcome, _ = tasks.conclude(order, 1, 0, (parcel for _, parcel in tasks.relay(order, 0, 0, [read])))
@@ -55,7 +55,9 @@ def epoch(monkeypatch: pytest.MonkeyPatch, options: JobOptions) -> Outcome:
 
 def test_a_task_bounds_its_state_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
     within = epoch(monkeypatch, JobOptions(backend="heap"))
-    beyond = epoch(monkeypatch, JobOptions(backend="heap", heap_max_state_bytes=1_024))
+    beyond = epoch(
+        monkeypatch, JobOptions(backend="heap", components={"state.backend.heap.max-state": 1_024})
+    )
 
     assert within.result.error is None
     assert [report.keyed is not None for report in within.result.reports] == [True]
@@ -108,7 +110,7 @@ def test_a_sink_is_told_how_long_what_it_prepares_may_have_to_wait(
     env.from_source(CollectionSource([1])).sink_to(Asked(str(tmp_path)))
     options = JobOptions(interval_ms=7_000)
     graph = Program("asks", PipelineId("asks"), tuple(env._steps), options, parallelism=1).graph(None)
-    with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK)) as readers:
+    with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK, lambda uid, reason: None)) as readers:
         (outcome,) = tasks.conclude(epoch_order(graph, options), 0, 0, readers.orders(100))
 
     assert outcome.result.error is None
@@ -124,9 +126,9 @@ def test_an_execution_that_finds_no_storage_to_claim_its_names_on_declines_and_h
     env.from_source(CollectionSource([1])).sink_to(Asked(str(tmp_path)))
     graph = Program("asks", PipelineId("asks"), tuple(env._steps), JobOptions(), parallelism=1).graph(None)
     storage = Full(MemoryStorage())
+    order = epoch_order(graph, storage=storage)
     storage.full = {"create"}
-    order = replace(epoch_order(graph), storage=storage)
-    with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK)) as readers:
+    with contextlib.closing(Readers(graph, None, SYSTEM_CLOCK, lambda uid, reason: None)) as readers:
         (outcome,) = tasks.conclude(order, 0, 0, readers.orders(100))
 
     assert outcome.result.declined

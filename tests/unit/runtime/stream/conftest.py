@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import cloudpickle
 import pytest
 
-from tests.unit.runtime.stream import buffering, written
+from tests.unit.runtime.stream import buffering, kinds, written
 from tidegate.datastream import StreamExecutionEnvironment
 
 HERE: Final = {"inline": ("inline", 2), "embedded-2": ("embedded", 2), "embedded-3": ("embedded", 3)}
 """The executors of this machine, with a parallelism."""
 
 ON_SPARK: Final = frozenset(
-    {f"002/AX-{number:02}" for number in (3, 4, 5, 9, *range(12, 35), 53, 64)}
-    | {f"003/EX-{number:02}" for number in (2, 4, 35, 38)}
-    | {"004/AX-030"}
+    tomllib.loads((Path(__file__).parents[3] / "spec" / "examples.toml").read_text(encoding="utf-8"))[
+        "spark"
+    ]["examples"]
 )
 """The examples that are shown on Spark, too."""
 
@@ -25,10 +27,10 @@ ON_SPARK: Final = frozenset(
 @pytest.fixture(autouse=True)
 def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
     """Workers cannot import test modules, so what is written there travels by value."""
-    for module in (request.module, buffering, written):
+    for module in (request.module, buffering, kinds, written):
         cloudpickle.register_pickle_by_value(module)
     yield
-    for module in (request.module, buffering, written):
+    for module in (request.module, buffering, kinds, written):
         cloudpickle.unregister_pickle_by_value(module)
 
 
@@ -46,14 +48,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def anywhere(request: pytest.FixtureRequest) -> StreamExecutionEnvironment:
     """An environment on an executor; a failure is final."""
     target, parallelism = request.param
+    on_spark: dict[str, object] = {}
     if target.startswith("local"):
         request.getfixturevalue("spark")
+        on_spark = {"execution.spark.epoch-records": 1_000}
     return StreamExecutionEnvironment.get_execution_environment(
         {
             "execution.target": target,
             "pipeline.progress": "off",
             "parallelism.default": parallelism,
             "restart-strategy.fixed-delay.attempts": 0,
-            "execution.spark.epoch-records": 1_000,
+            **on_spark,
         }
     )

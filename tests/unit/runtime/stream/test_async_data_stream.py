@@ -100,6 +100,11 @@ class Text(AsyncFunction):
         return "text"
 
 
+class Nothing(AsyncFunction):
+    async def async_invoke(self, value: int) -> Any:
+        return None
+
+
 class Stamps(ProcessFunction):
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         yield value, ctx.timestamp(), ctx.timer_service().current_watermark() < value
@@ -186,9 +191,13 @@ def test_a_function_may_answer_for_a_request_that_takes_too_long(env: StreamExec
             r"operator 'ask' \(subtask .*\) failed on record 1: TimeoutError: no answer in time; override",
         ),
         (Failing(), r"operator 'ask' \(subtask .*\) failed on record 1: KeyError: 'no such customer'"),
-        (Text(), "the results of a request are a str; expected a list, empty if there are none"),
+        (
+            Text(),
+            r"Text\.async_invoke returned .text., a str, and its characters .*; yield it, or return \[it\]",
+        ),
+        (Nothing(), "a request answered None; expected a list of results .* if there are none, .* for one"),
     ],
-    ids=["timeout", "exception", "no list"],
+    ids=["timeout", "exception", "text", "none"],
 )
 def test_a_failed_request_fails_the_job_with_the_users_error(
     env: StreamExecutionEnvironment, function: AsyncFunction, message: str

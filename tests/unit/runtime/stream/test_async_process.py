@@ -309,7 +309,12 @@ def test_a_snapshot_holds_all_that_a_record_does_or_nothing(
 
     before = len(lines(output))
     assert sum(held(place).values()) == before
-    more = {"execution.savepoint.path": place, "parallelism.default": parallelism + 1}
+    more = {
+        "execution.savepoint.path": place,
+        "parallelism.default": parallelism + 1,
+        # The output belongs to a pipeline with its checkpoints elsewhere.
+        "execution.take-over": True,
+    }
     client = started(settings, tmp_path / "two", output, **more)
     until(lambda: len(lines(output)) > before + 50, job=client)
     client.stop().result(timeout=60)

@@ -7,8 +7,10 @@ for the first time, so whatever the checkpoint does not know of 1, 2 and 3 is re
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from tidegate.clock import Clock
 from tidegate.common import Duration
 from tidegate.connectors.base import ListEnumerator, RangeReader, RangeSplit
 from tidegate.connectors.files import FileSink
+from tidegate.connectors.generator import GeneratorSource
 from tidegate.connectors.spi import NotYet, Poll, Source
 from tidegate.datastream import (
     AsyncDataStream,
@@ -80,7 +83,7 @@ class ScriptedReader(RangeReader):
         follows = self.script.waits and not (self.directory / "failed").exists()
         if not follows or not self._splits or self.ready(self.script.records[self._splits[0].next]):
             return super().poll(1)
-        return NotYet(self.clock.now_ms() + 1)
+        return NotYet(1)
 
     def ready(self, record: str) -> bool:
         barrier = self.directory / "barrier"
@@ -119,13 +122,15 @@ class Gate(AsyncFunction):
 
 
 class FailsOnce(MapFunction):
-    """At the first 4, where it is read."""
+    """At the first 4, where it is read; without checkpoints once 3 has been seen."""
 
-    def __init__(self, directory: Path, *, dies: bool) -> None:
-        self.directory, self.dies = directory, dies
+    def __init__(self, directory: Path, *, dies: bool, waits: bool) -> None:
+        self.directory, self.dies, self.waits = directory, dies, waits
 
     def map(self, value: str) -> str:
         if value == "4" and not (self.directory / "failed").exists():
+            while self.waits and not (self.directory / "seen-3").exists():
+                threading.Event().wait(0.002)
             (self.directory / "failed").touch()
             if self.dies:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -166,7 +171,7 @@ def run(env: Env, directory: Path, mode: str, *, dies: bool = False) -> list[str
     held = AsyncDataStream.ordered_wait(
         letters.rebalance(), Gate(directory, OPENS[mode]), Duration.of_seconds(20), 1
     )
-    read = digits.map(FailsOnce(directory, dies=dies)).set_parallelism(1)
+    read = digits.map(FailsOnce(directory, dies=dies, waits=not checkpoints)).set_parallelism(1)
     both = read.connect(held.set_parallelism(1)).key_by(lambda digit: 0, lambda letter: 0)
     both.process(Seen(directory)).sink_to(FileSink(str(directory / "out")))
     try:
@@ -184,6 +189,7 @@ TWICE = ['"11"', '"12"', '"21"', '"22"', '"31"', '"32"', '"41"', '"a1"', '"b1"',
 
 @pytest.mark.spec("004/AX-021")
 @pytest.mark.spec("003/EX-10")
+@pytest.mark.spec("004/BAR-008", "004/BAR-009", "004/BAR-010", "004/BAR-012", "003/FT-15")
 def test_aligned_what_is_behind_the_first_barrier_waits_for_the_second(anywhere: Env, tmp_path: Path) -> None:
     assert run(anywhere, tmp_path, "exactly once") == ONCE, "the snapshot knew nothing of 1, 2, 3"
 
@@ -192,8 +198,70 @@ def test_aligned_what_is_behind_the_first_barrier_waits_for_the_second(anywhere:
     assert after.replace("c", "") == "123" + "1234", "they come before new input, and again after the failure"
 
 
+def acknowledged(log: str, subtask: int) -> set[int]:
+    """The checkpoints that a subtask of the task `held` has taken part in."""
+    events = map(json.loads, log.splitlines())
+    return {
+        each["checkpoint"]
+        for each in events
+        if (each["what"], each.get("uid"), each.get("subtask")) == ("acked", "held", subtask)
+    }
+
+
+class HeldUp(MapFunction):
+    """Lets the second of two subtasks stay behind a barrier until the event log says that the first has passed it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.log, self.seen = directory / "events", directory / "seen-of-log"
+
+    def open(self, runtime_context: Any) -> None:
+        self.index = runtime_context.get_index_of_this_subtask()
+        self.held = False
+
+    def map(self, value: int) -> int:
+        if self.index == 1 and not self.held:
+            self.held = True
+            while not acknowledged(log := self.log.read_text(), 0) - acknowledged(log, 1):
+                threading.Event().wait(0.002)
+            self.seen.write_text(log)
+        return value
+
+
+@pytest.mark.spec("003/EX-10")
+@pytest.mark.processes
+@pytest.mark.spec("004/BAR-015", "003/FT-13")
+def test_a_checkpoint_is_complete_when_the_last_of_two_parallel_subtasks_has_its_barrier(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "events"
+    env = Env.get_execution_environment(
+        {
+            "execution.target": "embedded",
+            "pipeline.progress": "off",
+            "pipeline.event-log": str(log),
+            "execution.checkpointing.interval": "20 ms",
+            "execution.checkpointing.timeout": "10 min",
+        }
+    )
+    numbers = env.from_source(GeneratorSource(int, 2_000, rate_per_second=1_000.0)).set_parallelism(1)
+    # The steps behind the exchange are one task, which is named after its first one.
+    held = numbers.rebalance().map(HeldUp(tmp_path)).set_parallelism(2).uid("held").name("held")
+    held.sink_to(FileSink(str(tmp_path / "out"))).set_parallelism(2)
+    env.execute()
+
+    behind = (tmp_path / "seen-of-log").read_text()
+    (checkpoint,) = acknowledged(behind, 0) - acknowledged(behind, 1)
+    decided = f'"what":"decided","text":"checkpoint {checkpoint}"'
+    assert decided not in behind, "the second subtask does not have the barrier yet"
+    whole = log.read_text().splitlines()
+    (last,) = [at for at in range(len(whole)) if checkpoint in acknowledged(whole[at], 1)]
+    (complete,) = [at for at in range(len(whole)) if decided in whole[at]]
+    assert last < complete
+
+
 @pytest.mark.spec("004/AX-022")
 @pytest.mark.spec("003/EX-10")
+@pytest.mark.spec("004/BAR-013", "004/BAR-014", "003/FT-17")
 def test_without_alignment_what_is_behind_the_first_barrier_counts_twice(
     anywhere: Env, tmp_path: Path
 ) -> None:
@@ -202,6 +270,7 @@ def test_without_alignment_what_is_behind_the_first_barrier_counts_twice(
     assert (tmp_path / "trace").read_text().replace("a", "").replace("c", "") == "123" + "b" + "1234"
 
 
+@pytest.mark.spec("004/BAR-016", "004/BKP-006")
 def test_a_checkpoint_that_overtakes_is_settled_while_a_letter_is_held_up(
     anywhere: Env, tmp_path: Path
 ) -> None:
@@ -212,6 +281,7 @@ def test_a_checkpoint_that_overtakes_is_settled_while_a_letter_is_held_up(
 @pytest.mark.spec("001/EX-06")
 @pytest.mark.parametrize("mode", ["at most once", "at least once", "exactly once"])
 @pytest.mark.parametrize("target", [("embedded", 2)], ids=["embedded-2"])
+@pytest.mark.spec("003/FT-01", "003/FT-02", "003/FT-03", "003/FT-04")
 def test_after_a_kill_records_are_lost_or_repeated_or_neither(
     mode: str, target: tuple[str, int], tmp_path: Path
 ) -> None:
@@ -223,3 +293,12 @@ def test_after_a_kill_records_are_lost_or_repeated_or_neither(
 
     assert (tmp_path / "failed").exists()
     assert found == {"at most once": [], "at least once": TWICE}.get(mode, ONCE)
+    seen = (tmp_path / "trace").read_text()
+    if mode == "at most once":
+        assert set("123") <= set(seen)
+        assert "4" not in seen, "the record in front of which the job was killed is lost"
+        assert len(seen) == len(set(seen)), "none is seen again"
+    else:
+        assert set(seen) == set("1234abc")
+        digits = "".join(each for each in seen if each in DIGITS)
+        assert digits == "123" + "1234", "after the kill they are read again"

@@ -406,7 +406,7 @@ def test_a_mode_nobody_knows_is_refused() -> None:
 
 def test_explain_and_the_plan_say_which_exchanges_block(tmp_path: Path) -> None:
     env = inline("BATCH")
-    env.from_collection(["a"]).map(str.upper).key_by(str).reduce(max).print()
+    env.from_parallel_collection(["a"]).map(str.upper).key_by(str).reduce(max).print()
 
     assert re.findall(r"-> .*;", env.explain()) == ["-> HASH to chain 2, 2 to 2 all-to-all, blocking;"]
     assert env.get_execution_plan().count('"exchange": "blocking"') == 1

@@ -251,7 +251,7 @@ class Price(BroadcastProcessFunction):
         if value[1] is None:
             del prices[value[0]]
         else:
-            prices.put_all({value[0]: value[1]})
+            prices.put_all({value[0]: value[1]}.items())
 
 
 PRICES = MapStateDescriptor("prices")

@@ -45,6 +45,27 @@ def test_latency_rises_with_the_buffer_timeout_and_so_does_what_a_buffer_holds(
     assert only_full[0] >= 59 / 150 * 1000 - 10
 
 
+@pytest.mark.spec("001/EX-03")
+def test_throughput_rises_once_records_wait_for_others(anywhere: StreamExecutionEnvironment) -> None:
+    anywhere.enable_checkpointing(60_000)
+
+    def per_second(timeout_ms: int) -> float:
+        count = 10_000
+        # Each split is a batch of one record at the source, and so a buffer of its own if it is sent at once.
+        source = GeneratorSource(lambda n: SYSTEM_CLOCK.monotonic(), count=count, splits=count)
+        stream = anywhere.set_buffer_timeout(timeout_ms).from_source(source).set_parallelism(1)
+        times = stream.broadcast().map(lambda sent: (sent, SYSTEM_CLOCK.monotonic()))
+        found = list(times.execute_and_collect())
+        seconds: float = max(came for _, came in found) - min(sent for sent, _ in found)
+        return count / seconds
+
+    at_once, a_while, only_full = (max(per_second(timeout) for _ in range(2)) for timeout in (0, 100, -1))
+
+    assert at_once < a_while
+    # At this rate nearly all buffers are full before 100 ms are over: between these two the gain is within the noise.
+    assert at_once < only_full
+
+
 def test_a_step_may_have_a_buffer_timeout_of_its_own(anywhere: StreamExecutionEnvironment) -> None:
     anywhere.enable_checkpointing(60_000)
     anywhere.set_buffer_timeout(-1)

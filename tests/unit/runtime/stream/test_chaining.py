@@ -48,7 +48,7 @@ def chains(env: StreamExecutionEnvironment) -> list[tuple[str, int]]:
 
 
 def beside(env: StreamExecutionEnvironment, stream: DataStream) -> DataStream:
-    return stream.union(env.from_collection(WORDS[:0]))
+    return stream.union(env.from_parallel_collection(WORDS[:0]))
 
 
 def unchained(env: StreamExecutionEnvironment, stream: DataStream) -> DataStream:
@@ -74,7 +74,7 @@ def test_each_condition_alone_keeps_two_steps_apart_and_changes_no_result(
     anywhere: StreamExecutionEnvironment, before: Any, after: Any, why: str
 ) -> None:
     def program(*, broken: bool) -> DataStream:
-        stream = anywhere.from_collection(WORDS).map(str.upper)
+        stream = anywhere.from_parallel_collection(WORDS).map(str.upper)
         if broken and before is not None:
             stream = before(anywhere, stream)
         last = stream.filter(bool)
@@ -102,7 +102,9 @@ def test_chaining_is_on_until_it_is_switched_off() -> None:
 
 
 def test_a_chain_begins_and_ends_where_the_program_says(anywhere: StreamExecutionEnvironment) -> None:
-    stream = anywhere.from_collection(WORDS).filter(bool).map(str.upper).start_new_chain().map(str.lower)
+    stream = (
+        anywhere.from_parallel_collection(WORDS).filter(bool).map(str.upper).start_new_chain().map(str.lower)
+    )
     alone = stream.map(str.title).disable_chaining().map(str.strip)
     alone.print()
 
@@ -120,7 +122,7 @@ def test_groups_that_share_no_slot_share_no_process() -> None:
     env = StreamExecutionEnvironment.get_execution_environment(
         {"pipeline.progress": "off", "execution.target": "embedded", "parallelism.default": 1}
     )
-    heavy = env.from_collection(range(4)).map(Where()).map(Where()).slot_sharing_group("heavy")
+    heavy = env.from_parallel_collection(range(4)).map(Where()).map(Where()).slot_sharing_group("heavy")
 
     assert {here != there for (_, (there, _)), (here, _) in heavy.execute_and_collect()} == {True}
 
@@ -137,13 +139,16 @@ def test_two_task_managers_with_three_slots_run_six_subtasks_and_refuse_seven() 
     )
     found = [
         where
-        for _, where in env.set_parallelism(6).from_collection(range(60)).map(Where()).execute_and_collect()
+        for _, where in env.set_parallelism(6)
+        .from_parallel_collection(range(60))
+        .map(Where())
+        .execute_and_collect()
     ]
 
     places = set(found)
     assert sorted(index for _, index in places) == [0, 1, 2, 3, 4, 5]
     assert sorted(Counter(process for process, _ in places).values()) == [3, 3]
-    env.set_parallelism(7).from_collection(range(60)).print()
+    env.set_parallelism(7).from_parallel_collection(range(60)).print()
     with pytest.raises(
         ConfigError, match=r"the job needs 7 slots; got 6 \(task managers: 2, slots of each: 3\)"
     ):
@@ -156,7 +161,7 @@ def test_three_stages_of_markers_mark_all_exams(
     anywhere: StreamExecutionEnvironment, parallelism: tuple[int, int, int]
 ) -> None:
     fetch, mark_b, total = parallelism
-    exams = anywhere.from_collection([(exam, "") for exam in range(30)]).set_parallelism(fetch)
+    exams = anywhere.from_parallel_collection([(exam, "") for exam in range(30)]).set_parallelism(fetch)
     marked = exams.map(lambda exam: (exam[0], exam[1] + "A")).set_parallelism(fetch)
     marked = marked.map(lambda exam: (exam[0], exam[1] + "B")).set_parallelism(mark_b)
     marked = marked.map(lambda exam: (exam[0], exam[1] + "C")).set_parallelism(total)
@@ -170,7 +175,7 @@ def test_three_stages_of_markers_mark_all_exams(
 @pytest.mark.parametrize("method", ["start_new_chain", "disable_chaining"])
 def test_a_view_of_other_steps_has_no_thread_of_its_own(method: str) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
-    stream = env.from_collection([1])
+    stream = env.from_parallel_collection([1])
     views = {
         "union": stream.union(stream),
         "side output late": stream.process(Late()).get_side_output(OutputTag("late")),
@@ -191,7 +196,7 @@ def test_a_view_of_other_steps_has_no_thread_of_its_own(method: str) -> None:
     ],
 )
 def test_a_slot_sharing_group_needs_a_name(group: Any, message: str) -> None:
-    stream = StreamExecutionEnvironment.get_execution_environment().from_collection([1])
+    stream = StreamExecutionEnvironment.get_execution_environment().from_parallel_collection([1])
 
     with pytest.raises(ConfigError, match=message):
         stream.slot_sharing_group(group)

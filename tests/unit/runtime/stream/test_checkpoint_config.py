@@ -55,8 +55,28 @@ def test_how_barriers_are_met_is_a_setting(config: CheckpointConfig, settings: d
     assert config.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
 
 
+def test_how_many_checkpoints_there_may_be_at_once_is_remembered_by_the_environment() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    assert env.get_checkpoint_config().get_max_concurrent_checkpoints() == 1
+
+    env.get_checkpoint_config().set_max_concurrent_checkpoints(4)
+    assert env.get_checkpoint_config().get_max_concurrent_checkpoints() == 4
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_how_many_checkpoints_there_may_be_at_once_is_the_setting_of_the_same_meaning(
+    config: CheckpointConfig, settings: dict[str, Any], most: int
+) -> None:
+    config.set_max_concurrent_checkpoints(most)
+
+    assert settings == {"execution.checkpointing.max-concurrent-checkpoints": most}
+    assert CheckpointConfig(dict(settings)).get_max_concurrent_checkpoints() == most
+    with pytest.raises(ConfigError, match=r"max-concurrent-checkpoints' is out of range; got 0; expected at"):
+        CheckpointConfig(dict.fromkeys(settings, 0)).get_max_concurrent_checkpoints()
+
+
 def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settings: dict[str, Any]) -> None:
-    config.set_max_concurrent_checkpoints(3).set_fail_on_checkpointing_errors(False)
+    config.set_fail_on_checkpointing_errors(False)
     config.set_force_unaligned_checkpoints(False)
 
     assert settings == {}
@@ -71,6 +91,15 @@ def test_what_holds_anyway_is_accepted_and_told(config: CheckpointConfig, settin
     assert CheckpointConfig({"execution.checkpointing.mode": "NONE"}).is_checkpointing_enabled() is False
     assert config.is_externalized_checkpoints_enabled()
     assert config.get_externalized_checkpoint_retention().name == "RETAIN_ON_CANCELLATION"
+
+
+def test_forcing_unaligned_checkpoints_warns_and_is_remembered(
+    config: CheckpointConfig, settings: dict[str, Any]
+) -> None:
+    with pytest.warns(UserWarning, match="set_force_unaligned_checkpoints has no effect: .* iterations"):
+        config.set_force_unaligned_checkpoints()
+
+    assert (config.is_force_unaligned_checkpoints(), settings) == (True, {})
 
 
 @pytest.mark.parametrize("retention", ["RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"])
@@ -101,10 +130,6 @@ def test_how_many_failed_checkpoints_are_tolerated_is_a_setting(
     ("call", "message"),
     [
         (
-            lambda it: it.set_force_unaligned_checkpoints(),
-            r"set_force_unaligned_checkpoints is refused, because .* do not hold what goes round in an iteration",
-        ),
-        (
             lambda it: (
                 it.enable_unaligned_checkpoints()
                 .set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
@@ -128,7 +153,7 @@ def test_how_many_failed_checkpoints_are_tolerated_is_a_setting(
             r"checkpointing mode takes a CheckpointingMode",
         ),
     ],
-    ids=["forced", "unaligned at least once", "pause", "retention", "interval", "no mode"],
+    ids=["unaligned at least once", "pause", "retention", "interval", "no mode"],
 )
 def test_what_is_not_there_is_refused(
     config: CheckpointConfig, call: Callable[[CheckpointConfig], Any], message: str

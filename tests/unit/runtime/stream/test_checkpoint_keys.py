@@ -118,7 +118,7 @@ def test_state_backend_async_says_who_writes_snapshots(
     monkeypatch: pytest.MonkeyPatch, wanted: str, thread: str
 ) -> None:
     storage = Watching()
-    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda url: storage)
+    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda *_: storage)
 
     run(configured("inline", state__backend__async=wanted, state__backend__fs__memory_threshold="0"))
 

@@ -8,7 +8,10 @@ import pytest
 
 from tests.unit.runtime.stream.buffering import BUFFERED, BufferingSink
 from tidegate.datastream import (
+    CheckpointedFunction,
+    CheckpointListener,
     ListStateDescriptor,
+    MapFunction,
     MapStateDescriptor,
     StreamExecutionEnvironment,
 )
@@ -135,3 +138,62 @@ def test_a_failing_snapshot_is_blamed_on_its_function(anywhere: StreamExecutionE
         pytest.raises(TidegateError, match=r"operator 'flat_map' .* failed in snapshot_state: OSError: disk"),
     ):
         harness.snapshot()
+
+
+class Listening(MapFunction, CheckpointListener):
+    def __init__(self) -> None:
+        self.completed: list[int] = []
+
+    def map(self, value: Any) -> Any:
+        return value
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.completed.append(checkpoint_id)
+
+
+class Deaf(Listening):
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        raise OSError("nobody there")
+
+
+def test_a_snapshot_of_a_harness_is_complete_when_it_is_returned() -> None:
+    function = Listening()
+    with Harness(lambda stream: stream.map(function)) as harness:
+        harness.snapshot()
+        assert function.completed == [1]
+
+
+def test_a_listener_that_fails_is_named() -> None:
+    with (
+        Harness(lambda stream: stream.map(Deaf())) as harness,
+        pytest.raises(TidegateError, match=r"'map' .* failed in notify_checkpoint_complete: OSError: nobody"),
+    ):
+        harness.snapshot()
+
+
+class Wrapping(MapFunction, CheckpointedFunction):
+    """Keeps state itself, and calls another function in an attribute whose name a step could use, too."""
+
+    def __init__(self) -> None:
+        self.function = Listening()
+        self.count = 0
+
+    def initialize_state(self, context: Any) -> None:
+        self.stored = context.get_operator_state_store().get_list_state(ListStateDescriptor("count"))
+        self.count = sum(self.stored.get())
+
+    def map(self, value: Any) -> Any:
+        self.count += 1
+        return self.count
+
+    def snapshot_state(self, context: Any) -> None:
+        self.stored.update([self.count])
+
+
+def test_a_function_that_holds_another_one_keeps_its_own_state() -> None:
+    with Harness(lambda stream: stream.map(Wrapping())) as harness:
+        harness.push("a")
+        taken = harness.snapshot()
+    with Harness(lambda stream: stream.map(Wrapping()), restored=taken) as harness:
+        harness.push("b")
+        assert harness.take() == [2]

@@ -46,15 +46,36 @@ def test_an_environment_tells_its_settings(env: StreamExecutionEnvironment) -> N
 
 
 def test_what_tunes_nothing_is_accepted(env: StreamExecutionEnvironment) -> None:
-    config = env.get_config().enable_object_reuse().disable_object_reuse()
-    config.enable_closure_cleaner().disable_closure_cleaner().set_auto_watermark_interval(200)
-    config.set_use_snapshot_compression(True).enable_auto_generated_uids()
+    config = env.get_config().enable_auto_generated_uids()
+    before = (
+        config.is_object_reuse_enabled(),
+        config.is_closure_cleaner_enabled(),
+        config.is_use_snapshot_compression(),
+    )
+    config.enable_object_reuse().disable_closure_cleaner().set_use_snapshot_compression(True)
 
+    told = env.get_config()
+    assert before == (False, True, False)
+    assert told.is_object_reuse_enabled()
+    assert not told.is_closure_cleaner_enabled()
+    assert told.is_use_snapshot_compression()
+    assert told.has_auto_generated_uids_enabled()
+    told.disable_object_reuse().enable_closure_cleaner().set_use_snapshot_compression(False)
     assert not config.is_object_reuse_enabled()
-    assert not config.is_closure_cleaner_enabled()
+    assert config.is_closure_cleaner_enabled()
     assert not config.is_use_snapshot_compression()
-    assert config.has_auto_generated_uids_enabled()
-    assert config.get_auto_watermark_interval() == 0
+
+
+def test_getters_answer_what_was_set_under_other_names_too(env: StreamExecutionEnvironment) -> None:
+    assert env.get_config().get_auto_watermark_interval() == 200
+    env.get_config().set_auto_watermark_interval(50).set_max_parallelism(64)
+    assert env.get_config().get_auto_watermark_interval() == 50
+
+    env.configure({"pipeline.max-parallelism": "32", "pipeline.auto-watermark-interval": "1 s"})
+    assert env.get_max_parallelism() == 32
+    assert env.get_config().get_auto_watermark_interval() == 1_000
+    with pytest.raises(ConfigError, match="auto watermark interval is -1; expected milliseconds, 0 for none"):
+        env.get_config().set_auto_watermark_interval(-1)
 
 
 class Fail(MapFunction):

@@ -124,7 +124,7 @@ def test_a_storage_that_stays_away_ends_a_bounded_job_after_three_tries(
     anywhere: StreamExecutionEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = Away()
-    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda url: storage)
+    monkeypatch.setattr("tidegate.runtime.launch.open_storage", lambda *_: storage)
     anywhere.configure({"execution.checkpointing.interval": "20 ms"})
 
     with pytest.raises(

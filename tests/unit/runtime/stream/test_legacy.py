@@ -105,6 +105,7 @@ def test_a_marked_record_moves_time_only_forwards() -> None:
 
 
 @pytest.mark.spec("002/AX-30")
+@pytest.mark.spec("004/WMK-008", "003/TM-07")
 def test_punctuated_watermarks_stand_right_behind_their_records(
     anywhere: StreamExecutionEnvironment,
 ) -> None:
@@ -116,12 +117,14 @@ def test_punctuated_watermarks_stand_right_behind_their_records(
     assert seen[1:] == [5, 5, 5, 8]
 
 
+@pytest.mark.spec("004/WMK-007", "003/TM-06")
 def test_a_periodic_assigner_is_asked_by_the_clock_when_nothing_comes() -> None:
     clock = ManualClock(now_ms=0)
     operator = Stamp(strategy_of(Wall()), clock)
 
     assert (operator.own_watermark(), operator.next_processing_time()) == (1, 200)
-    operator.processing_time(200)
+    clock.advance(200)
+    operator.processing_time(clock.now_ms())
     assert (operator.own_watermark(), operator.next_processing_time()) == (2, 400)
 
 
@@ -250,6 +253,7 @@ def test_a_delay_of_ten_seconds(anywhere: StreamExecutionEnvironment, how: str, 
 
 @LESS
 @pytest.mark.spec("004/AX-014")
+@pytest.mark.spec("004/WMK-003", "003/TM-08")
 def test_an_event_at_ten_past_ten_with_a_delay_of_3_seconds(
     anywhere: StreamExecutionEnvironment, how: str, less: int
 ) -> None:
@@ -260,6 +264,7 @@ def test_an_event_at_ten_past_ten_with_a_delay_of_3_seconds(
 
 @LESS
 @pytest.mark.spec("004/AX-016")
+@pytest.mark.spec("004/WMK-009")
 def test_an_earlier_event_leaves_time_where_it_was(
     anywhere: StreamExecutionEnvironment, how: str, less: int
 ) -> None:

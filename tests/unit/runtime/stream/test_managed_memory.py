@@ -50,6 +50,30 @@ def test_databases_of_a_process_stay_within_its_memory(
     assert set(sizes) == {64 * MEGABYTE // slots // 4 // 2}
 
 
+@pytest.mark.spec("002/AX-02", "004/AX-037")
+@pytest.mark.processes
+def test_the_databases_of_three_slots_have_a_third_of_the_memory_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    env = Env.get_execution_environment(
+        {
+            "execution.target": "embedded",
+            "pipeline.progress": "off",
+            "parallelism.default": 3,
+            "minicluster.number-of-taskmanagers": 1,
+            "taskmanager.numberOfTaskSlots": 3,
+            "state.backend.type": "rocksdb",
+            "taskmanager.memory.managed.size": "300 mb",
+        }
+    )
+    found = env.from_collection(range(99)).key_by(abs).process(Buffers(tmp_path)).execute_and_collect()
+
+    # A quarter of what a slot has is for writes, in two buffers.
+    assert set(found) == {100 * MEGABYTE // 4 // 2}
+
+
 def test_a_sort_of_a_batch_job_takes_half_of_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
 
@@ -69,7 +93,9 @@ def test_a_sort_of_a_batch_job_takes_half_of_its_share(monkeypatch: pytest.Monke
         }
     )
 
-    sums = env.from_collection([(n % 3, n) for n in range(9)]).key_by(lambda pair: pair[0]).sum(1)
+    numbers = env.from_parallel_collection([(n % 3, n) for n in range(9)])
+    sums = numbers.key_by(lambda pair: pair[0]).sum(1)
 
     assert sorted(sums.execute_and_collect()) == [(0, 9), (1, 12), (2, 15)]
-    assert taken == [16 * MEGABYTE] * 2
+    # Two subtasks of the sum, and the collector, which is one.
+    assert taken == [16 * MEGABYTE, 16 * MEGABYTE, 32 * MEGABYTE]

@@ -70,6 +70,7 @@ def all_ways(
 
 
 @pytest.mark.spec("004/AX-004", "004/PRT-003")
+@pytest.mark.spec("003/DS-18", "003/DS-20")
 def test_rescale_gives_each_of_two_senders_three_receivers_of_its_own(
     anywhere: StreamExecutionEnvironment,
 ) -> None:
@@ -101,6 +102,7 @@ def test_rescale_connects_fixed_groups(
 
 
 @pytest.mark.spec("002/AX-06")
+@pytest.mark.spec("003/DS-19")
 def test_rebalance_deals_8_records_of_one_sender_to_4_receivers_2_each(
     anywhere: StreamExecutionEnvironment,
 ) -> None:
@@ -110,6 +112,7 @@ def test_rebalance_deals_8_records_of_one_sender_to_4_receivers_2_each(
 
 
 @pytest.mark.spec("000/EX-09")
+@pytest.mark.spec("003/DS-13")
 def test_behind_rebalance_every_flat_map_feeds_all_three_maps(anywhere: StreamExecutionEnvironment) -> None:
     numbers = anywhere.from_collection([(number,) for number in range(24)]).set_parallelism(1)
     flat = (
@@ -126,6 +129,7 @@ def test_behind_rebalance_every_flat_map_feeds_all_three_maps(anywhere: StreamEx
 
 
 @pytest.mark.spec("004/AX-005")
+@pytest.mark.spec("003/DS-16")
 def test_broadcast_gives_every_receiver_every_record_once(anywhere: StreamExecutionEnvironment) -> None:
     (pairs,) = ways(anywhere, DataStream.broadcast, 1, 3, count=10).values()
 
@@ -133,6 +137,7 @@ def test_broadcast_gives_every_receiver_every_record_once(anywhere: StreamExecut
 
 
 @pytest.mark.spec("004/PRT-001")
+@pytest.mark.spec("003/DS-15")
 def test_global_gives_the_first_receiver_everything(anywhere: StreamExecutionEnvironment) -> None:
     arrived = ways(anywhere, DataStream.global_, 2, 3)
 
@@ -156,6 +161,7 @@ def test_forward_between_unequal_parallelism_is_refused(anywhere: StreamExecutio
 
 
 @pytest.mark.spec("004/PRT-002")
+@pytest.mark.spec("003/DS-17")
 def test_forward_keeps_records_in_their_subtask(anywhere: StreamExecutionEnvironment) -> None:
     arrived = ways(anywhere, DataStream.forward, 2, 2)
 

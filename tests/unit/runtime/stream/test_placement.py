@@ -126,7 +126,7 @@ def in_groups(groups: Groups, *tasks: tuple[DataStream, ...]) -> None:
 
 def word_count(env: Env, book: Path, groups: Groups = None) -> None:
     """Three tasks: the source at parallelism 1, flat map, and count with the sink."""
-    source = env.from_collection(WORDS).set_parallelism(1)
+    source = env.from_parallel_collection(WORDS).set_parallelism(1)
     lines = source.map(Map(book, "source")).set_parallelism(1)
     words = lines.flat_map(Split(book, "words"))
     counts = words.key_by(lambda word: word).process(Count(book, "count"))
@@ -136,7 +136,7 @@ def word_count(env: Env, book: Path, groups: Groups = None) -> None:
 
 def windows(env: Env, book: Path, groups: Groups = None) -> DataStream:
     """Three tasks: source with map, keyed windows, and a sink of one subtask; returns the map."""
-    source = env.from_collection([word for line in WORDS for word in line.split()])
+    source = env.from_parallel_collection([word for line in WORDS for word in line.split()])
     mapped = source.map(Map(book, "map"))
     sizes = mapped.key_by(lambda word: word).count_window(10).apply(Size(book, "window"))
     in_groups(groups, (source, mapped), (sizes,))
@@ -173,7 +173,7 @@ def test_word_count_at_two_is_five_tasks_of_which_only_count_and_sink_are_chaine
 
 @pytest.mark.spec("000/EX-28", "002/AX-01")
 @pytest.mark.parametrize("chained", [True, False], ids=["chained", "unchained"])
-def test_source_with_map_windows_and_sink_are_five_threads_and_seven_without_chaining(
+def test_source_with_map_windows_and_sink_are_five_tasks_and_seven_without_chaining(
     anywhere: Env, book: Path, chained: bool
 ) -> None:
     mapped = windows(anywhere.set_parallelism(2), book, APART)
@@ -278,7 +278,7 @@ def test_operators_at_six_six_and_one_need_six_slots_or_thirteen(
 @pytest.mark.spec("003/EX-06")
 def test_a_source_of_three_leaves_one_of_four_slots_with_two_tasks(book: Path) -> None:
     env = machines(4, 1).set_parallelism(4)
-    source = env.from_collection([(word, 1) for word in COUNTS]).set_parallelism(3)
+    source = env.from_parallel_collection([(word, 1) for word in COUNTS]).set_parallelism(3)
     mapped = source.map(Map(book, "source")).set_parallelism(3).map(Map(book, "map"))
     mapped.rebalance().add_sink(Out(book, "sink"))
 
@@ -315,7 +315,9 @@ def test_sharing_brings_the_slots_down_to_the_highest_parallelism(
 def test_word_count_goes_through_all_graphs_and_runs_as_many_subtasks(
     anywhere: Env, book: Path, parallelism: int, request: pytest.FixtureRequest
 ) -> None:
-    pairs = anywhere.set_parallelism(parallelism).from_collection([(word, 1) for word in COUNTS] * 10)
+    pairs = anywhere.set_parallelism(parallelism).from_parallel_collection(
+        [(word, 1) for word in COUNTS] * 10
+    )
     sums = pairs.map(Map(book, "map")).key_by(lambda pair: pair[0]).sum(1)
     sums.add_sink(Out(book, "print"))
     program = resolved(anywhere)

@@ -121,7 +121,7 @@ def test_bytes_of_key_groups_go_where_their_keys_go(
     place = client.stop_with_savepoint(False, str(tmp_path / "saved"), format_type=form).result(timeout=60)
 
     size = len(lines(output))
-    second = {"parallelism.default": after, "execution.savepoint.path": place}
+    second = {"parallelism.default": after, "execution.savepoint.path": place, "execution.take-over": True}
     client = start(settings, tmp_path / "two", output, **second)
     until(lambda: len(lines(output)) > size, job=client)
     client.stop().result(timeout=60)

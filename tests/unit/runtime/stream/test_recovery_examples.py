@@ -151,6 +151,7 @@ def begun(directory: Path) -> list[int]:
 @pytest.mark.spec(
     "004/AX-019", "004/AX-020", "000/STATE-04", "000/STATE-05", "000/STATE-11", "004/EOS-004", "004/EOS-015"
 )
+@pytest.mark.spec("004/BAR-004", "003/FT-07", "003/FT-09")
 def test_checkpoint_100_holds_offset_and_views_and_is_where_a_killed_job_goes_on(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -68,7 +68,9 @@ def start(settings: dict[str, Any], root: Path, output: Path, **more: Any) -> Jo
 def go_on(settings: dict[str, Any], root: Path, output: Path, place: str) -> None:
     """Start from a savepoint, until there is more output than before."""
     before = len(lines(output))
-    client = start(settings, root, output, **{"execution.savepoint.path": place})
+    # The output may be that of a pipeline with its checkpoints elsewhere.
+    take_over = {"execution.savepoint.path": place, "execution.take-over": True}
+    client = start(settings, root, output, **take_over)
     until(lambda: len(lines(output)) > before, job=client)
     client.stop().result(timeout=60)
 

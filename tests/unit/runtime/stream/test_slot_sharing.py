@@ -110,6 +110,7 @@ def test_a_group_of_which_nothing_is_said_has_no_resources() -> None:
         (lambda group: group.set_cpu_cores(1).build(), "but not both cpu cores and task heap memory"),
         (lambda group: group.set_cpu_cores(0), "cpu cores is 0; expected a number above 0"),
         (lambda group: group.set_external_resource("gpu", "2"), "resource 'gpu' is '2'; expected a number"),
+        (lambda group: group.set_task_heap_memory_mb(0), "task heap memory is 0; expected more than none"),
         (
             lambda group: group.set_task_heap_memory(64),
             "task heap memory is 64; expected a MemorySize such as",
@@ -119,7 +120,7 @@ def test_a_group_of_which_nothing_is_said_has_no_resources() -> None:
             "memory size is -1; expected an integer of at least 0",
         ),
     ],
-    ids=["half", "no memory", "no cores", "resource", "memory", "negative"],
+    ids=["half", "no memory", "no cores", "resource", "no heap", "memory", "negative"],
 )
 def test_resources_that_cannot_be_are_refused(build: Callable[[Any], Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):

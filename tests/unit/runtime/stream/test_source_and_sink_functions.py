@@ -203,6 +203,17 @@ def test_an_error_in_invoke_fails_the_job_and_names_the_record(env: StreamExecut
         env.execute()
 
 
+def broken(value: Any) -> None:
+    raise OSError("disk full")
+
+
+def test_an_error_in_a_plain_function_names_it(env: StreamExecutionEnvironment) -> None:
+    env.from_collection(["x"]).add_sink(broken)
+
+    with pytest.raises(JobFailedError, match=r"sink function broken .* failed in invoke on record 'x'"):
+        env.execute()
+
+
 def test_anything_else_is_refused_with_the_method_to_use() -> None:
     env = environment("inline")
 

@@ -18,6 +18,7 @@ from tidegate.datastream import (
     ListStateDescriptor,
     MapFunction,
     MapStateDescriptor,
+    OrderedMapStateDescriptor,
     ReducingStateDescriptor,
     StreamExecutionEnvironment,
     ValueStateDescriptor,
@@ -53,6 +54,9 @@ class AllKinds(KeyedProcessFunction):
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG(), 0))
         self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", Types.LONG()))
         self.times = runtime_context.get_map_state(MapStateDescriptor("times", Types.LONG(), Types.LONG()))
+        self.order = runtime_context.get_ordered_map_state(
+            OrderedMapStateDescriptor("order", Types.LONG(), Types.LONG())
+        )
         self.most = runtime_context.get_reducing_state(ReducingStateDescriptor("most", max, Types.LONG()))
         self.mean = runtime_context.get_aggregating_state(
             AggregatingStateDescriptor("mean", Mean(), Types.LIST(Types.LONG()))
@@ -68,6 +72,7 @@ class Declared(KeyedProcessFunction):
     count = state.Value(int, default=0)
     seen = state.List(int)
     times = state.Map(int, int)
+    order = state.OrderedMap(int, int)
     most = state.Reducing(max, int)
     mean = state.Aggregating(Mean(), list[int])
 
@@ -79,6 +84,7 @@ def note(states: Any, key: str, number: int) -> Iterator[Any]:
     states.count.update(states.count.value() + 1)
     states.seen.add(number)
     states.times.put(number, states.count.value())
+    states.order.put(number, states.count.value())
     states.most.add(number)
     states.mean.add(number)
     yield (
@@ -86,17 +92,18 @@ def note(states: Any, key: str, number: int) -> Iterator[Any]:
         states.count.value(),
         states.seen.get(),
         dict(states.times.items()),
+        list(states.order.range(2)),
         states.most.get(),
         states.mean.get(),
     )
 
 
 EXPECTED = [
-    ("a", 1, [3], {3: 1}, 3, 3.0),
-    ("a", 2, [3, 1], {3: 1, 1: 2}, 3, 2.0),
-    ("a", 3, [3, 1, 2], {3: 1, 1: 2, 2: 3}, 3, 2.0),
-    ("b", 1, [10], {10: 1}, 10, 10.0),
-    ("b", 2, [10, 20], {10: 1, 20: 2}, 20, 15.0),
+    ("a", 1, [3], {3: 1}, [(3, 1)], 3, 3.0),
+    ("a", 2, [3, 1], {3: 1, 1: 2}, [(3, 1)], 3, 2.0),
+    ("a", 3, [3, 1, 2], {3: 1, 1: 2, 2: 3}, [(2, 3), (3, 1)], 3, 2.0),
+    ("b", 1, [10], {10: 1}, [(10, 1)], 10, 10.0),
+    ("b", 2, [10, 20], {10: 1, 20: 2}, [(10, 1), (20, 2)], 20, 15.0),
 ]
 
 

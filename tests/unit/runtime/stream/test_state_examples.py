@@ -76,18 +76,6 @@ def test_a_list_of_one_subtask_is_split_evenly_or_given_whole(
     assert sorted(found) == shares
 
 
-@pytest.mark.spec("002/AX-41")
-def test_what_is_buffered_is_flushed_with_what_comes_after_a_restore(run: Callable[..., list[Any]]) -> None:
-    def buffering(stream: DataStream) -> DataStream:
-        return stream.flat_map(BufferingSink(2)).set_parallelism(1)
-
-    assert run(["a", "b", "c"], buffering) == [["a", "b"]]
-    assert run(["?"], buffering) == [["c"]]
-    assert run(["d"], buffering) == [["c", "d"]]
-    never = lambda stream: stream.flat_map(BufferingSink()).set_parallelism(1)  # noqa: E731
-    assert run(["a", "b", "c"], never) == []
-
-
 class Remember(KeyedProcessFunction):
     """Keeps what a key was last given; tells it, and where, when it is asked."""
 

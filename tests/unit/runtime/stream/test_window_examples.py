@@ -98,6 +98,7 @@ class OnFourth(Trigger):
 
 
 @pytest.mark.spec("002/AX-15")
+@pytest.mark.spec("004/WIN-013", "004/WIN-014", "004/WIN-015", "004/WIN-016")
 def test_fire_keeps_purge_drops_and_the_state_of_a_trigger_survives(anywhere: Env) -> None:
     def fired(second: TriggerResult, fourth: TriggerResult) -> list[Any]:
         items = stream(anywhere, *((n, n) for n in (1, 2, 3, 4)))
@@ -115,6 +116,7 @@ def evicted(env: Env, evictor: Any, *items: tuple[Any, int]) -> list[Any]:
 
 
 @pytest.mark.spec("002/AX-22")
+@pytest.mark.spec("004/WIN-018")
 def test_a_count_evictor_keeps_the_last_three(anywhere: Env) -> None:
     assert evicted(anywhere, CountEvictor.of(3), *((n, n) for n in (1, 2, 3, 4, 5))) == [[3, 4, 5]]
 
@@ -153,6 +155,7 @@ def test_daily_windows_moved_by_eight_hours_are_days_of_china(anywhere: Env) -> 
 
 
 @pytest.mark.spec("002/AX-26")
+@pytest.mark.spec("004/WIN-005", "004/WIN-009")
 def test_a_record_is_copied_into_size_by_slide_windows(anywhere: Env) -> None:
     tens = SlidingEventTimeWindows.of(seconds(10), seconds(5))
     assert ran(stream(anywhere, ("a", 12_000)).window(tens).apply(bounds)) == [
@@ -167,6 +170,7 @@ def test_a_record_is_copied_into_size_by_slide_windows(anywhere: Env) -> None:
 
 
 @pytest.mark.spec("004/AX-011")
+@pytest.mark.spec("004/WIN-011", "004/WIN-021", "004/WIN-022")
 def test_a_window_with_a_sum_stores_one_value_and_with_an_evictor_all_elements(
     anywhere: Env, tmp_path: Path
 ) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tidegate.common import Duration, WatermarkStrategy
+from tidegate.connectors.base import RangeReader
+from tidegate.connectors.generator import GeneratorSource
+from tidegate.connectors.spi import Poll, ReaderContext
 from tidegate.datastream import (
     AggregateFunction,
     AllWindowFunction,
@@ -174,6 +178,7 @@ def test_the_smallest_reading_comes_with_the_start_of_its_window(anywhere: Env) 
 
 @pytest.mark.spec("002/AX-12", "002/AX-13", "004/AX-017")
 @pytest.mark.parametrize("lateness", [5_000, 0])
+@pytest.mark.spec("004/WMK-011", "004/WMK-012", "004/WMK-013", "004/WMK-014")
 def test_what_is_late_is_counted_in_again_or_goes_to_the_side(anywhere: Env, lateness: int) -> None:
     late = OutputTag("late-data")
     records = stream(
@@ -196,6 +201,7 @@ def test_what_is_late_is_counted_in_again_or_goes_to_the_side(anywhere: Env, lat
     assert sorted(value for kind, value in found if kind == "late") == ([4] if lateness else [3, 4, 5])
 
 
+@pytest.mark.spec("004/WMK-010")
 def test_late_data_without_a_side_output_is_dropped_and_counted(anywhere: Env) -> None:
     records = pairs(anywhere, ("k", 1, 1_000), 5_000, ("k", 3, 3_000), ("k", 4, 4_000), ("k", 5, 6_000))
     records.window(FIVE_SECONDS).apply(Listed()).uid("per-key").map(forbid_late).print()
@@ -223,6 +229,7 @@ def test_windows_of_windows_meet_in_the_same_five_seconds(anywhere: Env) -> None
 
 
 @pytest.mark.spec("000/EX-14")
+@pytest.mark.spec("004/WIN-003")
 def test_purchases_are_summed_over_minutes_that_slide_by_half_of_one(anywhere: Env) -> None:
     records = pairs(anywhere, ("ada", 2, 10_000), ("ada", 3, 40_000), ("ada", 4, 70_000))
     sliding = SlidingEventTimeWindows.of(Duration.of_minutes(1), seconds(30))
@@ -247,6 +254,7 @@ def test_sessions_merge_by_their_gap_and_a_touching_one_joins(anywhere: Env) -> 
 
 
 @pytest.mark.spec("004/AX-009")
+@pytest.mark.spec("004/WIN-008")
 def test_silence_of_one_gap_closes_a_session(anywhere: Env) -> None:
     records = pairs(anywhere, ("k", 1, 0), ("k", 2, 9), ("k", 3, 18), ("k", 4, 29), ("k", 5, 50))
     found = in_order(records.window(EventTimeSessionWindows.with_gap(millis(10))).apply(Listed()))
@@ -266,6 +274,7 @@ def test_a_global_window_needs_a_trigger(anywhere: Env) -> None:
 
 
 @pytest.mark.spec("000/EX-15", "000/EX-29", "002/AX-22", "004/AX-008")
+@pytest.mark.spec("004/WIN-002", "004/WIN-006", "004/WIN-007")
 def test_count_windows_fire_by_their_number_of_records(anywhere: Env) -> None:
     def fired(count: int, size: int, slide: int = 0) -> list[list[int]]:
         counted = pairs(anywhere, *(("k", n, n) for n in range(1, count + 1))).count_window(size, slide)
@@ -294,20 +303,56 @@ def test_every_ten_purchases_the_latest_hundred_are_summed(anywhere: Env) -> Non
     assert sums == [sum(range(max(1, last - 99), last + 1)) for last in range(10, 131, 10)]
 
 
-@pytest.mark.spec("004/AX-015")
-def test_a_window_waits_for_records_as_late_as_the_delay(anywhere: Env) -> None:
-    minutes = [(0, "12:00"), (9, "12:09"), (11, "12:11"), (4, "12:04"), (12, "12:12"), (5, "12:05")]
-    delayed = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_minutes(2)).with_timestamp_assigner(
-        lambda item, _: item[0] * 60_000
-    )
-    source = anywhere.from_collection(minutes).set_parallelism(1)
-    stamped = source.assign_timestamps_and_watermarks(delayed).set_parallelism(1)
-    ten_minutes = TumblingEventTimeWindows.of(Duration.of_minutes(10))
-    listed = stamped.window_all(ten_minutes).apply(lambda key, window, items: [[name for _, name in items]])
+@dataclass(frozen=True)
+class OneByOne(GeneratorSource[Any]):
+    """Each record is a batch of its own, so that a watermark may follow each."""
 
-    first, second = in_order(listed)
-    assert first[:3] == ["12:00", "12:09", "12:04"]
-    assert second == ["12:11", "12:12"]
+    def open_reader(self, context: ReaderContext) -> RangeReader:
+        return SingleRecords(self._read)
+
+
+class SingleRecords(RangeReader):
+    def poll(self, limit: int) -> Poll:
+        return super().poll(1)
+
+
+@pytest.mark.spec("004/AX-015")
+@pytest.mark.parametrize(
+    ("delay_ms", "counted"),
+    [
+        (120_000, ["12:00", "12:09", "12:11:59.999", "12:04", "12:12"]),
+        (120_001, ["12:00", "12:09", "12:11:59.999", "12:04", "12:12", "12:05"]),
+        (119_999, ["12:00", "12:09", "12:11:59.999", "12:12"]),
+        (0, ["12:00", "12:09", "12:11:59.999", "12:12"]),
+    ],
+    ids=["two minutes", "a millisecond more", "a millisecond less", "none"],
+)
+@pytest.mark.spec("004/WMK-002", "004/WMK-004")
+def test_a_window_fires_when_a_record_is_as_late_as_the_delay_behind_its_end(
+    anywhere: Env, delay_ms: int, counted: list[str]
+) -> None:
+    arriving = [
+        ("12:00", 0),
+        ("12:09", 540_000),
+        ("12:11:59.999", 719_999),
+        ("12:04", 240_000),
+        ("12:12", 720_000),
+        ("12:05", 300_000),
+    ]
+    delayed = WatermarkStrategy.for_bounded_out_of_orderness(millis(delay_ms)).with_timestamp_assigner(
+        lambda item, _: item[1]
+    )
+    source = anywhere.from_source(OneByOne(lambda number: arriving[number], len(arriving)))
+    stamped = source.set_parallelism(1).assign_timestamps_and_watermarks(delayed).set_parallelism(1)
+    ten_minutes = TumblingEventTimeWindows.of(Duration.of_minutes(10))
+    listed = stamped.window_all(ten_minutes).apply(
+        lambda key, window, items: [(window.start, [name for name, _ in items])]
+    )
+
+    assert in_order(listed) == [
+        (0, [name for name in counted if name < "12:10"]),
+        (600_000, [name for name in counted if name >= "12:10"]),
+    ]
 
 
 def test_windows_without_keys_take_records_of_all_subtasks(anywhere: Env) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tidegate.datastream import (
     KeyedProcessFunction,
     OutputTag,
@@ -29,6 +31,7 @@ class Latest(KeyedProcessFunction):
         yield value
 
 
+@pytest.mark.spec("003/DS-22")
 def test_a_program_needs_no_sink(anywhere: StreamExecutionEnvironment) -> None:
     numbers = anywhere.from_collection(list(range(1, 101)))
     numbers.key_by(lambda number: number % 10).process(Latest()).get_side_output(OutputTag("none"))

@@ -83,6 +83,7 @@ def barriers_in(gaps: list[int]) -> list[int]:
 
 
 @given(rows=CHANNELS, chance=st.randoms(use_true_random=False))
+@pytest.mark.spec("004/BAR-002", "003/FT-10")
 def test_a_snapshot_holds_what_came_before_its_barrier_on_every_channel_and_nothing_else(
     rows: list[list[int]], chance: random.Random
 ) -> None:

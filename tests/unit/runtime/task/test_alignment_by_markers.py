@@ -1,4 +1,8 @@
-"""Snapshots by markers as Chandy and Lamport describe them, taken by the alignment of a subtask."""
+"""Snapshots by markers as Chandy and Lamport describe them, taken by the alignment of a subtask.
+
+The alignment is the one of jobs: it says when a process takes its state, which channels are recorded from then on, and when
+the snapshot is complete. The test plays the processes and their channels and keeps what it is told to record.
+"""
 
 from __future__ import annotations
 

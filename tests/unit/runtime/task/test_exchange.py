@@ -14,7 +14,8 @@ from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.keys import canonical, key_bytes, key_group, owner
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import NEVER_MS, Forward, Hash, Partition, Rebalance
-from tidegate.runtime.task.exchange import FULL, Buffer, Gate
+from tidegate.runtime.task.credit import FULL, Credit
+from tidegate.runtime.task.exchange import Buffer, Gate
 from tidegate.runtime.task.routing import router
 
 
@@ -103,11 +104,11 @@ class Recorder:
     """A channel that remembers what was sent."""
 
     def __init__(self, credit: int) -> None:
-        self.credit = credit
+        self.credit = Credit(credit)
         self.sent: list[Element] = []
 
     def send(self, element: Element) -> None:
-        self.credit -= isinstance(element, Batch)
+        self.credit.used += len(element) if isinstance(element, Batch) else 0
         self.sent.append(element)
 
 
@@ -174,7 +175,7 @@ def test_a_buffer_keeps_order_and_columns_and_sends_only_what_is_full_or_overtak
         buffer.send(element)
 
     assert flat(channel.sent) == flat([*pieces, EndOfInput()])
-    assert buffer.due_ms is None
+    assert buffer.wait_s is None
     for batch, following in itertools.pairwise(channel.sent):
         if isinstance(batch, Batch) and len(batch) < FULL and isinstance(following, Batch):
             same_columns = (batch.timestamps is None, batch.keys is None) == (
@@ -192,12 +193,16 @@ def test_a_gate_sends_what_its_buffers_have_held_long_enough() -> None:
     clock.advance(20)
     gate.emit(Batch(["b", "c"]))
 
-    assert gate.due_ms == 30
-    gate.flush_due(29)
+    clock.set(-3_600_000)  # the wall clock has no say
+    assert gate.wait_s == pytest.approx(0.010)
+    clock.advance(9)
+    gate.flush_due()
     assert [channel.sent for channel in channels.values()] == [[], []]
-    gate.flush_due(30)
+    clock.advance(1)
+    gate.flush_due()
     assert [channel.sent for channel in channels.values()] == [[Batch(["a", "c"])], []]
-    assert gate.due_ms == 50
-    gate.flush_due(50)
+    assert gate.wait_s == pytest.approx(0.020)
+    clock.advance(20)
+    gate.flush_due()
     assert channels[1].sent == [Batch(["b"])]
-    assert gate.due_ms is None
+    assert gate.wait_s is None

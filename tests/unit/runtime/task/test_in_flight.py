@@ -32,7 +32,7 @@ from tidegate.runtime.graph.transformations import (
 )
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.in_flight import Recording, overtakable, resumed
+from tidegate.runtime.task.in_flight import Backlog, Found, Recording, overtakable
 from tidegate.types import TypeInformation, Types
 
 SEVEN = CheckpointId(7)
@@ -72,11 +72,36 @@ def recorded(inbound: JobEdge, index: int, came: dict[int, list[Any]]) -> Chunk:
     """What a subtask keeps of what came from each source."""
     channels = {source: ChannelId(inbound.name, source, index) for source in came}
     marks = dict.fromkeys(channels.values(), (0, False))
-    recording = Recording(SEVEN, (inbound,), index, marks, set(channels.values()))
+    recording = Recording(SEVEN, vertex(inbound, 1), index, marks, set(channels.values()))
     for source, elements in came.items():
         for element in (*elements, Barrier(SEVEN), Batch([-1])):
             recording.add(channels[source], element)
-    return FILES.store(recording.encoded())
+    return stored(recording)
+
+
+def stored(recording: Recording) -> Chunk:
+    (data,) = recording.encoded().values()
+    return FILES.store(data)
+
+
+def backlog(inbound: JobEdge, index: int, parallelism: int, chunks: tuple[Chunk, ...]) -> Backlog:
+    """What a subtask has to work off."""
+    return Backlog(vertex(inbound, parallelism), environment(index, parallelism, chunks))
+
+
+def rest(found: Backlog, pieces: int = 1_000) -> list[Found]:
+    taken = list[Found]()
+    while (each := found.take(pieces)) is not None:
+        taken.append(each)
+    return taken
+
+
+def recorded_again(inbound: JobEdge, index: int, found: Backlog, time: int) -> tuple[Chunk, ...]:
+    """What a checkpoint keeps that overtakes what was found, with nothing new behind it."""
+    channels = [ChannelId(inbound.name, source, index) for source in (0, 1)]
+    recording = Recording(SEVEN, vertex(inbound, 1), index, dict.fromkeys(channels, (0, False)), channels)
+    recording.add_backlog(found, time)
+    return tuple(FILES.store(data) for data in recording.encoded().values())
 
 
 def values(inbound: JobEdge, parallelism: int, chunks: tuple[Chunk, ...]) -> list[list[Any]]:
@@ -84,11 +109,9 @@ def values(inbound: JobEdge, parallelism: int, chunks: tuple[Chunk, ...]) -> lis
     return [
         [
             value
-            for _, _, element in resumed(
-                vertex(inbound, parallelism), environment(index, parallelism, chunks)
-            )
-            if isinstance(element, Batch)
-            for value in element.values
+            for each in rest(backlog(inbound, index, parallelism, chunks))
+            if isinstance(each.element, Batch)
+            for value in each.element.values
         ]
         for index in range(parallelism)
     ]
@@ -113,6 +136,7 @@ def test_every_record_comes_back_once_and_in_the_order_of_its_channel(
             before, index, {source: [Batch([value]) for value in lane] for source, lane in enumerate(lanes)}
         )
         for index, lanes in enumerate(named)
+        if any(lanes)
     )
 
     taken = values(after, parallelism, chunks)
@@ -141,11 +165,9 @@ def test_times_and_origins_of_records_come_back_and_large_batches_in_pieces() ->
     inbound = edge(BEHIND, 1)
     batch = Batch(list(range(600)), list(range(600)), origins=[None] * 600)
 
-    (resumed_batches,) = [
-        list(resumed(vertex(inbound, 1), environment(0, 1, (recorded(inbound, 0, {0: [batch]}),))))
-    ]
+    found = rest(backlog(inbound, 0, 1, (recorded(inbound, 0, {0: [batch]}),)), pieces=256)
 
-    batches = [element for _, _, element in resumed_batches if isinstance(element, Batch)]
+    batches = [each.element for each in found if isinstance(each.element, Batch)]
     assert [len(each) for each in batches] == [256, 256, 88]
     assert [time for each in batches for time in each.timestamps or ()] == list(range(600))
     assert batches[0].keys == [value % 5 for value in range(256)]
@@ -159,10 +181,64 @@ def test_time_is_in_the_end_where_the_slowest_channel_that_is_not_idle_was() -> 
         1: [Watermark(20), Idle(True), Batch([2]), Idle(False), EndOfInput()],
     }
 
-    found = list(resumed(vertex(inbound, 1), environment(0, 1, (recorded(inbound, 0, came),))))
+    found = rest(backlog(inbound, 0, 1, (recorded(inbound, 0, came),)))
 
-    steps = [e.timestamp if isinstance(e, Watermark) else e.values for _, _, e in found]
-    assert steps == [0, [1], 20, 30, [2]]
+    assert steps(found) == [0, [1], 20, 30, [2]]
+
+
+def steps(found: list[Found]) -> list[Any]:
+    return [
+        each.element.timestamp if isinstance(each.element, Watermark) else each.element.values
+        for each in found
+    ]
+
+
+def test_what_is_not_worked_off_is_overtaken_again_with_the_moves_of_time_between() -> None:
+    inbound = edge(BEHIND, 1)
+    came = {0: [Watermark(10), Batch([1]), Watermark(30)], 1: [Watermark(20), Batch([2, 3]), Watermark(40)]}
+    found = backlog(inbound, 0, 1, (recorded(inbound, 0, came),))
+    assert steps([each for _ in range(4) if (each := found.take(1)) is not None]) == [0, [1], 20, [2]]
+
+    again = recorded_again(inbound, 0, found, time=20)
+
+    assert steps(rest(found)) == [[3], 30]
+    assert [each for each in steps(rest(backlog(inbound, 0, 1, again))) if isinstance(each, list)] == [[3]]
+
+
+@given(
+    partition=st.sampled_from([BEHIND, Rebalance(), Shuffle(), Global()]),
+    kept=st.lists(LANES, min_size=1, max_size=3),
+    parallelisms=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 5)), min_size=1, max_size=4),
+)
+def test_overtaken_over_and_over_at_any_parallelism_every_record_is_worked_off_once(
+    partition: Partition, kept: list[list[list[int]]], parallelisms: list[tuple[int, int]]
+) -> None:
+    numbered = iter(range(1_000))
+    named = [[[value + 10 * next(numbered) for value in lane] for lane in lanes] for lanes in kept]
+    before = edge(partition, len(kept))
+    chunks = tuple(
+        recorded(before, index, {source: [Batch(lane)] for source, lane in enumerate(lanes) if lane})
+        for index, lanes in enumerate(named)
+        if any(lanes)
+    )
+    worked_off = list[int]()
+    for parallelism, taken in parallelisms:
+        inbound, again = edge(partition, parallelism), list[Chunk]()
+        for index in range(parallelism):
+            found = backlog(inbound, index, parallelism, chunks)
+            some = [each for _ in range(taken) if (each := found.take(1)) is not None]
+            worked_off += [v for each in some if isinstance(each.element, Batch) for v in each.element.values]
+            again += recorded_again(inbound, index, found, time=0)
+        chunks = tuple(again)
+    worked_off += [value for each in values(inbound, parallelism, chunks) for value in each]
+
+    lanes = [lane for each in named for lane in each]
+    assert Counter(worked_off) == Counter(value for lane in lanes for value in lane)
+    keyed = partition is BEHIND
+    for key in range(5 if keyed else 0):
+        for lane in lanes:
+            of_key = [value for value in lane if value % 5 == key]
+            assert [value for value in worked_off if value in of_key] == of_key
 
 
 def test_where_the_receiver_is_fixed_nothing_is_overtaken() -> None:

@@ -100,6 +100,7 @@ def test_two_runs_of_a_shuffle_deal_alike_and_two_senders_do_not() -> None:
     assert first != second
 
 
+@pytest.mark.spec("003/DS-21")
 def test_a_partitioner_says_who_gets_a_record() -> None:
     partition = Custom(lambda key, count: key % count, lambda value: value + 1)
 

@@ -15,7 +15,7 @@ from tidegate.backends.heap import HeapBackend
 from tidegate.backends.spi import BackendContext
 from tidegate.backends.storage import MemoryStorage
 from tidegate.backends.storage.files import StorageFiles
-from tidegate.clock import SYSTEM_CLOCK
+from tidegate.clock import ManualClock
 from tidegate.connectors.base import RangeReader, RangeSplit
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.connectors.spi import NotYet, Poll, ReaderContext, Source
@@ -69,6 +69,7 @@ class Reading:
         (self.subtask,), (edge,) = vertex.subtasks, vertex.outputs
         self.wire, self.outbox = EdgeWire(edge), Outbox()
         self.said: list[Any] = []
+        self.clock = ManualClock(7_200_000)
         files = StorageFiles(MemoryStorage().blobs, "run")
         environment = ChainEnvironment(
             subtask=self.subtask,
@@ -79,7 +80,8 @@ class Reading:
             lineage=LineageId("1"),
             branch=Branch(0),
             attempt="a",
-            clock=SYSTEM_CLOCK,
+            clock=ManualClock(),  # the user's: it stands still
+            outside=self.clock,
             backend=HeapBackend(),
             state=BackendContext(directory, files, {}),
             cache_entries=10,
@@ -107,6 +109,32 @@ def reading(tmp_path: Path) -> Iterator[Reading]:
         made = Reading(tmp_path, background)
         with contextlib.closing(made.runner):
             yield made
+
+
+class AsksForPatience(RangeReader):
+    """Has something each second."""
+
+    def __init__(self) -> None:
+        super().__init__(list)
+        self.asked = 0
+
+    def poll(self, limit: int) -> Poll:
+        self.asked += 1
+        return NotYet(1_000)
+
+
+def test_a_reader_is_asked_again_in_time_though_the_wall_clock_was_set_back(reading: Reading) -> None:
+    reader = reading.runner._reader = AsksForPatience()
+    reading.runner.step()
+    reading.clock.set(reading.clock.now_ms() - 3_600_000)
+    assert reading.runner.wait_s() == pytest.approx(1)
+
+    reading.clock.advance(999)
+    reading.runner.step()
+    assert reader.asked == 1
+    reading.clock.advance(1)
+    reading.runner.step()
+    assert reader.asked == 2
 
 
 def test_nobody_is_idle_before_it_has_heard_what_there_is(reading: Reading) -> None:

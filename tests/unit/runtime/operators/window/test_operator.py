@@ -138,6 +138,14 @@ def test_purchases_are_summed_per_minute(bench: Open, assigner: Any) -> None:
     assert results[2:] == [(7, 119_999)]
 
 
+def test_results_of_a_window_without_an_end_have_the_time_of_the_record_that_made_it_fire(
+    bench: Open,
+) -> None:
+    counted = bench(windowing(GlobalWindows(), trigger=CountTrigger.of(2)))
+
+    assert [counted.put(n, at=n * 10) for n in (1, 2, 3, 4)] == [[], [([1, 2], 20)], [], [([1, 2, 3, 4], 40)]]
+
+
 def test_fire_keeps_the_contents_purge_drops_them_and_the_state_of_the_trigger_stays(bench: Open) -> None:
     keeping = bench(windowing(GlobalWindows(), trigger=CountTrigger.of(2)))
     assert [keeping.put(n) for n in (1, 2, 3, 4)] == [

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -10,20 +11,20 @@ from tidegate.errors import CommitFailedError, CommitUnknownError, UnavailableEr
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.spark.datasource.batches import Batches, Record
 from tidegate.runtime.spark.datasource.settling import PATIENCE_S, settle
-from tidegate.twophase.spi import CommitAnswer, Committable, Committer, GlobalCommitter
+from tidegate.twophase.spi import Answer, CommitAnswer, Committable, Committer, GlobalCommitter, Retry
 
-DONE, AGAIN, LOST = CommitAnswer.COMMITTED, CommitAnswer.RETRY, CommitAnswer.ABORTED
+DONE, AGAIN, LOST = CommitAnswer.COMMITTED, Retry("no broker answers"), CommitAnswer.ABORTED
 BEFORE, UNKNOWN = CommitAnswer.ALREADY_COMMITTED, CommitAnswer.UNKNOWN
 
 
 class Told(Committer):
     """Answers as it is told, each time with the next of a part's answers, the last one again and again."""
 
-    def __init__(self, *answers: list[CommitAnswer]) -> None:
+    def __init__(self, *answers: Any) -> None:
         self._answers = answers
         self.calls = list[str]()
 
-    def commit(self, committables: Sequence[Committable]) -> list[CommitAnswer]:
+    def commit(self, committables: Sequence[Committable]) -> list[Answer]:
         self.calls.append(f"commit {len(committables)}")
         told = [self._answers[each.subtask] for each in committables]
         return [each.pop(0) if len(each) > 1 else each[0] for each in told]
@@ -132,7 +133,7 @@ def test_a_system_that_does_not_answer_is_asked_for_a_while(batches: Batches) ->
     clock, told = ManualClock(), Told([AGAIN])
     with pytest.raises(
         UnavailableError,
-        match=r"^batch 4 is decided, but cannot be committed now: sink '0' part 0 \(5 records\); start the query again when",
+        match=r"^batch 4 is decided, but cannot be committed now: sink '0' part 0 \(5 records; no broker answers\); start the query again when",
     ):
         settle(batches, decided(batches, 1), told, clock)
     assert clock.monotonic() >= PATIENCE_S

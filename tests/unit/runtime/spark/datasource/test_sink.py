@@ -83,7 +83,7 @@ class Query:
         return wrong + [f"row {number} is missing" for number in range(batches * ROWS) if number not in seen]
 
     def hidden(self) -> list[str]:
-        return [path.name for path in self.directory.glob("out/.tidegate/*/*")]
+        return [path.name for path in self.directory.glob("out/.tidegate/*/*") if path.name != "claim"]
 
 
 def encoded(rows: list[dict[str, Any]]) -> list[pa.RecordBatch]:

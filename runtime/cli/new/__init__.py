@@ -1,0 +1,1 @@
+"""Skeletons that `tidegate new` writes."""

@@ -1,0 +1,46 @@
+"""What a failure says to the shell, by `tidegate run` and by `python job.py` alike."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+from tidegate.errors import (
+    CommitFailedError,
+    CommitUnknownError,
+    ConfigError,
+    FencedError,
+    MissingExtraError,
+    TidegateError,
+)
+
+__all__ = ["exit_code", "exit_with_codes"]
+
+_EXIT_CODES: tuple[tuple[type[TidegateError], int], ...] = (
+    (FencedError, 3),
+    (CommitFailedError, 4),
+    (CommitUnknownError, 4),
+    (ConfigError, 2),
+    (MissingExtraError, 2),
+)
+
+
+def exit_code(error: TidegateError) -> int:
+    """What a failure says to the shell."""
+    return next((code for cls, code in _EXIT_CODES if isinstance(error, cls)), 1)
+
+
+def exit_with_codes() -> None:
+    """Let an error of ours that ends this process give it the exit code that `tidegate run` gives; shown as before."""
+    shown = sys.excepthook
+    if getattr(shown, "gives_exit_codes", False):
+        return
+
+    def show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        shown(kind, error, traceback)
+        # In an interactive interpreter an error ends a line and no process.
+        if isinstance(error, TidegateError) and not (hasattr(sys, "ps1") or sys.flags.interactive):
+            raise SystemExit(exit_code(error))
+
+    show.gives_exit_codes = True  # type: ignore[attr-defined]  # an attribute of a function
+    sys.excepthook = show

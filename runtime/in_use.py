@@ -1,0 +1,89 @@
+"""Settings of components reach what a program uses; those of what it does not use are named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tidegate.backends.spi import Buffered, SupportsMode
+from tidegate.backends.storage import open_storage
+from tidegate.components import options_for, owner_of, with_options
+from tidegate.options import declarations
+from tidegate.runtime.embedded.options import EmbeddedOptions
+from tidegate.runtime.graph.transformations import Transformation
+from tidegate.runtime.options import JobOptions
+from tidegate.runtime.spark.options import SparkOptions
+
+__all__ = ["apply_settings", "unused_settings"]
+
+_ABILITIES = {"state.checkpoints.dir-mode": SupportsMode, "state.backend.fs.write-buffer-size": Buffered}
+"""Keys of the engine that a storage needs an ability for."""
+
+
+def apply_settings(steps: Iterable[Transformation], options: JobOptions) -> frozenset[str]:
+    """Give sources and sinks the settings for what they leave open; returns the names of the components they are.
+
+    Raises:
+        ConfigError: a setting does not fit.
+    """
+    used: set[str] = set()
+
+    def options_of(name: str) -> Mapping[str, Any]:
+        used.add(name)
+        return options_for(name, options.components)
+
+    for step in _all(steps):
+        if step.kind in ("source", "sink"):
+            step.payload = with_options(step.payload, options_of)
+    return frozenset(used)
+
+
+def unused_settings(options: JobOptions, root: str, connectors: frozenset[str]) -> Iterator[str]:
+    """A line for each setting that has no effect: what it belongs to, and what is in use."""
+    used = {
+        *connectors,
+        f"backend.{options.backend}",
+        "executor.embedded" if options.target in ("embedded", "inline") else "executor.spark",
+        *(f"storage.{_scheme(url)}" for url in (root, options.savepoints, options.savepoint) if url),
+    }
+    if "executor.spark" in used:
+        used.add("backend.rocksdb")  # what is too large for memory is in it there
+    for key, origin in sorted(options.origins.items()):
+        owner = _owner(key, options)
+        if owner is not None and owner not in used:
+            kind, _, name = owner.partition(".")
+            others = _listed(each.partition(".")[2] for each in used if each.startswith(f"{kind}."))
+            yield f"{key} ({origin}) has no effect: it is an option of {kind} {name}; got {kind} {others}"
+        elif key in _ABILITIES and not isinstance(open_storage(root), _ABILITIES[key]):
+            yield f"{key} ({origin}) has no effect: it is for storages in directories; got storage {_scheme(root)}"
+
+
+def _owner(key: str, options: JobOptions) -> str | None:
+    """The component that a key belongs to; None for the engine's own."""
+    for declared, name in ((EmbeddedOptions, "executor.embedded"), (SparkOptions, "executor.spark")):
+        if key in declarations(declared):
+            return name
+    if key not in options.components:
+        return None
+    owner = owner_of(key)
+    return f"{owner.kind}.{owner.name}"
+
+
+def _all(steps: Iterable[Transformation]) -> Iterator[Transformation]:
+    waiting, seen = list(steps), set[int]()
+    while waiting:
+        step = waiting.pop()
+        if id(step) not in seen:
+            seen.add(id(step))
+            yield step
+            waiting += [each.transformation for each in step.inputs]
+
+
+def _scheme(url: str) -> str:
+    scheme, found, _ = url.partition("://")
+    return scheme if found else "file"
+
+
+def _listed(names: Iterable[str]) -> str:
+    found: Sequence[str] = sorted(names)
+    return ", ".join(found) or "none"

@@ -1,0 +1,96 @@
+"""Whether the sources of a run find new splits: failed looks are counted, shown with their reason, and lead to an alarm.
+
+Example:
+    >>> from tidegate.clock import ManualClock
+    >>> clock, events = ManualClock(), []
+    >>> health = DiscoveryHealth(clock, lambda what, text: events.append(what))
+    >>> for _ in range(3):
+    ...     health.looked(OperatorUid("orders"), "no broker answers")
+    ...     clock.advance(30_000)
+    >>> health.looked(OperatorUid("orders"), None)
+    >>> events
+    ['discovery-failed', 'discovery-alarm', 'discovery-recovered']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.clock import Clock
+from tidegate.ids import OperatorUid
+from tidegate.runtime.observe.events import Happening
+from tidegate.runtime.observe.figures import DiscoveryFigures
+
+__all__ = ["DiscoveryHealth"]
+
+_ALARM_AFTER: Final = 3
+"""Failed looks in a row that lead to an alarm, if they also take long enough."""
+
+_ALARM_AFTER_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Source:
+    failed: int = 0
+    in_a_row: int = 0
+    since: float = 0.0
+    reason: str | None = None
+    alarm: bool = False
+
+
+class DiscoveryHealth:
+    """Hears of every look for more splits; owned by the thread that coordinates the run.
+
+    A failure is an event when it begins, when it has lasted for three looks and a minute, and when it is over.
+    """
+
+    def __init__(self, clock: Clock, note: Callable[[Happening, str], None]) -> None:
+        self._clock = clock
+        self._note = note
+        self._sources: dict[OperatorUid, _Source] = {}
+
+    def looked(self, uid: OperatorUid, reason: str | None) -> None:
+        """A source looked for more splits; `reason` says why that failed, None that it did not."""
+        source, now = self._sources.setdefault(uid, _Source()), self._clock.monotonic()
+        if reason is None:
+            if source.in_a_row:
+                self._note("discovery-recovered", f"source {uid!r} finds new splits again")
+            source.in_a_row, source.reason, source.alarm = 0, None, False
+            return
+        if not source.in_a_row:
+            source.since = now
+            self._note("discovery-failed", f"source {uid!r} cannot look for new splits: {reason}")
+        source.failed += 1
+        source.in_a_row += 1
+        source.reason = reason
+        lasted_s = now - source.since
+        if not source.alarm and source.in_a_row >= _ALARM_AFTER and lasted_s >= _ALARM_AFTER_S:
+            source.alarm = True
+            self._note("discovery-alarm", _warning(uid, source, lasted_s))
+
+    @property
+    def figures(self) -> dict[str, DiscoveryFigures]:
+        """The sources whose looks ever failed."""
+        now = self._clock.monotonic()
+        return {
+            uid: DiscoveryFigures(each.failed, now - each.since if each.in_a_row else None, each.reason)
+            for uid, each in self._sources.items()
+            if each.failed
+        }
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What has failed for so long that somebody should see to it."""
+        now = self._clock.monotonic()
+        return tuple(
+            _warning(uid, each, now - each.since) for uid, each in self._sources.items() if each.alarm
+        )
+
+
+def _warning(uid: OperatorUid, source: _Source, lasted_s: float) -> str:
+    return (
+        f"source {uid!r} has not been able to look for new splits for {lasted_s:,.0f} s ({source.in_a_row} times): "
+        f"{source.reason}"
+    )

@@ -1,0 +1,254 @@
+"""What tasks of a batch job hand on: a file for each task and exchange, read by the tasks behind it.
+
+A file gets its name when its task has finished, so one that has a name is complete. It outlives the process that wrote
+it: a task that fails is started again and reads the same files, and the tasks that wrote them do not run again. A file
+that is gone or damaged makes its reader fail; the next attempt of the job runs its task again.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+import xxhash
+
+from tidegate.clock import Clock
+from tidegate.elements import Batch, Control, Element, EndOfInput, Idle, Watermark
+from tidegate.errors import UnavailableError
+from tidegate.ids import Subtask
+from tidegate.runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
+from tidegate.runtime.graph.transformations import NEVER_MS
+from tidegate.runtime.task.credit import Credit
+from tidegate.runtime.task.exchange import Buffer, Channel, ChannelId, Gate
+from tidegate.runtime.task.wire import EdgeWire, Frame
+
+__all__ = ["ResultGate", "Results"]
+
+_TRAILER: Final = struct.Struct(">QI")
+"""Where the index begins, and its checksum; the last bytes of a file."""
+_MOST: Final = 256
+"""Records that are written at once; each of them is in memory three times when it is read."""
+_CREDIT: Final = Credit(2 * _MOST)
+_FRAMES: Final = msgspec.msgpack.Decoder(Frame)
+
+
+class _Index(msgspec.Struct, frozen=True):
+    """Where the batches for each receiver are, with their lengths and checksums."""
+
+    batches: dict[int, list[tuple[int, int, int]]]
+    reusable: bool
+
+
+_INDEXES: Final = msgspec.msgpack.Decoder(_Index)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The files of a run, in directories that all of its workers reach."""
+
+    directories: tuple[Path, ...]
+
+    def batches(self, edge: JobEdge, source: int, target: int) -> Iterator[Batch]:
+        """What a subtask handed on to another one, in the order in which it did.
+
+        Raises:
+            UnavailableError: the file is gone or damaged; it is removed, so the next attempt makes it again.
+        """
+        path, wire = self._path(edge, source), EdgeWire(edge)
+        with self._readable(path, edge, source), path.open("rb") as file:
+            for start, length, checksum in _index(file).batches.get(target, ()):
+                file.seek(start)
+                yield _batch(wire, file.read(length), checksum)
+
+    def finished(self, graph: JobGraph) -> frozenset[Subtask]:
+        """The subtasks whose results are all there, and of which nothing else is needed."""
+        return frozenset(
+            Subtask(vertex.id, index)
+            for vertex in graph.vertices.values()
+            for index in range(vertex.parallelism)
+            if vertex.outputs and all(self._reusable(edge, index) for edge in vertex.outputs)
+        )
+
+    def keep_only(self, vertices: Iterable[JobVertex], subtasks: frozenset[Subtask]) -> None:
+        """Remove the results of all other subtasks."""
+        kept = {
+            self._path(edge, index)
+            for vertex in vertices
+            for edge in vertex.outputs
+            for index in range(vertex.parallelism)
+            if Subtask(vertex.id, index) in subtasks
+        }
+        for directory in self.directories:
+            for path in set(directory.iterdir()) - kept:
+                path.unlink()
+
+    def writer(self, edge: JobEdge, source: int) -> _Writer:
+        """Where a subtask writes what it hands on over an edge."""
+        return _Writer(self._path(edge, source), edge, source)
+
+    def _path(self, edge: JobEdge, source: int) -> Path:
+        directory = self.directories[source % len(self.directories)]
+        return directory / f"{xxhash.xxh3_128_hexdigest(edge.name.encode())}-{source}"
+
+    def _reusable(self, edge: JobEdge, source: int) -> bool:
+        try:
+            with self._path(edge, source).open("rb") as file:
+                return _index(file).reusable
+        except (OSError, ValueError):
+            return False
+
+    @contextmanager
+    def _readable(self, path: Path, edge: JobEdge, source: int) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            raise UnavailableError(
+                f"the result of {Subtask(edge.source, source)} cannot be read: {error}; its task runs again with the "
+                f"next restart; check the disk of {path.parent} if this is seen more than once"
+            ) from error
+
+
+class _Writer:
+    """Writes a file; without its name until `finish`."""
+
+    def __init__(self, path: Path, edge: JobEdge, source: int) -> None:
+        self._path = path
+        self._part = path.with_suffix(".part")
+        self._edge = edge
+        self._source = source
+        self._wire = EdgeWire(edge)
+        self._batches: dict[int, list[tuple[int, int, int]]] = {}
+        self._size = 0
+        with self._on_disk():
+            self._file = self._part.open("wb")
+
+    def append(self, target: int, batch: Batch) -> None:
+        """Hand a batch on to a subtask.
+
+        Raises:
+            RecordError: a value is not what its declared type says.
+            UnavailableError: the disk did not take it.
+        """
+        frame = self._wire.encode(ChannelId(self._edge.name, self._source, target), batch)
+        with self._on_disk():
+            self._file.write(frame)
+        self._batches.setdefault(target, []).append((self._size, len(frame), zlib.crc32(frame)))
+        self._size += len(frame)
+
+    def finish(self, *, reusable: bool) -> None:
+        """Everything is written: from now on the file can be read.
+
+        Raises:
+            UnavailableError: the disk did not take it.
+        """
+        index = msgspec.msgpack.encode(_Index(self._batches, reusable))
+        with self._on_disk():
+            self._file.write(index + _TRAILER.pack(self._size, zlib.crc32(index)))
+            self._file.close()
+            self._part.replace(self._path)
+
+    def close(self) -> None:
+        """Give up what is not finished."""
+        with suppress(OSError):
+            self._file.close()
+
+    @contextmanager
+    def _on_disk(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UnavailableError(
+                f"records cannot be written to {self._path.parent}: {error}; free space there, or set "
+                "taskmanager.state.local.root-dirs or TMPDIR to a larger disk"
+            ) from error
+
+
+class ResultGate(Gate):
+    """Hands records on in a file, and tells the receivers when it is complete.
+
+    Watermarks and idleness say nothing to a task that begins when everything is there.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        channels: Mapping[int, Channel],
+        writer: _Writer,
+        clock: Clock,
+        reusable: Callable[[], bool],
+    ) -> None:
+        super().__init__(writer._edge, index, channels)
+        self._writer = writer
+        self._reusable = reusable
+        self._shares = {target: Buffer(_Share(writer, target), NEVER_MS, clock) for target in channels}
+
+    def emit(self, batch: Batch) -> None:
+        """Write a batch, dealt to the receivers."""
+        for target, share in self._route(batch):
+            self._shares[target].send(share)
+
+    def broadcast(self, element: Control) -> None:
+        """Send a control element to every receiver; the end of the input once the file is complete."""
+        if isinstance(element, Watermark | Idle):
+            return
+        if isinstance(element, EndOfInput):
+            for share in self._shares.values():
+                share.flush()
+            self._writer.finish(reusable=self._reusable())
+        super().broadcast(element)
+
+    def close(self) -> None:
+        """Give up what is not finished."""
+        self._writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What a file has for one receiver, as a channel that can always take more."""
+
+    writer: _Writer
+    target: int
+
+    @property
+    def credit(self) -> Credit:
+        return _CREDIT
+
+    def send(self, element: Element) -> None:
+        if isinstance(element, Batch):
+            for start in range(0, len(element), _MOST):
+                self.writer.append(self.target, element.part(slice(start, start + _MOST)))
+
+
+def _batch(wire: EdgeWire, frame: bytes, checksum: int) -> Batch:
+    """What a frame holds; raises `ValueError` if it is damaged."""
+    if zlib.crc32(frame) != checksum:
+        raise ValueError(f"a batch of {len(frame)} bytes is not what was written")
+    element = wire.element(_FRAMES.decode(frame))
+    if not isinstance(element, Batch):
+        raise ValueError(f"it holds a {type(element).__name__}; expected a Batch")
+    return element
+
+
+def _index(file: BinaryIO) -> _Index:
+    """The index of a file; raises `ValueError` if it has none."""
+    size = file.seek(0, os.SEEK_END)
+    if size < _TRAILER.size:
+        raise ValueError(f"it has {size} bytes; expected at least {_TRAILER.size}")
+    file.seek(size - _TRAILER.size)
+    start, checksum = _TRAILER.unpack(file.read(_TRAILER.size))
+    if start > size - _TRAILER.size:
+        raise ValueError(f"its index begins at {start}, behind its end")
+    file.seek(start)
+    index = file.read(size - _TRAILER.size - start)
+    if zlib.crc32(index) != checksum:
+        raise ValueError("its index is not what was written")
+    return _INDEXES.decode(index)

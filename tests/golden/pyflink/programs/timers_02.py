@@ -1,0 +1,65 @@
+"""Timers of a key in event time (key typed, type typed, register moved, fire told).
+
+Compared by key.
+"""
+
+from pyflink.common import Duration, Types, WatermarkStrategy
+from pyflink.common.watermark_strategy import TimestampAssigner
+from pyflink.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from pyflink.datastream.state import ValueStateDescriptor
+
+
+class PaymentTime(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return value[2]
+
+
+times = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(1)).with_timestamp_assigner(
+    PaymentTime()
+)
+
+
+class Timed(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_element(self, value, ctx: "KeyedProcessFunction.Context"):
+        self.total.update((self.total.value() or 0) + value[1])
+        ctx.timer_service().delete_event_time_timer(5000)
+        ctx.timer_service().register_event_time_timer(5000)
+        if value[1] > 6:
+            ctx.timer_service().delete_event_time_timer(5000)
+            ctx.timer_service().register_event_time_timer(value[2] + 1)
+
+    def on_timer(self, timestamp, ctx: "KeyedProcessFunction.OnTimerContext"):
+        yield ctx.get_current_key(), "fired", self.total.value() or 0, timestamp
+        self.total.clear()
+
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(1)
+payments = env.from_collection(
+    [
+        ("bob", 7, 0),
+        ("cem", 5, 0),
+        ("ann", 1, 400),
+        ("bob", 3, 800),
+        ("bob", 8, 800),
+        ("bob", 8, 1700),
+        ("cem", 3, 2600),
+        ("ann", 3, 6600),
+        ("bob", 8, 7500),
+        ("ann", 8, 7700),
+        ("ann", 9, 12400),
+        ("cem", 3, 12400),
+    ],
+    Types.TUPLE([Types.STRING(), Types.INT(), Types.LONG()]),
+)
+result = (
+    payments.assign_timestamps_and_watermarks(times)
+    .key_by(lambda payment: payment[0], key_type=Types.STRING())
+    .process(Timed(), Types.TUPLE([Types.STRING(), Types.STRING(), Types.LONG(), Types.LONG()]))
+)
+with result.execute_and_collect() as records:
+    for record in records:
+        print(record)

@@ -1,0 +1,17 @@
+"""Values of declared types, and what a function sees of them (steps kept, of maps).
+
+Compared in order.
+"""
+
+from pyflink.common import Types
+from pyflink.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(1)
+values = env.from_collection([{"a": 1}, {}, {"b": 2, "c": 3}]).map(
+    lambda value: value, Types.MAP(Types.STRING(), Types.LONG())
+)
+result = values.filter(lambda value: True)
+with result.execute_and_collect() as records:
+    for record in records:
+        print(record)

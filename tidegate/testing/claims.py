@@ -1,0 +1,108 @@
+"""The conformance kit for sinks that claim what they use outside: `ClaimingSinkSuite`.
+
+Such a sink has `taking_over` (`SupportsTakeOver`) and a committer with `claim` (`SupportsClaim`). Two pipelines with the same
+id and different checkpoint storages have the same names outside; the second one must be refused before it removes anything.
+
+Example:
+    class TestFiles(ClaimingSinkSuite):
+        @pytest.fixture
+        def target(self, tmp_path: Path) -> SinkTarget:
+            return SinkTarget(FileSink(tmp_path, TextLines()), lambda: lines_of(tmp_path))
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Barrier
+
+import pytest
+
+from tidegate.connectors.spi import SupportsTakeOver
+from tidegate.errors import ConfigError
+from tidegate.testing.sink import CommittingSinkSuite, SinkRig, SinkTarget
+from tidegate.twophase.spi import CommitAnswer, SupportsClaim
+
+__all__ = ["ClaimClauses", "ClaimingSinkSuite"]
+
+_FIRST, _SECOND = "file:///state/first", "file:///state/second"
+_AT_ONCE = 4
+
+
+class ClaimClauses:
+    """What a claim owes."""
+
+    def test_another_home_is_refused_before_anything_of_the_first_is_touched(
+        self, target: SinkTarget
+    ) -> None:
+        """A pipeline of the same name elsewhere may neither claim nor abort, and what the first prepared is committed."""
+        first, second = SinkRig(target, home=_FIRST), SinkRig(target, home=_SECOND)
+        _claim(first)
+        work = first.epoch(target.records, 1)
+        with pytest.raises(ConfigError):
+            _claim(second)
+        with pytest.raises(ConfigError):
+            second.abort_except()
+        assert first.commit(work) == [CommitAnswer.COMMITTED]
+        first.see(target.records)
+
+    def test_a_claim_outlives_the_work_it_is_for(self, target: SinkTarget) -> None:
+        """Removing leftovers leaves the claim: a pipeline that is quiet is still the owner, and claims again as it likes."""
+        first, second = SinkRig(target, home=_FIRST), SinkRig(target, home=_SECOND)
+        _claim(first)
+        first.commit(first.epoch(target.records, 1))
+        first.abort_except()
+        with pytest.raises(ConfigError):
+            _claim(second)
+        _claim(first)
+        assert first.abort_except() == 0
+        first.see(target.records)
+
+    def test_who_takes_over_is_the_owner_from_then_on(self, target: SinkTarget) -> None:
+        """Taking over sets the claim aside for good: the work of the first goes, and the first is refused."""
+        first, second = SinkRig(target, home=_FIRST), SinkRig(target, home=_SECOND)
+        _claim(first)
+        work = first.epoch(target.records[:5], 1)
+        sink = target.sink
+        assert isinstance(sink, SupportsTakeOver), "the sink cannot take over; use CommittingSinkSuite"
+        taking = replace(second, target=replace(target, sink=sink.taking_over()))
+        _claim(taking)
+        assert taking.abort_except() >= 1
+        with pytest.raises(ConfigError):
+            first.abort_except()
+        _claim(second)
+        assert second.commit(work)[0] is not CommitAnswer.COMMITTED
+        assert second.commit(second.epoch(target.records[5:], 1, attempt="2")) == [CommitAnswer.COMMITTED]
+        second.see(target.records[5:])
+
+    def test_of_several_claims_at_the_same_moment_one_is_the_owner(self, target: SinkTarget) -> None:
+        """Claims that begin together end with one owner, which all others are refused by."""
+        rigs = [SinkRig(target, home=f"file:///state/{number}") for number in range(_AT_ONCE)]
+        together = Barrier(_AT_ONCE)
+
+        def accepted(rig: SinkRig) -> bool:
+            together.wait()
+            return _is_accepted(rig)
+
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            first = list(threads.map(accepted, rigs))
+        assert first.count(True) == 1
+        assert [_is_accepted(rig) for rig in rigs] == first
+
+
+class ClaimingSinkSuite(ClaimClauses, CommittingSinkSuite):
+    """Every clause a sink owes that claims what it uses outside."""
+
+
+def _claim(rig: SinkRig) -> None:
+    with rig.committer() as committer:
+        assert isinstance(committer, SupportsClaim), "the committer cannot claim; use CommittingSinkSuite"
+        committer.claim()
+
+
+def _is_accepted(rig: SinkRig) -> bool:
+    try:
+        _claim(rig)
+    except ConfigError:
+        return False
+    return True

@@ -1,0 +1,58 @@
+"""What a clause of the kit has opened: it is closed when the clause is over, and its threads must end then."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+__all__ = ["closing_all", "opened"]
+
+_END_S: Final = 10.0
+"""How long a thread may take to end, on a busy machine."""
+
+
+class Closable(Protocol):
+    """What must be closed."""
+
+    def close(self) -> None:
+        """Release everything; what is closed already stays so."""
+        ...
+
+
+_scopes: list[list[Closable]] = []
+
+
+def opened(thing: Closable) -> None:
+    """Have `thing` closed at the end of the clause that runs, if one does."""
+    if _scopes:
+        _scopes[-1].append(thing)
+
+
+@contextmanager
+def closing_all() -> Iterator[None]:
+    """Close what was opened inside, as the end of a process would, and see that no thread of it goes on.
+
+    Raises:
+        AssertionError: a thread that began inside still runs.
+    """
+    before = set(threading.enumerate())
+    _scopes.append([])
+    try:
+        yield
+    finally:
+        for thing in _scopes.pop():
+            with contextlib.suppress(
+                Exception
+            ):  # what close owes is for the clauses that close by themselves
+                thing.close()
+    begun = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in begun:
+        thread.join(_END_S)
+    left = [thread.name for thread in begun if thread.is_alive()]
+    assert not left, (
+        f"threads still run {_END_S:g} s after everything was closed; got {left}; expected none; end them in close of the "
+        "reader, the enumerator, the writer or the committer"
+    )
