@@ -22,14 +22,14 @@ from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from tidegate.elements import Batch
 from tidegate.ids import OperatorUid
 from tidegate.runtime.embedded.inbox import Inbox
+from tidegate.runtime.embedded.peer_messages import Granted
 from tidegate.runtime.embedded.peers import Peers, RemoteChannel
 from tidegate.runtime.embedded.taskmanager import collect_rarely
-from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Hash
-from tidegate.runtime.task.exchange import ChannelId, Gate
+from tidegate.runtime.task.exchange import ChannelId, RecordWriter
+from tidegate.runtime.task.frames import Frame
 from tidegate.runtime.task.routing import router
-from tidegate.runtime.task.wire import Frame
 from tidegate.serde import exchange_codec
 from tidegate.types import Types
 
@@ -72,7 +72,7 @@ class Exchange:
         self._channels: dict[int, RemoteChannel] = {
             each.target: self._sending.sender(each, edge, 1) for each in ids
         }
-        self._gate = Gate(edge, 0, self._channels)
+        self._gate = RecordWriter(edge, 0, self._channels)
 
     def carry(self, batches: list[Batch]) -> None:
         for batch in batches:

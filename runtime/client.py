@@ -25,10 +25,10 @@ from tidegate.errors import ConfigError
 from tidegate.ids import RunId
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.options import SavepointFormat
-from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.status import State
 from tidegate.runtime.tracebacks import hide_engine
+from tidegate.runtime.unsupported_api import UnsupportedApi
 
 __all__ = ["Executor", "JobClient", "JobStatus"]
 
@@ -86,7 +86,7 @@ class Executor(Protocol):
         ...
 
 
-class JobClient(Refusing):
+class JobClient(UnsupportedApi):
     """Asks and commands one run of a program; the run ends when this process does.
 
     Savepoints go below `savepoints` unless a call says otherwise.

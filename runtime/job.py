@@ -33,12 +33,12 @@ from tidegate.runtime.checkpoint.protocol import Plan
 from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
 from tidegate.runtime.checkpoint.retention import Release
-from tidegate.runtime.going_back import GoingBack
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.journals import journaled
 from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph, paced
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.options import FIRST_MS, INTERVAL_MS, JobOptions
+from tidegate.runtime.restoring import SnapshotRestore
 from tidegate.twophase import ledger
 from tidegate.twophase.spi import Answer, Committable, Retry
 
@@ -177,7 +177,7 @@ class Startup:
         Raises:
             JobFailedError: it failed by itself.
         """
-        ended = self.pipeline.turn.stand_by(self.say)
+        ended = self.pipeline.acquirer.stand_by(self.say)
         if ended is not None and ended.status == "failed":
             raise JobFailedError(
                 f"run {ended.lease.run} of job {self.program.name!r}, which this process stood by for, has failed"
@@ -218,7 +218,7 @@ class Startup:
             say=self.say,
             going_back=options.savepoint is not None,
         )
-        self._found = self.pipeline.turn.record
+        self._found = self.pipeline.acquirer.record
         try:
             with self.lease:
                 self._begin(before)
@@ -234,9 +234,9 @@ class Startup:
         options = self.program.options
         if options.savepoint is not None:
             self._newest_settled()
-            GoingBack(self).go_to(options.savepoint)
+            SnapshotRestore(self).go_to(options.savepoint)
         elif options.replay_from is not None:
-            GoingBack(self).replay_from(options.replay_from)
+            SnapshotRestore(self).replay_from(options.replay_from)
         for run in {before.lease.run, *(known.run for known in before.retained)} if before else ():
             self._sweep(run)
         self.storage.blobs.reserve(f"{self.run}/taskowned")

@@ -22,8 +22,8 @@ from tidegate.options import (
     origins,
 )
 from tidegate.runtime.embedded.options import EmbeddedOptions
-from tidegate.runtime.given import Given
 from tidegate.runtime.graph.mode import RuntimeMode
+from tidegate.runtime.program_resources import ProgramResources
 from tidegate.runtime.schedule.restart import NoRestart, RestartStrategy
 from tidegate.runtime.schedule.restart_options import RestartOptions
 from tidegate.runtime.spark.options import SparkOptions
@@ -277,7 +277,7 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
     """What was set of the options of backends, storages, connectors and formats, by dotted key."""
     origins: Mapping[str, str] = origins()
     """Where each key was set."""
-    given: Given = field(default_factory=Given)
+    resources: ProgramResources = field(default_factory=ProgramResources)
     """Set by the program alone."""
 
     def strategy(self) -> RestartStrategy:

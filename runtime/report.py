@@ -9,7 +9,7 @@ from typing import TextIO
 import msgspec
 
 from tidegate.clock import Clock
-from tidegate.runtime.observe.figures import OperatorFigures, Snapshot
+from tidegate.runtime.observe.run_snapshot import OperatorStats, RunSnapshot
 from tidegate.runtime.options import Progress
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task.flow import back_pressure
@@ -73,7 +73,7 @@ class Reporter:
         self._out.flush()
 
 
-def line(name: str, run: Snapshot) -> str:
+def line(name: str, run: RunSnapshot) -> str:
     """A run in one line: what it reads, how its checkpoints are, and then each operator by itself."""
     parts = [run.state, f"{run.records:,} records", f"{run.per_second:,.0f}/s", f"{run.settled} checkpoints"]
     if run.settled_age_s is not None:
@@ -94,11 +94,11 @@ def line(name: str, run: Snapshot) -> str:
     return f"{name}: {', '.join(parts)}{''.join(operators)}"
 
 
-def operator(uid: str, figures: OperatorFigures) -> str:
+def operator(uid: str, figures: OperatorStats) -> str:
     """One operator in a few words.
 
     Example:
-        >>> operator("sums", OperatorFigures(2, 900, 450.0, 0.7, 0.0, 2_100))
+        >>> operator("sums", OperatorStats(2, 900, 450.0, 0.7, 0.0, 2_100))
         'sums 450/s, 2.1 s behind, held up 70%'
     """
     parts = [f"{uid} {figures.per_second:,.0f}/s"]

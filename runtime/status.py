@@ -12,16 +12,16 @@ from tidegate.clock import Clock
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.observe.checkpoints import CheckpointHistory
 from tidegate.runtime.observe.discovery import DiscoveryHealth
-from tidegate.runtime.observe.events import EventFile, EventLog, Happening, JobEvent
-from tidegate.runtime.observe.figures import Snapshot, State
+from tidegate.runtime.observe.events import EventFile, EventLog, EventType, JobEvent
 from tidegate.runtime.observe.operators import operators_of, slowest
+from tidegate.runtime.observe.run_snapshot import RunSnapshot, State
 from tidegate.runtime.operators.measures import Measured, totals
 from tidegate.runtime.schedule.states import JobLife
 from tidegate.runtime.task.flow import Flow
 from tidegate.twophase.ledger import Answered
 from tidegate.twophase.spi import Retry
 
-__all__ = ["JobEvent", "RunStatus", "Snapshot", "State", "note_answers"]
+__all__ = ["JobEvent", "RunSnapshot", "RunStatus", "State", "note_answers"]
 
 NOTHING_MEASURED: Final = Measured()
 NOTHING_FLOWS: Final[Mapping[Subtask, Flow]] = MappingProxyType({})
@@ -61,7 +61,7 @@ class RunStatus:
     life: JobLife = field(default_factory=JobLife)
     events: EventLog = field(init=False)
     discovery: DiscoveryHealth = field(init=False)
-    latest: Snapshot = field(init=False)
+    latest: RunSnapshot = field(init=False)
     _counts: Counter[str] = field(default_factory=Counter)
     commits_retried: Counter[str] = field(default_factory=Counter)
     """Pieces of output that were refused, by sink."""
@@ -84,7 +84,7 @@ class RunStatus:
 
     def note(
         self,
-        what: Happening,
+        what: EventType,
         text: str,
         *,
         checkpoint: CheckpointId | None = None,
@@ -159,7 +159,7 @@ class RunStatus:
         if now - self._folded >= _FOLDED_S or self.latest.state != self.state:
             self._folded, self.latest = now, self.snapshot()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> RunSnapshot:
         """The run as it is now."""
         now, now_ms = self.clock.monotonic(), self.clock.now_ms()
         elapsed = now - self._started
@@ -168,7 +168,7 @@ class RunStatus:
         newest, settled_at = checkpoints.newest_decided, checkpoints.settled_at_s
         operators = operators_of(self._flow, self._per_second(elapsed), now_ms)
         behind = [each.behind_ms for each in operators.values() if each.behind_ms is not None]
-        return Snapshot(
+        return RunSnapshot(
             at_ms=now_ms,
             state=self.state,
             elapsed_s=elapsed,

@@ -18,7 +18,7 @@ import xxhash
 
 from tidegate.backends.storage.s3 import S3Storage, url_options
 from tidegate.connectors.base._client import Objects
-from tidegate.connectors.base.place import HIDDEN, PendingFile
+from tidegate.connectors.base.output_place import HIDDEN, PendingFile
 from tidegate.errors import TidegateError, UnavailableError
 from tidegate.faults import point
 from tidegate.twophase.spi import CommitAnswer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidegate.connectors.base.place import Outlet
+from tidegate.connectors.base.output_place import Outlet
 from tidegate.errors import ConfigError
 from tidegate.twophase.spi import CommitterContext
 

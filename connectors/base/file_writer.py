@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tidegate.connectors.base.dead_letters import DeadLetterLines, OnError, Refusals
+from tidegate.connectors.base.output_place import PendingFile
 from tidegate.connectors.base.part_file import (
     BulkFormat,
     Compression,
@@ -27,7 +28,6 @@ from tidegate.connectors.base.part_file import (
     suffix_of,
 )
 from tidegate.connectors.base.pending_files import Announced, HeldFiles, PendingFiles, held_files
-from tidegate.connectors.base.place import PendingFile
 from tidegate.connectors.base.places import workplace
 from tidegate.connectors.base.rolling import Compaction, RollingPolicy
 from tidegate.elements import MAX_WATERMARK, Batch, RowKind

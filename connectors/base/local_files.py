@@ -12,7 +12,7 @@ from typing import IO, Final, TypeVar
 import xxhash
 
 from tidegate.clock import new_id
-from tidegate.connectors.base.place import HIDDEN, PendingFile
+from tidegate.connectors.base.output_place import HIDDEN, PendingFile
 from tidegate.errors import ConfigError, InternalError, TidegateError, UnavailableError
 from tidegate.faults import point
 from tidegate.twophase.spi import CommitAnswer

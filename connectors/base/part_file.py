@@ -15,7 +15,7 @@ from typing import IO, Any, Final, Literal, Protocol, runtime_checkable
 import msgspec
 import xxhash
 
-from tidegate.connectors.base.place import Workplace
+from tidegate.connectors.base.output_place import Workplace
 from tidegate.errors import StateCorruptError
 
 __all__ = [

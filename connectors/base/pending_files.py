@@ -22,8 +22,8 @@ from typing import TypeAlias
 import msgspec
 
 from tidegate.connectors.base.claim import ensure_claim
+from tidegate.connectors.base.output_place import PendingFile
 from tidegate.connectors.base.part_file import HeldFile
-from tidegate.connectors.base.place import PendingFile
 from tidegate.connectors.base.places import outlet
 from tidegate.errors import ConfigError, StateFormatError, UnavailableError
 from tidegate.faults import point

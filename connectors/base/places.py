@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.connectors.base.local_files import LocalOutlet, LocalWorkplace
-from tidegate.connectors.base.place import Outlet, Workplace
+from tidegate.connectors.base.output_place import Outlet, Workplace
 from tidegate.ids import OperatorUid, PipelineId
 from tidegate.twophase.naming import owner_name
 

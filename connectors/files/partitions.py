@@ -24,8 +24,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from tidegate.clock import Clock
+from tidegate.connectors.base.output_place import HIDDEN
 from tidegate.connectors.base.pending_files import Announced, announced
-from tidegate.connectors.base.place import HIDDEN
 from tidegate.connectors.base.places import outlet
 from tidegate.elements import MAX_WATERMARK
 from tidegate.errors import ConfigError, StateFormatError, TidegateError, UnavailableError, UserCodeError

@@ -20,7 +20,7 @@ from tidegate.connectors.base import (
     RollingPolicy,
     Shape,
 )
-from tidegate.connectors.base.looking import bucket_writable, writable
+from tidegate.connectors.base.discovery import bucket_writable, writable
 from tidegate.connectors.base.places import is_remote
 from tidegate.connectors.files.buckets import BucketAssigner
 from tidegate.connectors.files.options import FileSinkOptions

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from tidegate.connectors.base import all_splits
 from tidegate.connectors.base.dead_letters import OnError, check_on_error
-from tidegate.connectors.base.looking import readable
+from tidegate.connectors.base.discovery import readable
 from tidegate.connectors.files.enumerator import FileEnumerator, Files, WatchingEnumerator
 from tidegate.connectors.files.lines import TextFormat
 from tidegate.connectors.files.reader import FileReader

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.kafka.offsets import Spec
 from tidegate.connectors.kafka.serde import Message
-from tidegate.connectors.kafka.split import Place
+from tidegate.connectors.kafka.split import PartitionId
 from tidegate.errors import ConfigError, MissingExtraError, TidegateError, UnavailableError
 
 try:
@@ -193,7 +193,7 @@ class Cluster:
                     found[name] = translate(error.args[0], f"topic {name!r}", self._brokers)
         return found
 
-    def offsets(self, places: Collection[Place], spec: Spec) -> dict[Place, int]:
+    def offsets(self, places: Collection[PartitionId], spec: Spec) -> dict[PartitionId, int]:
         """The offset of each partition; by time the end where no record is as new."""
         sent = _SENT[spec] if isinstance(spec, str) else OffsetSpec.for_timestamp(spec)
         asked = self._try(
@@ -205,13 +205,13 @@ class Cluster:
             ),
         )
         found = {
-            Place(each.topic, each.partition): self._result(f"partition {each}", future).offset
+            PartitionId(each.topic, each.partition): self._result(f"partition {each}", future).offset
             for each, future in asked.items()
         }
         beyond = [place for place, offset in found.items() if offset < 0]
         return found | (self.offsets(beyond, "latest") if beyond else {})
 
-    def committed(self, group: str, places: Collection[Place]) -> dict[Place, int]:
+    def committed(self, group: str, places: Collection[PartitionId]) -> dict[PartitionId, int]:
         """Where a group is, for partitions it has been in."""
         wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])
         asked = self._try(
@@ -219,7 +219,7 @@ class Cluster:
             lambda: self._client.list_consumer_group_offsets([wanted], request_timeout=TIMEOUT_S),
         )
         answer = self._result(f"group {group!r}", asked[group])
-        return {Place(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.offset >= 0}
+        return {PartitionId(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.offset >= 0}
 
     def broker_setting(self, key: str) -> str | None:
         """A setting of the brokers; None if it may not be seen."""
@@ -271,19 +271,19 @@ class PartitionConsumer:
             self._brokers,
         )
 
-    def add(self, positions: Mapping[Place, int]) -> None:
+    def add(self, positions: Mapping[PartitionId, int]) -> None:
         """Read these partitions too, from the offsets given."""
         self._client.incremental_assign(_partitions(positions))
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: PartitionId) -> None:
         """Read a partition no more."""
         self._client.incremental_unassign([TopicPartition(*place)])
 
-    def pause(self, places: Collection[Place]) -> None:
+    def pause(self, places: Collection[PartitionId]) -> None:
         """Fetch nothing of these."""
         self._client.pause([TopicPartition(*place) for place in places])
 
-    def resume(self, places: Collection[Place]) -> None:
+    def resume(self, places: Collection[PartitionId]) -> None:
         """Fetch them again."""
         self._client.resume([TopicPartition(*place) for place in places])
 
@@ -299,12 +299,12 @@ class PartitionConsumer:
             raise self._failed[0]
         return found
 
-    def commit(self, positions: Mapping[Place, int]) -> None:
+    def commit(self, positions: Mapping[PartitionId, int]) -> None:
         """Tell the group, some time soon."""
         self._client.commit(offsets=_partitions(positions), asynchronous=True)
         self._telling += 1
 
-    def end_of(self, place: Place) -> int:
+    def end_of(self, place: PartitionId) -> int:
         """The newest end of a partition that a fetch brought along; negative before the first."""
         ends = self._client.get_watermark_offsets(TopicPartition(*place), cached=True)
         return -1 if ends is None else int(ends[1])
@@ -319,7 +319,7 @@ class PartitionConsumer:
 
     def error(self, message: Message) -> TidegateError:
         """What went wrong where a message should be."""
-        place = Place(message.topic(), message.partition())
+        place = PartitionId(message.topic(), message.partition())
         return translate(message.error(), f"partition {place}", self._brokers)
 
     def _told(self, error: KafkaError | None, partitions: Sequence[Any]) -> None:
@@ -452,7 +452,7 @@ def _made(client: Callable[[dict[str, Any]], Any], settings: dict[str, Any], bro
         ) from None
 
 
-def _partitions(positions: Mapping[Place, int]) -> Sequence[Any]:
+def _partitions(positions: Mapping[PartitionId, int]) -> Sequence[Any]:
     return [TopicPartition(place.topic, place.partition, offset) for place, offset in positions.items()]
 
 

@@ -26,7 +26,7 @@ from tidegate.connectors.kafka.serde import (
     StringValues,
 )
 from tidegate.connectors.kafka.source import KafkaSource
-from tidegate.connectors.kafka.split import KafkaSplit, Place
+from tidegate.connectors.kafka.split import KafkaSplit, PartitionId
 from tidegate.connectors.spi import Extent, Part, Remaining
 from tidegate.errors import ConfigError
 
@@ -74,7 +74,7 @@ def audited(url: str) -> KafkaSource:
 
 def extent_of(
     splits: Sequence[KafkaSplit],
-    ends: Mapping[Place, int],
+    ends: Mapping[PartitionId, int],
     remaining: Remaining | None,
     hidden: Sequence[str],
 ) -> Extent:
@@ -126,20 +126,22 @@ def _part(split: KafkaSplit, start: int, stop: int) -> list[Part]:
     return [Part(cut, start, stop, split.id, "offset")]
 
 
-def _offsets(topic: str, text: str) -> tuple[dict[Place, int | None], dict[Place, int | None]]:
-    starts: dict[Place, int | None] = {}
-    stops: dict[Place, int | None] = {}
+def _offsets(topic: str, text: str) -> tuple[dict[PartitionId, int | None], dict[PartitionId, int | None]]:
+    starts: dict[PartitionId, int | None] = {}
+    stops: dict[PartitionId, int | None] = {}
     for each in text.split(","):
         found = _OFFSETS.fullmatch(each)
         if found is None:
             raise ConfigError(f"offsets {each!r} are not clear; expected such as 0:100-200, 0:100- or 0:-200")
-        place = Place(topic, int(found["partition"]))
+        place = PartitionId(topic, int(found["partition"]))
         starts[place] = int(found["start"]) if found["start"] else None
         stops[place] = int(found["stop"]) if found["stop"] else None
     return starts, stops
 
 
-def _at(places: Mapping[Place, int | None], otherwise: KafkaOffsetResetStrategy) -> KafkaOffsetsInitializer:
+def _at(
+    places: Mapping[PartitionId, int | None], otherwise: KafkaOffsetResetStrategy
+) -> KafkaOffsetsInitializer:
     given = {place: offset for place, offset in places.items() if offset is not None}
     return KafkaOffsetsInitializer("specific", otherwise, given=given)
 

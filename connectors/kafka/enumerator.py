@@ -16,7 +16,7 @@ import xxhash
 
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer, resolve
 from tidegate.connectors.kafka.options import OnTopicChange
-from tidegate.connectors.kafka.split import KafkaSplit, Place
+from tidegate.connectors.kafka.split import KafkaSplit, PartitionId
 from tidegate.connectors.spi import EnumeratorContext, Remaining, SplitEnumerator
 from tidegate.errors import ConfigError, StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId, SplitId
@@ -33,7 +33,7 @@ class Plan:
 
     topics: tuple[str, ...]
     pattern: str | None
-    partitions: frozenset[Place]
+    partitions: frozenset[PartitionId]
     group: str | None
     start: KafkaOffsetsInitializer
     stop: KafkaOffsetsInitializer | None
@@ -46,9 +46,9 @@ class Plan:
             return re.fullmatch(self.pattern, name) is not None
         return name in self.topics or any(place.topic == name for place in self.partitions)
 
-    def places(self, name: str, partitions: Collection[int]) -> list[Place]:
+    def places(self, name: str, partitions: Collection[int]) -> list[PartitionId]:
         """The partitions of a topic that are asked for."""
-        found = [Place(name, partition) for partition in partitions]
+        found = [PartitionId(name, partition) for partition in partitions]
         return [place for place in found if place in self.partitions] if self.partitions else found
 
 
@@ -138,7 +138,7 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
             for name, topic in cluster.topics(self._names(cluster)).items()
         }
         new = [
-            Place(name, partition)
+            PartitionId(name, partition)
             for name, topic in topics.items()
             for partition in sorted(topic.partitions - (known[name].partitions if name in known else set()))
         ]
@@ -167,7 +167,9 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
                     "while it was read; the source starts again"
                 )
         dealt = {
-            Place(name, partition) for name, topic in self._known.items() for partition in topic.partitions
+            PartitionId(name, partition)
+            for name, topic in self._known.items()
+            for partition in topic.partitions
         }
         self._first = False
         self._known = {
@@ -252,17 +254,17 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
                 self._context.assign(reader, share)
 
 
-def owner_of(place: Place, readers: int) -> int:
+def owner_of(place: PartitionId, readers: int) -> int:
     """The reader of a partition: partitions of a topic go round, topics begin at different readers.
 
     Example:
-        >>> sorted(owner_of(Place("orders", partition), 3) for partition in range(3))
+        >>> sorted(owner_of(PartitionId("orders", partition), 3) for partition in range(3))
         [0, 1, 2]
     """
     return (xxhash.xxh32_intdigest(place.topic.encode()) + place.partition) % readers
 
 
-def remaining_splits(remaining: Remaining) -> tuple[Mapping[str, Known], dict[Place, KafkaSplit]]:
+def remaining_splits(remaining: Remaining) -> tuple[Mapping[str, Known], dict[PartitionId, KafkaSplit]]:
     """The topics that a checkpoint knows, and what is left of those partitions that are not read to their end.
 
     Raises:

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from tidegate.clock import SYSTEM_CLOCK, Clock
-from tidegate.connectors.kafka.split import Place
+from tidegate.connectors.kafka.split import PartitionId
 from tidegate.errors import ConfigError
 
 __all__ = [
@@ -52,7 +52,7 @@ class KafkaOffsetsInitializer:
     kind: Literal["earliest", "latest", "committed", "timestamp", "specific", "custom"]
     reset: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE
     timestamp_ms: int = 0
-    given: Mapping[Place, int] = field(default_factory=dict)
+    given: Mapping[PartitionId, int] = field(default_factory=dict)
     choose: Choose | None = None
 
     @staticmethod
@@ -83,7 +83,7 @@ class KafkaOffsetsInitializer:
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
         """Given offsets; for partitions without one where the group is, or else as the strategy says."""
-        given = {Place(*place): offset for place, offset in offsets.items()}
+        given = {PartitionId(*place): offset for place, offset in offsets.items()}
         return KafkaOffsetsInitializer("specific", offset_reset_strategy, given=given)
 
     @staticmethod
@@ -104,11 +104,11 @@ class KafkaOffsetsInitializer:
 class OffsetSource(Protocol):
     """What a broker knows of offsets."""
 
-    def offsets(self, places: Collection[Place], spec: Spec) -> dict[Place, int]:
+    def offsets(self, places: Collection[PartitionId], spec: Spec) -> dict[PartitionId, int]:
         """The offset of each partition; by time the end where no record is as new."""
         ...
 
-    def committed(self, group: str, places: Collection[Place]) -> dict[Place, int]:
+    def committed(self, group: str, places: Collection[PartitionId]) -> dict[PartitionId, int]:
         """Where a group is, for partitions it has been in."""
         ...
 
@@ -140,11 +140,11 @@ class KnownOffsets:
         """Where the source's group is, for partitions it has been in; none without a group."""
         if self._group is None:
             return {}
-        found = self._cluster.committed(self._group, [Place(*each) for each in partitions])
+        found = self._cluster.committed(self._group, [PartitionId(*each) for each in partitions])
         return {KafkaTopicPartition(*place): offset for place, offset in found.items()}
 
     def _of(self, partitions: Collection[KafkaTopicPartition], spec: Spec) -> dict[KafkaTopicPartition, int]:
-        found = self._cluster.offsets([Place(*each) for each in partitions], spec)
+        found = self._cluster.offsets([PartitionId(*each) for each in partitions], spec)
         return {KafkaTopicPartition(*place): offset for place, offset in found.items()}
 
 
@@ -154,11 +154,11 @@ Choose: TypeAlias = Callable[[list[KafkaTopicPartition], KnownOffsets], Mapping[
 
 def resolve(
     start: KafkaOffsetsInitializer,
-    places: Collection[Place],
+    places: Collection[PartitionId],
     cluster: OffsetSource,
     group: str | None,
     clock: Clock = SYSTEM_CLOCK,
-) -> dict[Place, int]:
+) -> dict[PartitionId, int]:
     """An offset for every partition.
 
     Raises:
@@ -192,9 +192,9 @@ def resolve(
     return found
 
 
-def _chosen(choose: Choose, places: Collection[Place], known: KnownOffsets) -> dict[Place, int]:
+def _chosen(choose: Choose, places: Collection[PartitionId], known: KnownOffsets) -> dict[PartitionId, int]:
     answer = choose([KafkaTopicPartition(*place) for place in sorted(places)], known)
-    chosen = {Place(*partition): offset for partition, offset in answer.items()}
+    chosen = {PartitionId(*partition): offset for partition, offset in answer.items()}
     for place, offset in chosen.items():
         if type(offset) is not int or offset < 0:
             raise ConfigError(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidegate.connectors.kafka.letters import letter_of_message
 from tidegate.connectors.kafka.options import KafkaSourceOptions
 from tidegate.connectors.kafka.serde import KafkaDeserializer, Message
-from tidegate.connectors.kafka.split import KafkaSplit, Place
+from tidegate.connectors.kafka.split import KafkaSplit, PartitionId
 from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader, Unreadable
 from tidegate.elements import Batch, Idle, Origin
 from tidegate.errors import ConfigError, MissingExtraError, RecordError, UnavailableError
@@ -56,14 +56,14 @@ class KafkaReader(SourceReader[KafkaSplit]):
         self._options = options
         self._commits = group is not None and options.commit_offsets
         self._who = (context.pipeline, context.uid)
-        self._splits: dict[Place, KafkaSplit] = {}
+        self._splits: dict[PartitionId, KafkaSplit] = {}
         self._topics: set[str] = set()
         """All topics it was ever told to read."""
-        self._positions: dict[Place, int] = {}
-        self._ends: dict[Place, int] = {}
-        self._fetched: deque[tuple[Place, list[Message]]] = deque()
-        self._paused: frozenset[Place] = frozenset()
-        self._noted: dict[CheckpointId, Mapping[Place, int]] = {}
+        self._positions: dict[PartitionId, int] = {}
+        self._ends: dict[PartitionId, int] = {}
+        self._fetched: deque[tuple[PartitionId, list[Message]]] = deque()
+        self._paused: frozenset[PartitionId] = frozenset()
+        self._noted: dict[CheckpointId, Mapping[PartitionId, int]] = {}
         self._complete = False
         self._idle = False
         self._fruitless = 0
@@ -177,7 +177,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
             return False
         if not is_end(message):
             raise self._consumer.error(message)
-        self._ends[Place(message.topic(), message.partition())] = message.offset()
+        self._ends[PartitionId(message.topic(), message.partition())] = message.offset()
         return True
 
     def _next_batch(self, limit: int) -> Batch | Unreadable | None:
@@ -192,7 +192,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
             return batch if batch is not None else self._next_batch(limit)
         return None
 
-    def _read(self, place: Place, messages: list[Message]) -> Batch | Unreadable | None:
+    def _read(self, place: PartitionId, messages: list[Message]) -> Batch | Unreadable | None:
         split = self._splits[place]
         offsets = _offsets(messages)
         if split.stop is not None and offsets[-1] >= split.stop:
@@ -253,16 +253,16 @@ class KafkaReader(SourceReader[KafkaSplit]):
                 del self._splits[place]
 
 
-def _runs(messages: list[Message], *, one_topic: bool) -> Iterator[tuple[Place, list[Message]]]:
+def _runs(messages: list[Message], *, one_topic: bool) -> Iterator[tuple[PartitionId, list[Message]]]:
     """Messages by partition, in order."""
     partitions = [message.partition() for message in messages]
     if one_topic and partitions and partitions.count(partitions[0]) == len(partitions):
-        yield Place(messages[0].topic(), partitions[0]), messages
+        yield PartitionId(messages[0].topic(), partitions[0]), messages
         return
     start = 0
     for place, run in groupby([(message.topic(), message.partition()) for message in messages]):
         end = start + sum(1 for _ in run)
-        yield Place(*place), messages[start:end]
+        yield PartitionId(*place), messages[start:end]
         start = end
 
 
@@ -274,7 +274,7 @@ def _offsets(messages: list[Message]) -> Sequence[int]:
     return [message.offset() for message in messages]
 
 
-def _unreadable(place: Place, message: Message, error: Exception) -> RecordError:
+def _unreadable(place: PartitionId, message: Message, error: Exception) -> RecordError:
     value = message.value()
     if value is None:
         what = "is a tombstone, which the deserializer does not take"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.components import OptionsOf
 from tidegate.connectors.base.dead_letters import OnError, check_on_error
-from tidegate.connectors.kafka.looking import looked_at, transactions_allowed
+from tidegate.connectors.kafka.inspection import looked_at, transactions_allowed
 from tidegate.connectors.kafka.options import (
     SINK_DEFAULTS,
     SINK_GUARANTEED,

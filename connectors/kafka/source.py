@@ -24,7 +24,7 @@ from tidegate.connectors.base import all_splits
 from tidegate.connectors.base.dead_letters import check_on_error
 from tidegate.connectors.kafka._wire import Wire
 from tidegate.connectors.kafka.enumerator import KafkaEnumerator, Plan
-from tidegate.connectors.kafka.looking import looked_at
+from tidegate.connectors.kafka.inspection import looked_at
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer
 from tidegate.connectors.kafka.options import (
     SOURCE_BRIEF,
@@ -35,7 +35,7 @@ from tidegate.connectors.kafka.options import (
 )
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.serde import KafkaDeserializer, RawValues
-from tidegate.connectors.kafka.split import KafkaSplit, Place
+from tidegate.connectors.kafka.split import KafkaSplit, PartitionId
 from tidegate.connectors.spi import (
     EnumeratorContext,
     Extent,
@@ -84,7 +84,7 @@ class KafkaSource(Source[KafkaSplit]):
     brokers: str
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    partitions: frozenset[Place] = frozenset()
+    partitions: frozenset[PartitionId] = frozenset()
     deserializer: KafkaDeserializer = field(default_factory=RawValues)
     start: KafkaOffsetsInitializer = field(default_factory=KafkaOffsetsInitializer.earliest)
     stop: KafkaOffsetsInitializer | None = None

@@ -33,7 +33,7 @@ from tidegate.connectors.kafka.options import KafkaSourceOptions
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.serde import KafkaDeserializer, SchemaValues
 from tidegate.connectors.kafka.source import KafkaSource
-from tidegate.connectors.kafka.split import KafkaSplit, Place
+from tidegate.connectors.kafka.split import KafkaSplit, PartitionId
 from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
 from tidegate.errors import ConfigError
 from tidegate.options import altered
@@ -53,7 +53,7 @@ class KafkaSourceBuilder:
         self._brokers = ""
         self._topics: tuple[str, ...] = ()
         self._pattern: str | None = None
-        self._partitions: frozenset[Place] = frozenset()
+        self._partitions: frozenset[PartitionId] = frozenset()
         self._deserializer: KafkaDeserializer | None = None
         self._start = KafkaOffsetsInitializer.earliest()
         self._stop: KafkaOffsetsInitializer | None = None
@@ -84,7 +84,7 @@ class KafkaSourceBuilder:
 
     def set_partitions(self, partitions: Collection[KafkaTopicPartition]) -> Self:
         """Read these partitions alone."""
-        self._partitions = frozenset(Place(*partition) for partition in partitions)
+        self._partitions = frozenset(PartitionId(*partition) for partition in partitions)
         return self
 
     def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> Self:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from tidegate.connectors.spi import Split
 from tidegate.ids import SplitId
 
-__all__ = ["KafkaSplit", "Place"]
+__all__ = ["KafkaSplit", "PartitionId"]
 
 
-class Place(NamedTuple):
+class PartitionId(NamedTuple):
     """A partition of a topic."""
 
     topic: str
@@ -40,12 +40,12 @@ class KafkaSplit(Split, frozen=True, tag_field="v", tag=1):
     @staticmethod
     def of(topic: str, partition: int, topic_id: str, *, at: int, stop: int | None = None) -> KafkaSplit:
         """A split under its id."""
-        return KafkaSplit(SplitId(str(Place(topic, partition))), topic, partition, topic_id, at, stop)
+        return KafkaSplit(SplitId(str(PartitionId(topic, partition))), topic, partition, topic_id, at, stop)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PartitionId:
         """Where it is."""
-        return Place(self.topic, self.partition)
+        return PartitionId(self.topic, self.partition)
 
     @property
     def done(self) -> bool:

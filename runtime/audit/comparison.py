@@ -18,7 +18,7 @@ from tidegate.clock import Clock
 from tidegate.connectors.spi import Part, Remaining
 from tidegate.errors import ConfigError, RecordError, UserCodeError
 from tidegate.runtime.audit.buckets import Buckets, Row, fingerprint_of
-from tidegate.runtime.audit.findings import KINDS, Finding, Kind, Side, Verdict
+from tidegate.runtime.audit.findings import KINDS, AuditFinding, Kind, Side, Verdict
 from tidegate.runtime.audit.reading import Audited, open_side, read, read_one
 from tidegate.runtime.audit.rule import Rule
 
@@ -124,14 +124,14 @@ class Comparison:
                 raise type(error)(f"{_place(part, position)}: {error}") from error
         return records, stood_for
 
-    def _finding(self, kind: Kind, wrong: _Wrong) -> Finding:
+    def _finding(self, kind: Kind, wrong: _Wrong) -> AuditFinding:
         part, position = self._parts[wrong.places[0][0]], wrong.places[0][1]
         record = read_one(self._input if kind == "missing" else self._output, part, position, self._clock)
         if kind == "missing":
             expected = (each for each in self._rule.expected(record) if self._is(each, wrong.fingerprint))
             record = next(expected, record)
         places = [_place(self._parts[number], at) for number, at in wrong.places]
-        return Finding(kind, tuple(places), _text(record))
+        return AuditFinding(kind, tuple(places), _text(record))
 
     def _is(self, record: Any, fingerprint: bytes) -> bool:
         return self._rule.expect is not None and fingerprint_of(self._rule.of_output(record)) == fingerprint

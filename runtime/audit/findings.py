@@ -9,7 +9,7 @@ import msgspec
 
 from tidegate.connectors.spi import Part
 
-__all__ = ["KINDS", "Finding", "Kind", "Side", "Verdict"]
+__all__ = ["KINDS", "AuditFinding", "Kind", "Side", "Verdict"]
 
 Kind = Literal["missing", "duplicate", "unexpected"]
 
@@ -17,7 +17,7 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """One record that is not as it should be.
 
     `missing`: `places` are those of the input, `record` is what should be in the output. Otherwise they are those of the
@@ -64,7 +64,7 @@ class Verdict:
     expected: int
     """Records that the input should have led to."""
     counts: dict[Kind, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     checkpoint: int | None = None
     """The checkpoint whose input must be in the output; what was read later may be."""
 

@@ -22,7 +22,7 @@ from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.checkpoint.record import read_record
 from tidegate.runtime.checkpoint.savepoint import savepoint_files
 from tidegate.runtime.checkpoint.timeline import pipelines
-from tidegate.runtime.going_back import within
+from tidegate.runtime.restoring import within
 from tidegate.twophase.fencing import LEASE_MS
 
 __all__ = ["dispose", "forget"]

@@ -43,7 +43,7 @@ class SavepointOrder:
             files = StorageFiles(startup.storage.blobs, "")
             settled = msgspec.structs.replace(manifest, unsettled=())
             options = startup.program.options
-            now_ms = (options.given.clock or SYSTEM_CLOCK).now_ms()
+            now_ms = (options.resources.clock or SYSTEM_CLOCK).now_ms()
             write_savepoint(
                 settled,
                 files,

@@ -18,10 +18,10 @@ from tidegate.clock import Clock
 from tidegate.errors import ConfigError, FencedError, InternalError, UnavailableError
 from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, RunId
 from tidegate.runtime.checkpoint.archive import Archive, Retained
+from tidegate.runtime.checkpoint.lease_acquirer import LeaseAcquirer
 from tidegate.runtime.checkpoint.manifest import metadata_name, settled_name
 from tidegate.runtime.checkpoint.record import VERSION, Record, Status, read_record, record_name
 from tidegate.runtime.checkpoint.retention import Release
-from tidegate.runtime.checkpoint.turn import Turn
 from tidegate.twophase.fencing import LEASE_MS
 
 __all__ = ["Pipeline"]
@@ -45,7 +45,7 @@ class Pipeline:
         self._blobs = storage.blobs
         self._decisions = decisions
         self._name = record_name(pipeline)
-        self.turn = Turn(decisions, pipeline, run, clock, lease_ms)
+        self.acquirer = LeaseAcquirer(decisions, pipeline, run, clock, lease_ms)
         """Where a process waits that may not own it yet."""
         self.acquired = False
         """Whether this process became the owner."""
@@ -84,8 +84,8 @@ class Pipeline:
         Raises:
             ConfigError: a live process owns it, or `fresh` would forget decided work.
         """
-        me = self.turn.come(say)
-        current, self._tag = self.turn.record, self.turn.tag
+        me = self.acquirer.acquire(say)
+        current, self._tag = self.acquirer.record, self.acquirer.tag
         if fresh and current is not None:
             self._refuse_to_forget(current)
         if current is None or fresh or (current.status in ("finished", "canceled") and not going_back):

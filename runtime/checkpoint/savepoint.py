@@ -39,7 +39,7 @@ from tidegate.runtime.checkpoint.manifest import (
     settled_name,
 )
 from tidegate.runtime.checkpoint.record import read_record
-from tidegate.runtime.checkpoint.unkeyed import put_back, taken_out
+from tidegate.runtime.checkpoint.unkeyed import export_unkeyed, import_unkeyed
 from tidegate.runtime.operators.operator_list import OperatorList, read
 from tidegate.runtime.options import SavepointFormat
 from tidegate.runtime.working_directory import OwnedDirectory
@@ -47,7 +47,7 @@ from tidegate.twophase.ledger import described
 from tidegate.twophase.process import alive
 
 __all__ = [
-    "Snapshot",
+    "StoredSnapshot",
     "copied",
     "is_savepoint",
     "is_snapshot",
@@ -65,7 +65,7 @@ _LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StoredSnapshot:
     """What was found in a place: the metadata, the storage it and its files are named in, and its own files there."""
 
     manifest: Manifest
@@ -86,7 +86,7 @@ def is_snapshot(place: str) -> bool:
     return name in storage.blobs.list(name)
 
 
-def open_snapshot(source: str | Path) -> Snapshot:
+def open_snapshot(source: str | Path) -> StoredSnapshot:
     """A checkpoint `<root>/<run>/chk-<n>`, or a savepoint by its directory.
 
     Raises:
@@ -104,10 +104,12 @@ def open_snapshot(source: str | Path) -> Snapshot:
         manifest = decode(file.read(), f"{storage.url}/{name}")
     if name == _SAVEPOINT:
         names = (name, *(table.chunk.name for table in manifest.tables))
-        return Snapshot(put_back(manifest, StorageFiles(storage.blobs, "")), storage, names, settled=True)
+        return StoredSnapshot(
+            import_unkeyed(manifest, StorageFiles(storage.blobs, "")), storage, names, settled=True
+        )
     mark = settled_name(manifest.run, manifest.checkpoint)
     settled = decisions_of(storage).read(mark) is not None
-    return Snapshot(manifest, storage, (name, mark), settled)
+    return StoredSnapshot(manifest, storage, (name, mark), settled)
 
 
 def savepoint_files(place: str) -> list[str]:
@@ -125,7 +127,7 @@ def savepoint_files(place: str) -> list[str]:
     return [_SAVEPOINT, *sorted(files_of(manifest) | tables)]
 
 
-def open_settled(source: str | Path, clock: Clock = SYSTEM_CLOCK) -> Snapshot:
+def open_settled(source: str | Path, clock: Clock = SYSTEM_CLOCK) -> StoredSnapshot:
     """A snapshot as `open_snapshot` finds it, whose output is visible, so it can be gone on from anywhere.
 
     Where the run that wrote it is still at making it visible, that is waited for.
@@ -145,7 +147,7 @@ def open_settled(source: str | Path, clock: Clock = SYSTEM_CLOCK) -> Snapshot:
     return replace(found, manifest=msgspec.structs.replace(found.manifest, unsettled=()))
 
 
-def _is_at_it(snapshot: Snapshot) -> bool:
+def _is_at_it(snapshot: StoredSnapshot) -> bool:
     """Whether the run that wrote a checkpoint goes on, as far as that is known."""
     record, _ = read_record(decisions_of(snapshot.storage), snapshot.manifest.pipeline)
     if record is None or record.status != "running" or record.lease.run != snapshot.manifest.run:
@@ -198,7 +200,9 @@ def write_savepoint(
     else:
         _refuse_in_flight(manifest)
         keyed, unkeyed = StorageFiles(blobs, "keyed"), StorageFiles(blobs, "unkeyed")
-        apart = [taken_out(_canonical(each, files, keyed, backend, now_ms), unkeyed) for each in stateful]
+        apart = [
+            export_unkeyed(_canonical(each, files, keyed, backend, now_ms), unkeyed) for each in stateful
+        ]
         operators = tuple(operator for operator, _ in apart)
         tables = tuple(table for _, each in apart for table in each)
     faults.point("savepoint.before-complete")

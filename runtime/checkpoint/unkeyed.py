@@ -14,10 +14,10 @@ from tidegate.ids import OperatorUid
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, Table, Unkeyed
 from tidegate.runtime.working_directory import OwnedDirectory
 
-__all__ = ["put_back", "taken_out"]
+__all__ = ["export_unkeyed", "import_unkeyed"]
 
 
-def taken_out(operator: OperatorState, target: StorageFiles) -> tuple[OperatorState, tuple[Table, ...]]:
+def export_unkeyed(operator: OperatorState, target: StorageFiles) -> tuple[OperatorState, tuple[Table, ...]]:
     """The operator without its items that belong to no key, and the files below `target` that hold them.
 
     Raises:
@@ -46,7 +46,7 @@ def taken_out(operator: OperatorState, target: StorageFiles) -> tuple[OperatorSt
     return bare, tuple(tables)
 
 
-def put_back(manifest: Manifest, files: SnapshotFiles) -> Manifest:
+def import_unkeyed(manifest: Manifest, files: SnapshotFiles) -> Manifest:
     """A savepoint's manifest with what its files hold, as that of a checkpoint.
 
     Raises:

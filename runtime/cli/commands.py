@@ -13,8 +13,8 @@ import msgspec
 from tidegate.errors import ConfigError, UnavailableError
 from tidegate.runtime.cli.starting import await_start, runs
 from tidegate.runtime.cli.tables import show_json
-from tidegate.runtime.control import words
-from tidegate.runtime.control.caller import Caller
+from tidegate.runtime.control import protocol
+from tidegate.runtime.control.control_client import ControlClient
 from tidegate.runtime.control.jobs import Job, find_job
 from tidegate.twophase.process import alive
 
@@ -22,7 +22,7 @@ __all__ = ["COMMANDS"]
 
 
 def _stop(arguments: argparse.Namespace) -> int:
-    command = words.Stop(
+    command = protocol.Stop(
         savepoint=arguments.savepoint,
         directory=_directory(arguments),
         format_type="native" if arguments.native else "canonical",
@@ -34,8 +34,8 @@ def _stop(arguments: argparse.Namespace) -> int:
 def _cancel(arguments: argparse.Namespace) -> int:
     if not arguments.savepoint:
         _directory(arguments)
-        return _command(arguments, words.Cancel(), "is cancelled; the next start begins anew")
-    command = words.Stop(
+        return _command(arguments, protocol.Cancel(), "is cancelled; the next start begins anew")
+    command = protocol.Stop(
         savepoint=True,
         directory=_directory(arguments),
         format_type="native" if arguments.native else "canonical",
@@ -57,13 +57,13 @@ def _savepoint(arguments: argparse.Namespace) -> int:
         return 0
     place = _absolute(arguments.to)
     form: Any = "native" if arguments.native else "canonical"
-    return _command(arguments, words.Savepoint(place, form), "goes on")
+    return _command(arguments, protocol.Savepoint(place, form), "goes on")
 
 
 def _restart(arguments: argparse.Namespace) -> int:
     job = find_job(arguments.job)
-    with Caller(job) as caller:
-        caller.outcome(caller.trigger(words.Restart()))
+    with ControlClient(job) as caller:
+        caller.outcome(caller.trigger(protocol.Restart()))
 
     def follows(other: Job) -> bool:
         same_process = other.process == msgspec.structs.replace(job.process, run=other.run)
@@ -82,9 +82,9 @@ def _restart(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _command(arguments: argparse.Namespace, command: words.Question, what: str) -> int:
+def _command(arguments: argparse.Namespace, command: protocol.Question, what: str) -> int:
     job = find_job(arguments.job)
-    with Caller(job) as caller:
+    with ControlClient(job) as caller:
         trigger = caller.trigger(command)
         done = caller.outcome(trigger)
     if done.state == "finished":

@@ -24,7 +24,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Finding", "doctor", "examine", "java", "libraries", "register", "run", "state_root"]
+__all__ = ["Diagnosis", "doctor", "examine", "java", "libraries", "register", "run", "state_root"]
 
 JAVA_NEEDED: Final = 17
 
@@ -38,7 +38,7 @@ _UNUSED: Final = frozenset({"debezium", "dev", "lake", "mysql"})
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing looked at."""
 
     name: str
@@ -77,16 +77,16 @@ def doctor(*, as_json: bool = False) -> int:
     return 0 if ok else 1
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Diagnosis]:
     """Look at everything, what is needed first."""
-    python = Finding("python", True, f"{platform.python_version()} at {sys.executable}", "", needed=True)
+    python = Diagnosis("python", True, f"{platform.python_version()} at {sys.executable}", "", needed=True)
     listed = libraries(metadata.requires("tidegate") or [])
     return sorted([python, *listed, state_root(), java(), _maven()], key=lambda each: not each.needed)
 
 
-def libraries(requirements: Iterable[str]) -> list[Finding]:
+def libraries(requirements: Iterable[str]) -> list[Diagnosis]:
     """One finding per core library and one per extra, from requirements as a distribution states them."""
-    core: list[Finding] = []
+    core: list[Diagnosis] = []
     extras: dict[str, list[tuple[bool, str]]] = defaultdict(list)
     for requirement in requirements:
         parsed = _REQUIREMENT.match(requirement)
@@ -95,43 +95,43 @@ def libraries(requirements: Iterable[str]) -> list[Finding]:
         ok, found = _installed(parsed["name"], parsed["versions"])
         if parsed["extra"] is None:
             remedy = "" if ok else f"pip install '{parsed['name']}{parsed['versions'].strip()}'"
-            core.append(Finding(parsed["name"], ok, found, remedy, needed=True))
+            core.append(Diagnosis(parsed["name"], ok, found, remedy, needed=True))
         elif parsed["extra"] not in _UNUSED:
             extras[parsed["extra"]].append((ok, found))
     return core + [_extra(name, parts) for name, parts in extras.items()]
 
 
-def state_root() -> Finding:
+def state_root() -> Diagnosis:
     """Whether checkpoints can be written where they go by default."""
     base = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     root = Path(base) / "tidegate"
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
-        return Finding("state root", True, str(root), "", needed=True)
-    return Finding(
+        return Diagnosis("state root", True, str(root), "", needed=True)
+    return Diagnosis(
         "state root", False, f"{existing} is not writable", "export XDG_STATE_HOME=$PWD/state", needed=True
     )
 
 
-def java() -> Finding:
+def java() -> Diagnosis:
     """Java runs Spark, and the Kafka broker of the tests."""
     remedy = f"apt-get install -y --no-install-recommends openjdk-{JAVA_NEEDED}-jre-headless"
     home = os.environ.get("JAVA_HOME")
     command = f"{home}/bin/java" if home else "java"
     if shutil.which(command) is None:
-        return Finding("java", False, f"{command} is missing", remedy)
+        return Diagnosis("java", False, f"{command} is missing", remedy)
     said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "((\d+)[^"]*)"', said)
     if version is None:
-        return Finding("java", False, f"{command} does not say its version", remedy)
+        return Diagnosis("java", False, f"{command} does not say its version", remedy)
     if int(version[2]) < JAVA_NEEDED:
-        return Finding("java", False, f"java {version[1]} is older than {JAVA_NEEDED}", remedy)
-    return Finding("java", True, f"java {version[1]}", "")
+        return Diagnosis("java", False, f"java {version[1]} is older than {JAVA_NEEDED}", remedy)
+    return Diagnosis("java", True, f"java {version[1]}", "")
 
 
-def _maven() -> Finding:
+def _maven() -> Diagnosis:
     place = shutil.which("mvn")
-    return Finding(
+    return Diagnosis(
         "mvn", place is not None, place or "mvn is missing", "" if place else "apt-get install -y maven"
     )
 
@@ -151,13 +151,13 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)]
 
 
-def _extra(name: str, parts: list[tuple[bool, str]]) -> Finding:
+def _extra(name: str, parts: list[tuple[bool, str]]) -> Diagnosis:
     ok = all(present for present, _ in parts)
     found = ", ".join(text for present, text in parts if present == ok)
-    return Finding(name, ok, found, "" if ok else f"pip install 'tidegate[{name}]'")
+    return Diagnosis(name, ok, found, "" if ok else f"pip install 'tidegate[{name}]'")
 
 
-def _lines(findings: list[Finding]) -> list[str]:
+def _lines(findings: list[Diagnosis]) -> list[str]:
     lines = []
     for each in findings:
         state = "ok" if each.ok else "MISSING" if each.needed else "absent"

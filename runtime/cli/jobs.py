@@ -75,6 +75,6 @@ def _add(parser: argparse.ArgumentParser, name: str, flags: dict[str, dict[str, 
 
 def _run(arguments: argparse.Namespace) -> int:
     # What speaks to jobs is loaded by these commands alone, so that the others start quickly.
-    from tidegate.runtime.cli import commands, figures
+    from tidegate.runtime.cli import commands, job_views
 
-    return {**figures.COMMANDS, **commands.COMMANDS}[arguments.what](arguments)
+    return {**job_views.COMMANDS, **commands.COMMANDS}[arguments.what](arguments)

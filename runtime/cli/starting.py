@@ -7,7 +7,7 @@ from typing import Final
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import UnavailableError
-from tidegate.runtime.control.caller import Caller
+from tidegate.runtime.control.control_client import ControlClient
 from tidegate.runtime.control.jobs import Job, known_jobs
 
 __all__ = ["await_start", "runs"]
@@ -28,7 +28,7 @@ def await_start(wanted: Callable[[Job], bool], lives: Callable[[], bool]) -> Job
 def runs(job: Job) -> bool:
     """Whether a job is beyond its start."""
     try:
-        with Caller(job) as caller:
+        with ControlClient(job) as caller:
             return caller.look().state != "created"
     except UnavailableError:
         return False

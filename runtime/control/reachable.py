@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.clock import SYSTEM_CLOCK, new_token
 from tidegate.ids import FencingTerm
 from tidegate.runtime.client import JobClient
-from tidegate.runtime.control.desk import Desk
+from tidegate.runtime.control.handler import CommandHandler
 from tidegate.runtime.control.jobs import Job, noted
 from tidegate.runtime.control.server import listening
 from tidegate.runtime.observe.http import Subject, serving
@@ -42,7 +42,7 @@ def reachable(startup: Startup, client: JobClient, status: RunStatus, root: str)
             http = stack.enter_context(serving(subject, lambda: status.latest, place))
             startup.say(f"metrics at {http}/metrics, status at {http}/status")
         try:
-            desk = Desk(client, lambda: startup.pipeline.acquired, lambda: status.latest)
+            desk = CommandHandler(client, lambda: startup.pipeline.acquired, lambda: status.latest)
             job = Job(
                 run=startup.run,
                 name=program.name,

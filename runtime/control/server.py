@@ -13,7 +13,7 @@ from hmac import compare_digest
 from typing import Final
 
 from tidegate.errors import ConfigError
-from tidegate.runtime.control import words
+from tidegate.runtime.control import protocol
 from tidegate.runtime.working_directory import OwnedDirectory, short_directory
 
 __all__ = ["ControlServer", "listening"]
@@ -22,7 +22,7 @@ _LAST_WORDS_S: Final = 1.0
 
 
 @contextlib.contextmanager
-def listening(answer: Callable[[words.Question], words.Answer], token: str) -> Iterator[str]:
+def listening(answer: Callable[[protocol.Question], protocol.Answer], token: str) -> Iterator[str]:
     """Answer questions until the end of the block; gives the socket's path.
 
     Raises:
@@ -40,7 +40,7 @@ def listening(answer: Callable[[words.Question], words.Answer], token: str) -> I
 class ControlServer:
     """One thread that accepts, and one for each connection."""
 
-    def __init__(self, path: str, answer: Callable[[words.Question], words.Answer], token: str) -> None:
+    def __init__(self, path: str, answer: Callable[[protocol.Question], protocol.Answer], token: str) -> None:
         self._answer = answer
         self._token = token
         self._listener = socket.socket(socket.AF_UNIX)
@@ -86,8 +86,8 @@ class ControlServer:
                 for line in lines:
                     with self._being_answered():
                         said = self._reply(line, known)
-                        known = known or isinstance(said, words.Done)
-                        lines.write(words.encode(said))
+                        known = known or isinstance(said, protocol.Done)
+                        lines.write(protocol.encode(said))
                         lines.flush()
                     if not known:
                         return
@@ -95,16 +95,18 @@ class ControlServer:
             with self._changed:
                 del self._connections[connection]
 
-    def _reply(self, line: bytes, known: bool) -> words.Answer:
+    def _reply(self, line: bytes, known: bool) -> protocol.Answer:
         try:
-            question = words.decode_question(line)
+            question = protocol.decode_question(line)
         except ConfigError as error:
-            return words.Refused(type(error).__name__, str(error))
+            return protocol.Refused(type(error).__name__, str(error))
         if known:
             return self._answer(question)
-        if isinstance(question, words.Hello) and compare_digest(question.token, self._token):
-            return words.Done()
-        return words.Refused("ConfigError", "the token does not fit the run; read it from the run's own note")
+        if isinstance(question, protocol.Hello) and compare_digest(question.token, self._token):
+            return protocol.Done()
+        return protocol.Refused(
+            "ConfigError", "the token does not fit the run; read it from the run's own note"
+        )
 
     @contextlib.contextmanager
     def _being_answered(self) -> Iterator[None]:

@@ -18,13 +18,13 @@ from tidegate.runtime.checkpoint.protocol import How
 from tidegate.runtime.checkpoint.retries import CommitRetries, given_up
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.discovery import Found
-from tidegate.runtime.embedded.cluster import Farewell, WorkerLost
-from tidegate.runtime.embedded.crew import Crew, EventQueue, Said
+from tidegate.runtime.embedded.cluster import ShutdownMode, WorkerLost
+from tidegate.runtime.embedded.coordinator_events import BackgroundFailed, SettleMarkFailed
+from tidegate.runtime.embedded.failover_regions import FailoverRegions, RegionDue, RegionFailed
 from tidegate.runtime.embedded.handshake import Ended, Pong, Ready
+from tidegate.runtime.embedded.job_events import log_event
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
-from tidegate.runtime.embedded.news import Broken, Unmarked
-from tidegate.runtime.embedded.parts import PartBroken, PartDue, Parts
-from tidegate.runtime.embedded.record import put_on_record
+from tidegate.runtime.embedded.worker_group import EventQueue, WorkerGroup, WorkerMessage
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint, Startup
@@ -53,7 +53,7 @@ class Attempt:
         self,
         startup: Startup,
         start: StartPoint,
-        crews: Sequence[Crew],
+        worker_groups: Sequence[WorkerGroup],
         heard: EventQueue,
         copies: LocalRecovery,
         clock: Clock,
@@ -64,8 +64,8 @@ class Attempt:
         self._startup = startup
         self._start = start
         self._graph = start.graph
-        self._parts = Parts(crews, startup.program.options, restart, clock)
-        self._heard = heard
+        self._parts = FailoverRegions(worker_groups, startup.program.options, restart, clock)
+        self._events = heard
         self._clock = clock
         self._status = status
         self._restart = restart
@@ -103,23 +103,23 @@ class Attempt:
             return self._run()
 
     def _run(self) -> How:
-        farewell: Farewell = "at once"
+        shutdown: ShutdownMode = "at once"
         try:
             self._status.attempt_begins()
-            for crew in self._parts.crews:
-                self._parts.start(crew, self._startup, self._start)
+            for group in self._parts.worker_groups:
+                self._parts.start(group, self._startup, self._start)
             while self._ended is None:
                 self._tick()
                 try:
-                    self._hear(self._heard.next(_TICK_S))
+                    self._hear(self._events.next(_TICK_S))
                     while self._ended is None:
-                        self._hear(self._heard.next(0))
+                        self._hear(self._events.next(0))
                 except queue.Empty:
                     pass
-            farewell = "gracefully"
+            shutdown = "gracefully"
             return self._ended
         except (KeyboardInterrupt, JobCancelledError):
-            farewell = "impatiently"
+            shutdown = "impatiently"
             self._status.become("cancelling")
             raise
         except TidegateError as error:
@@ -128,7 +128,7 @@ class Attempt:
             raise
         finally:
             self._enumerators.close()
-            self._parts.close(farewell)
+            self._parts.close(shutdown)
             self._count_last_records()
             # A savepoint reads files that the next attempt may delete.
             self._savepoints.shutdown(wait=True)
@@ -138,9 +138,9 @@ class Attempt:
     def _lease(self, lost: TidegateError | None) -> None:
         """Hand on to the workers how the lease is; called by the thread that renews it, whatever this one waits for."""
         if lost is not None:
-            self._heard.put(Broken(lost))
-        for crew in self._parts.crews:
-            crew.lease(lost if isinstance(lost, FencedError) else None)
+            self._events.put(BackgroundFailed(lost))
+        for group in self._parts.worker_groups:
+            group.lease(lost if isinstance(lost, FencedError) else None)
 
     def _tick(self) -> None:
         now = self._clock.monotonic()
@@ -156,15 +156,15 @@ class Attempt:
             work()
         for found in self._parts.tick(lambda: self._coordinator.quiet):
             match found:
-                case PartBroken():
-                    self._fail(found.crew, found.error)
-                case PartDue():
-                    self._bring_back(found.crew)
+                case RegionFailed():
+                    self._fail(found.group, found.error)
+                case RegionDue():
+                    self._bring_back(found.group)
         self._enumerators.look(int(now * 1000))
         self._claims.tick()
 
     def _hear(self, message: object) -> None:
-        put_on_record(self._status, message)
+        log_event(self._status, message)
         match message:
             case StopRequested():
                 self._stop(message)
@@ -172,11 +172,11 @@ class Attempt:
                 self._savepoint(message.order)
             case CancelRequested():
                 raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
-            case Unmarked():
+            case SettleMarkFailed():
                 self._mark_again(message)
             case Found():
                 self._enumerators.take(message)
-            case Broken():
+            case BackgroundFailed():
                 raise message.error
             case cp.TriggerSources():
                 self._trigger(message)
@@ -195,14 +195,14 @@ class Attempt:
                 self._tell(message)
             case ledger.Answered():
                 self._answered(message)
-            case Said():
-                if message.crew.heeds(message):
-                    self._hear_worker(message.crew, message.message)
+            case WorkerMessage():
+                if message.group.is_current(message):
+                    self._hear_worker(message.group, message.message)
             case _:
                 raise InternalError(f"the coordinator was told {type(message).__name__}")
 
-    def _hear_worker(self, crew: Crew, message: object) -> None:
-        put_on_record(self._status, message)
+    def _hear_worker(self, group: WorkerGroup, message: object) -> None:
+        log_event(self._status, message)
         match message:
             case messages.Acked():
                 self._tell(cp.Ack(message.subtask, message.checkpoint, message.reports, message.spare_ms))
@@ -211,7 +211,7 @@ class Attempt:
             case messages.Answered():
                 self._answered(ledger.Answered(message.checkpoint, message.answers))
             case messages.Opened():
-                self._opened(crew, message.worker)
+                self._opened(group, message.worker)
             case messages.SplitsWanted():
                 self._enumerators.request(message.uid, message.reader, message.received)
             case messages.ToEnumerator():
@@ -227,60 +227,60 @@ class Attempt:
             case messages.Progress():
                 self._status.progress(message.worker, message.read, message.measured, message.flow)
             case messages.Failed():
-                crew.failed([message.subtask])
-                self._fail(crew, self._cause(crew, message.error))
+                group.failed([message.subtask])
+                self._fail(group, self._cause(group, message.error))
             case WorkerLost():
-                self._fail(crew, self._lost(crew, message))
+                self._fail(group, self._lost(group, message))
             case Ready():
                 for deployed in self._parts.ready(message.worker):
                     self._deployed(deployed)
             case Pong():
                 self._parts.answered(message.worker)
             case Ended():
-                self._fail(crew, InternalError(f"{called(message.worker)} ended before the job did"))
+                self._fail(group, InternalError(f"{called(message.worker)} ended before the job did"))
             case _:
                 raise InternalError(f"the coordinator was sent {type(message).__name__}")
 
-    def _opened(self, crew: Crew, worker: int) -> None:
-        crew.opened(worker)
+    def _opened(self, group: WorkerGroup, worker: int) -> None:
+        group.opened(worker)
         if self._parts.run and self._status.state in ("created", "restarting"):
             self._status.become("running")
 
-    def _deployed(self, crew: Crew) -> None:
+    def _deployed(self, group: WorkerGroup) -> None:
         """A part hears what it is told; one that comes back is given its splits again."""
-        if crew.start_point is not self._start and crew.start_point is not None:
+        if group.start_point is not self._start and group.start_point is not None:
             try:
-                self._enumerators.reopen(crew.vertices, crew.start_point.manifest)
+                self._enumerators.reopen(group.vertices, group.start_point.manifest)
             except TidegateError as error:
-                self._fail(crew, error)
+                self._fail(group, error)
                 return
         if self._parts.deployed:
             self._tell(cp.Resume())
 
-    def _fail(self, crew: Crew, error: TidegateError) -> None:
+    def _fail(self, group: WorkerGroup, error: TidegateError) -> None:
         """A part cannot go on: it restarts alone if others run that know nothing of it, else everything does."""
-        alone = len(self._parts.crews) == 1 or self._ending
+        alone = len(self._parts.worker_groups) == 1 or self._ending
         if alone or not worth_restarting(error) or repeats(self._restart, error):
             raise error
-        if not self._parts.stop(crew):
+        if not self._parts.stop(group):
             raise used_up(self._startup.program.name, error) from error
         self._status.become("restarting")
         self._status.note("restart", str(error))
-        self._status.part_over(crew.workers)
-        self._undrained |= crew.slots.keys() & set(self._sources)
-        self._tell(cp.Pause(f"part of the job restarts: {', '.join(map(str, crew.slots))}"))
+        self._status.part_over(group.workers)
+        self._undrained |= group.slots.keys() & set(self._sources)
+        self._tell(cp.Pause(f"part of the job restarts: {', '.join(map(str, group.slots))}"))
         for checkpoint, work in list(self._coordinator.unsettled.items())[:1]:
             # What its workers were told to commit and did not answer is asked of the systems themselves.
-            mine = tuple(committable for committable in work if self._owner(committable) in crew.slots)
+            mine = tuple(committable for committable in work if self._owner(committable) in group.slots)
             self._commit(cp.CommitWork(checkpoint, mine))
 
-    def _bring_back(self, crew: Crew) -> None:
+    def _bring_back(self, group: WorkerGroup) -> None:
         try:
-            self._drift.forget(crew.slots)
-            uids = {uid for vertex in crew.vertices for uid in vertex.nodes}
-            self._parts.start(crew, self._startup, self._startup.part_point(self._graph, uids))
+            self._drift.forget(group.slots)
+            uids = {uid for vertex in group.vertices for uid in vertex.nodes}
+            self._parts.start(group, self._startup, self._startup.part_point(self._graph, uids))
         except TidegateError as error:
-            self._fail(crew, error)
+            self._fail(group, error)
 
     def _stop(self, request: StopRequested) -> None:
         reason = self._takes_no_checkpoint()
@@ -330,7 +330,7 @@ class Attempt:
         for action in actions:
             match action:
                 case cp.TriggerSources() if self._startup.pipeline.record.passes_over(action.checkpoint):
-                    put_on_record(self._status, action)
+                    log_event(self._status, action)
                     self._trigger(action)
                 case cp.TriggerSources():
                     self._in_background(lambda action=action: self._number(action))  # type: ignore[misc]
@@ -353,7 +353,7 @@ class Attempt:
                 case cp.SavepointFailed():
                     self._orders.pop(action.place).fail(action.reason)
                 case cp.Abort():
-                    put_on_record(self._status, action)
+                    log_event(self._status, action)
                     self._post_all(tuple(self._graph.subtasks), messages.Aborted(action.checkpoint))
                 case cp.Ended():
                     self._ended = action.how
@@ -363,8 +363,8 @@ class Attempt:
     def _count_last_records(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
-                match self._heard.next(0):
-                    case Said(message=messages.Progress() as last):
+                match self._events.next(0):
+                    case WorkerMessage(message=messages.Progress() as last):
                         self._status.progress(last.worker, last.read, last.measured, last.flow)
 
     def _trigger(self, action: cp.TriggerSources) -> None:
@@ -372,21 +372,21 @@ class Attempt:
         self._post_all(self._sources, messages.Trigger(action.checkpoint, action.confirmed))
 
     def _number(self, action: cp.TriggerSources) -> None:
-        self._heard.put(self._writer.number(action))
+        self._events.put(self._writer.number(action))
 
     def _write(self, action: cp.WriteMetadata) -> None:
-        self._heard.put(self._writer.write(action, self._enumerated[action.checkpoint]))
+        self._events.put(self._writer.write(action, self._enumerated[action.checkpoint]))
 
     def _decide(self, checkpoint: CheckpointId) -> None:
-        self._heard.put(self._writer.decide(checkpoint))
+        self._events.put(self._writer.decide(checkpoint))
 
     def _mark(self, checkpoint: CheckpointId) -> None:
         try:
-            self._heard.put(self._writer.mark(checkpoint))
+            self._events.put(self._writer.mark(checkpoint))
         except UnavailableError as error:
-            self._heard.put(Unmarked(checkpoint, error))
+            self._events.put(SettleMarkFailed(checkpoint, error))
 
-    def _mark_again(self, unmarked: Unmarked) -> None:
+    def _mark_again(self, unmarked: SettleMarkFailed) -> None:
         """While there is input a full storage holds nobody up; at the end it must not be waited for for ever."""
         if self._ending:
             raise unmarked.error
@@ -408,7 +408,7 @@ class Attempt:
 
     def _write_savepoint(self, action: cp.WriteSavepoint) -> None:
         self._orders[action.place].write(self._startup, action.checkpoint)
-        self._heard.put(cp.SavepointOver(action.place))
+        self._events.put(cp.SavepointOver(action.place))
 
     def _commit_soon(self, action: cp.CommitWork) -> None:
         delay_s = self._retries.delay_s(action.committables)
@@ -434,7 +434,7 @@ class Attempt:
                 answers = committers.commit(orphaned)
         except UnavailableError as error:
             answers = tuple((committable, Retry(str(error))) for committable in orphaned)
-        self._heard.put(ledger.Answered(checkpoint, answers))
+        self._events.put(ledger.Answered(checkpoint, answers))
 
     def _answered(self, answers: ledger.Answered) -> None:
         actions, number = self._coordinator.on(answers), answers.checkpoint
@@ -461,29 +461,29 @@ class Attempt:
     def _post(self, subtask: Subtask, message: messages.ToSubtask) -> None:
         self._parts.of(subtask).post(subtask, message)
 
-    def _cause(self, crew: Crew, error: TidegateError) -> TidegateError:
+    def _cause(self, group: WorkerGroup, error: TidegateError) -> TidegateError:
         """A worker that cannot reach another one often says so before the other one's failure or loss is known."""
         if not isinstance(error, UnavailableError):
             return error
         until, others = self._clock.monotonic() + _HEARSAY_S, list[object]()
         try:
             while (patience := until - self._clock.monotonic()) > 0:
-                heard = self._heard.next(patience)
-                said = heard.message if isinstance(heard, Said) and crew.heeds(heard) else None
+                heard = self._events.next(patience)
+                said = heard.message if isinstance(heard, WorkerMessage) and group.is_current(heard) else None
                 if isinstance(said, WorkerLost):
-                    return self._lost(crew, said)
+                    return self._lost(group, said)
                 others.append(heard)
                 if isinstance(said, messages.Failed) and not isinstance(said.error, UnavailableError):
                     return said.error
         except queue.Empty:
             pass
         finally:
-            self._heard.put_back(others)
+            self._events.requeue(others)
         return error
 
-    def _lost(self, crew: Crew, message: WorkerLost) -> UnavailableError:
-        ran = crew.ran_by(message.worker)
-        crew.failed(ran)
+    def _lost(self, group: WorkerGroup, message: WorkerLost) -> UnavailableError:
+        ran = group.ran_by(message.worker)
+        group.failed(ran)
         return UnavailableError(
             f"{called(message.worker)} is gone ({message.how}); it ran {', '.join(map(str, ran))}"
         )
@@ -493,7 +493,7 @@ class Attempt:
             try:
                 work()
             except BaseException as error:
-                self._heard.put(Broken(end_of("work on the checkpoint storage", error)))
+                self._events.put(BackgroundFailed(end_of("work on the checkpoint storage", error)))
 
         self._storage.submit(guarded)
 

@@ -24,12 +24,12 @@ from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.handshake import (
     Ended,
     Gone,
-    Invitation,
     LeaseLost,
     LeaseRenewed,
     Ping,
     Pong,
     Ready,
+    WorkerBootstrap,
 )
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
 from tidegate.runtime.embedded.peers import Peers
@@ -41,7 +41,7 @@ from tidegate.runtime.tracebacks import arrive
 from tidegate.runtime.worker_lease import WorkerLease
 from tidegate.runtime.working_directory import OwnedDirectory, short_directory
 
-__all__ = ["Cluster", "Farewell", "Hear", "InlineCluster", "ProcessCluster", "WorkerLost"]
+__all__ = ["Cluster", "Hear", "InlineCluster", "ProcessCluster", "ShutdownMode", "WorkerLost"]
 
 _GRACE_S = 10.0
 _LAST_WORDS_S = 1.0
@@ -50,7 +50,7 @@ _IMPATIENCE_S = 1.0
 Hear: TypeAlias = Callable[[object], None]
 """Takes what workers say; called by any thread."""
 
-Farewell: TypeAlias = Literal["gracefully", "at once", "impatiently"]
+ShutdownMode: TypeAlias = Literal["gracefully", "at once", "impatiently"]
 """How workers end: after they have closed their operators; by force where that is possible, else when their step is
 over; the same, without waiting long for a step that may never be over."""
 
@@ -90,7 +90,7 @@ class Cluster(ABC):
         """Tell all workers how their owner's lease is; called by any thread."""
 
     @abstractmethod
-    def close(self, how: Farewell) -> None:
+    def close(self, how: ShutdownMode) -> None:
         """End all workers. Nothing is left running, except a thread that is stuck and given up."""
 
 
@@ -132,7 +132,7 @@ class InlineCluster(Cluster):
             tell(self._lease, said)
             self._inbox.put(Wake())
 
-    def close(self, how: Farewell) -> None:
+    def close(self, how: ShutdownMode) -> None:
         """Ask the thread to end and wait for it; a thread cannot be ended otherwise."""
         self._inbox.put(Shutdown())
         if self._thread is not None:
@@ -146,7 +146,7 @@ class ProcessCluster(Cluster):
         super().__init__(hear)
         self._sockets = OwnedDirectory("sockets", short_directory())
         self._token = new_token().encode()
-        self._leash, self._collar = Pipe()
+        self._supervisor_pipe, self._supervisor_end = Pipe()
         self._gone: dict[int, Future[Gone]] = {}
         self._pids: dict[int, int] = {}
         self._controls: dict[int, Connection] = {}
@@ -161,8 +161,8 @@ class ProcessCluster(Cluster):
         self._addresses = [str(self._sockets.path / f"worker-{worker}") for worker in range(max(workers) + 1)]
         forwarded = not _is_terminal_or_file(sys.stdout)
         with contextlib.ExitStack() as given:
-            given.callback(self._collar.close)
-            inherited = [self._collar.fileno()]
+            given.callback(self._supervisor_end.close)
+            inherited = [self._supervisor_end.fileno()]
             arguments = list(inherited)
             for worker in workers:
                 control, theirs = Pipe()
@@ -181,7 +181,7 @@ class ProcessCluster(Cluster):
         path = [entry or str(Path.cwd()) for entry in sys.path]
         for worker, control in self._controls.items():
             with contextlib.suppress(OSError):  # who is gone already is missed when it should be ready
-                control.send(Invitation(worker, self._addresses[worker], self._token, path))
+                control.send(WorkerBootstrap(worker, self._addresses[worker], self._token, path))
             self._listeners.append(_thread(self._listen, worker, control))
 
     def deploy(self, deployments: Sequence[Deployment]) -> None:
@@ -205,21 +205,21 @@ class ProcessCluster(Cluster):
         for worker in self._controls if self._deployed else ():
             self._send(worker, said)
 
-    def close(self, how: Farewell) -> None:
+    def close(self, how: ShutdownMode) -> None:
         """End every process, after a grace period at the latest; then remove the sockets."""
         if how == "gracefully":
             for worker in self._controls:
                 self.post(worker, Shutdown())
             wait(self._gone.values(), _GRACE_S)
         with contextlib.suppress(OSError):
-            self._leash.send("let go")
+            self._supervisor_pipe.send("let go")
         for forwarder in self._forwarders:
             # What workers printed last shall be there when the job ends; a child of theirs may hold the pipe for ever.
             forwarder.join(_LAST_WORDS_S)
         # What workers said before they ended is still on its way.
         for listener in self._listeners:
             listener.join()
-        for end in (*self._controls.values(), self._leash, self._collar):
+        for end in (*self._controls.values(), self._supervisor_pipe, self._supervisor_end):
             end.close()
         self._sockets.remove()
 
@@ -238,7 +238,7 @@ class ProcessCluster(Cluster):
         """Hear of each worker's end from the process that all were forked from, until that ends, too."""
         with contextlib.suppress(EOFError, OSError):
             while True:
-                gone: Gone = self._leash.recv()
+                gone: Gone = self._supervisor_pipe.recv()
                 self._gone[gone.worker].set_result(gone)
         code = parent.wait()
         for worker, future in self._gone.items():

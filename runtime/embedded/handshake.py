@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from tidegate.errors import FencedError
 
-__all__ = ["Ended", "Gone", "Invitation", "LeaseLost", "LeaseRenewed", "Ping", "Pong", "Ready"]
+__all__ = ["Ended", "Gone", "LeaseLost", "LeaseRenewed", "Ping", "Pong", "Ready", "WorkerBootstrap"]
 
 
 @dataclass(frozen=True, slots=True)
-class Invitation:
+class WorkerBootstrap:
     """The first message to a worker."""
 
     worker: int

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidegate.ids import Subtask
-from tidegate.runtime.embedded.wire import Granted
+from tidegate.runtime.embedded.peer_messages import Granted
+from tidegate.runtime.task.frames import Frame
 from tidegate.runtime.task.messages import ToSubtask
-from tidegate.runtime.task.wire import Frame
 
 __all__ = ["Inbox", "Post", "Shutdown", "Wake"]
 

@@ -10,8 +10,8 @@ from tidegate.runtime.batch import BatchProgress
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.embedded.attempt import Attempt, How
 from tidegate.runtime.embedded.cluster import Cluster, Hear, InlineCluster, ProcessCluster
-from tidegate.runtime.embedded.crew import EventQueue, crews
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
+from tidegate.runtime.embedded.worker_group import EventQueue, worker_groups
 from tidegate.runtime.graph.execution_graph import ExecutionGraph
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import StartPoint, Startup
@@ -85,7 +85,7 @@ class JobManager:
         slots = allocate(start.graph, *self._size(start.graph), options.managed_bytes)
         heard = EventQueue()
         self._requests.heard_by(heard)
-        parts = crews(
+        parts = worker_groups(
             start.graph,
             self._executions,
             slots,

@@ -17,14 +17,14 @@ import msgspec
 
 from tidegate.elements import Batch, Element
 from tidegate.errors import UnavailableError
+from tidegate.runtime.embedded.framed_socket import FramedSocket
 from tidegate.runtime.embedded.inbox import Inbox
-from tidegate.runtime.embedded.line import Line
-from tidegate.runtime.embedded.wire import Granted, Hello, decode
+from tidegate.runtime.embedded.peer_messages import Granted, Hello, decode
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.task.credit import Credit
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.wire import EdgeWire, Frame
+from tidegate.runtime.task.frames import EdgeCodec, Frame
 
 __all__ = ["LocalChannel", "Peers", "RemoteChannel"]
 
@@ -47,7 +47,7 @@ class LocalChannel:
 class RemoteChannel:
     """A channel to a subtask of another worker."""
 
-    def __init__(self, channel: ChannelId, wire: EdgeWire, line: Line, place: int) -> None:
+    def __init__(self, channel: ChannelId, wire: EdgeCodec, line: FramedSocket, place: int) -> None:
         self.credit = Credit()
         self._channel = channel
         self._wire = wire
@@ -77,10 +77,10 @@ class Peers:
         self._addresses = addresses
         self._token = token
         self._inbox = inbox
-        self._to: dict[int, Line] = {}
-        self._from: dict[int, Line] = {}
+        self._to: dict[int, FramedSocket] = {}
+        self._from: dict[int, FramedSocket] = {}
         self._senders: dict[ChannelId, RemoteChannel] = {}
-        self._wires: dict[str, EdgeWire] = {}
+        self._wires: dict[str, EdgeCodec] = {}
         self._places: dict[ChannelId, int] = {}
 
     def listen(self, listener: Listener) -> None:
@@ -95,7 +95,7 @@ class Peers:
         """
         if place not in self._to:
             try:
-                line = Line(Client(self._addresses[place], "AF_UNIX", authkey=self._token))
+                line = FramedSocket(Client(self._addresses[place], "AF_UNIX", authkey=self._token))
                 line.send(msgspec.msgpack.encode(Hello(self._me)))
             except (OSError, EOFError) as error:
                 raise UnavailableError(f"{called(place)} cannot be reached: {error}") from error
@@ -129,13 +129,13 @@ class Peers:
         for line in (*self._to.values(), *self._from.values()):
             line.close()
 
-    def _wire(self, edge: JobEdge) -> EdgeWire:
-        return self._wires.setdefault(edge.name, EdgeWire(edge))
+    def _wire(self, edge: JobEdge) -> EdgeCodec:
+        return self._wires.setdefault(edge.name, EdgeCodec(edge))
 
     def _accept(self, listener: Listener) -> None:
         while True:
             try:
-                line = Line(listener.accept())
+                line = FramedSocket(listener.accept())
             except AuthenticationError:
                 continue
             except OSError:
@@ -145,7 +145,7 @@ class Peers:
                 self._from[hello.worker] = line
                 _thread(lambda line=line: self._read(line))  # type: ignore[misc] # bound per line
 
-    def _read(self, line: Line) -> None:
+    def _read(self, line: FramedSocket) -> None:
         with suppress(OSError, EOFError):  # the other end is gone; the coordinator sees that for itself
             while True:
                 message = decode(line.receive())

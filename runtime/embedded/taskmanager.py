@@ -23,12 +23,12 @@ from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.handshake import (
     Ended,
     Gone,
-    Invitation,
     LeaseLost,
     LeaseRenewed,
     Ping,
     Pong,
     Ready,
+    WorkerBootstrap,
 )
 from tidegate.runtime.embedded.inbox import Inbox, Wake
 from tidegate.runtime.embedded.peers import Peers
@@ -90,13 +90,13 @@ def _outlive(workers: dict[int, int], leash: Connection) -> None:
 
 def _work(control: Connection) -> None:
     """Serve one attempt of one job, then end."""
-    invitation: Invitation = control.recv()
-    sys.path[:] = invitation.path
-    with Listener(invitation.address, "AF_UNIX", authkey=invitation.token) as listener:
-        control.send(Ready(invitation.worker, os.getpid()))
+    bootstrap: WorkerBootstrap = control.recv()
+    sys.path[:] = bootstrap.path
+    with Listener(bootstrap.address, "AF_UNIX", authkey=bootstrap.token) as listener:
+        control.send(Ready(bootstrap.worker, os.getpid()))
         deployment, addresses = unpack(control.recv_bytes())
-        _serve(deployment, addresses, invitation.token, control, listener)
-    control.send(Ended(invitation.worker))
+        _serve(deployment, addresses, bootstrap.token, control, listener)
+    control.send(Ended(bootstrap.worker))
 
 
 def collect_rarely() -> None:

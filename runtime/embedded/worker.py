@@ -20,22 +20,29 @@ from tidegate.keys import range_of
 from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.handshake import LeaseLost, LeaseRenewed
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
+from tidegate.runtime.embedded.peer_messages import Granted
 from tidegate.runtime.embedded.peers import LocalChannel, Peers
-from tidegate.runtime.embedded.wire import Granted
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.operators.measures import Measures
 from tidegate.runtime.shipping import unpack
-from tidegate.runtime.task.blocking import BlockingRunner, FinishedRunner
-from tidegate.runtime.task.exchange import Buffer, Channel, ChannelId, Gate, channels_into, channels_out_of
-from tidegate.runtime.task.gate import GateRunner
-from tidegate.runtime.task.iteration import IterationRunner
+from tidegate.runtime.task.blocking import BlockingTask, FinishedRunner
+from tidegate.runtime.task.downstream import DownstreamTask
+from tidegate.runtime.task.exchange import (
+    Buffer,
+    Channel,
+    ChannelId,
+    RecordWriter,
+    channels_into,
+    channels_out_of,
+)
+from tidegate.runtime.task.frames import Frame
+from tidegate.runtime.task.iteration import IterationTask
 from tidegate.runtime.task.messages import Failed, FromSubtask, Opened, Progress
 from tidegate.runtime.task.results import ResultGate
-from tidegate.runtime.task.runner import SubtaskRunner
-from tidegate.runtime.task.source import SourceRunner
-from tidegate.runtime.task.wire import Frame
+from tidegate.runtime.task.runner import StreamTask
+from tidegate.runtime.task.source import SourceTask
 from tidegate.runtime.worker_lease import WorkerLease
 
 __all__ = ["Worker", "tell"]
@@ -67,8 +74,8 @@ class Worker:
         self._uploads = ThreadPoolExecutor(1, thread_name_prefix="tidegate-uploads")
         self._requests = EventLoop()
         self._measures = Measures()
-        self._runners: dict[Subtask, SubtaskRunner] = {}
-        self._receivers: dict[ChannelId, GateRunner | BlockingRunner] = {}
+        self._runners: dict[Subtask, StreamTask] = {}
+        self._receivers: dict[ChannelId, DownstreamTask | BlockingTask] = {}
         self._local: dict[ChannelId, LocalChannel] = {}
         self._current: Subtask = deployment.mine[0]
         self._reported = clock.monotonic()
@@ -147,27 +154,29 @@ class Worker:
         }
         env = self._environment(vertex, subtask)
         if vertex.is_source and not finished:
-            self._runners[subtask] = SourceRunner(vertex, env, gates, self._report, self._background)
+            self._runners[subtask] = SourceTask(vertex, env, gates, self._report, self._background)
             return
         channels = channels_into(vertex, subtask.index)
         self._expect(vertex, channels)
         parts = (vertex, env, gates, self._report, self._background)
-        runner: GateRunner | BlockingRunner
+        runner: DownstreamTask | BlockingTask
         if self._deployment.results is not None:
             memory = env.state.memory_bytes or self._deployment.options.sort_buffer_bytes
-            results, batch = self._deployment.results, FinishedRunner if finished else BlockingRunner
+            results, batch = self._deployment.results, FinishedRunner if finished else BlockingTask
             runner = batch(*parts, channels=channels, results=results, memory_bytes=memory)
         else:
-            kind = IterationRunner if vertex.head.kind == "iterate" else GateRunner
+            kind = IterationTask if vertex.head.kind == "iterate" else DownstreamTask
             blocking = self._deployment.options.checkpointing != "AT_LEAST_ONCE"
             runner = kind(*parts, channels=channels, grant=self._grant, blocking=blocking)
         self._runners[subtask] = runner
         self._receivers.update(dict.fromkeys(channels, runner))
 
-    def _gate(self, edge: JobEdge, subtask: Subtask, channels: list[ChannelId], *, finished: bool) -> Gate:
+    def _gate(
+        self, edge: JobEdge, subtask: Subtask, channels: list[ChannelId], *, finished: bool
+    ) -> RecordWriter:
         results = self._deployment.results
         if results is None or finished:
-            return Gate(edge, subtask.index, {c.target: self._buffered(c, edge) for c in channels})
+            return RecordWriter(edge, subtask.index, {c.target: self._buffered(c, edge) for c in channels})
         senders = {channel.target: self._sender(channel, edge) for channel in channels}
         writer = results.writer(edge, subtask.index)
         return ResultGate(
@@ -224,13 +233,13 @@ class Worker:
             branch=deployment.branch,
             term=deployment.term,
             attempt=deployment.attempt,
-            clock=deployment.options.given.clock or self._clock,
+            clock=deployment.options.resources.clock or self._clock,
             backend=deployment.backend,
             state=BackendContext(deployment.directory, files, deployment.options.of_backend, memory),
             cache_entries=deployment.options.cache_entries,
             checkpoint=deployment.checkpoint,
             restored=deployment.restored.get(subtask, {}),
-            given=deployment.options.given,
+            resources=deployment.options.resources,
             measures=self._measures,
             uploads=self._uploads if deployment.options.background_snapshots else None,
             incremental=deployment.options.incremental,
@@ -245,7 +254,7 @@ class Worker:
         )
 
     def _progress(self) -> Progress:
-        read = sum(r.records for r in self._runners.values() if isinstance(r, SourceRunner))
+        read = sum(r.records for r in self._runners.values() if isinstance(r, SourceTask))
         flow = {subtask: runner.flow() for subtask, runner in self._runners.items()}
         return Progress(self._deployment.worker, read, self._measures.measured(), flow)
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from tidegate.ids import CheckpointId
 from tidegate.runtime.observe.events import JobEvent
-from tidegate.runtime.observe.figures import CheckpointFigures
+from tidegate.runtime.observe.run_snapshot import CheckpointStats
 from tidegate.twophase.spi import Committable
 
 __all__ = ["CheckpointHistory", "by_sink"]
@@ -32,14 +32,14 @@ class CheckpointHistory:
     """The newest checkpoints of a run."""
 
     def __init__(self) -> None:
-        self.newest_decided: CheckpointFigures | None = None
+        self.newest_decided: CheckpointStats | None = None
         self.newest_settled: CheckpointId | None = None
         self.settled_at_s: float | None = None
-        self._known: dict[CheckpointId, CheckpointFigures] = {}
+        self._known: dict[CheckpointId, CheckpointStats] = {}
         self._triggered_s: dict[CheckpointId, float] = {}
 
     @property
-    def figures(self) -> tuple[CheckpointFigures, ...]:
+    def figures(self) -> tuple[CheckpointStats, ...]:
         """The newest ones, oldest first."""
         return tuple(self._known.values())[-_KEPT:]
 
@@ -49,7 +49,7 @@ class CheckpointHistory:
         return sum(each.transactions for each in self._known.values() if each.state == "decided")
 
     @property
-    def oldest_open(self) -> CheckpointFigures | None:
+    def oldest_open(self) -> CheckpointStats | None:
         """The oldest one that is decided and not settled: the one that is being committed."""
         return next((each for each in self._known.values() if each.state == "decided"), None)
 
@@ -66,7 +66,7 @@ class CheckpointHistory:
         if checkpoint is None:
             return
         if event.what == "triggered":
-            self._known[checkpoint] = CheckpointFigures(checkpoint, "pending", event.at_ms)
+            self._known[checkpoint] = CheckpointStats(checkpoint, "pending", event.at_ms)
             self._triggered_s[checkpoint] = now_s
             self._forget()
         elif event.what == "settled":
@@ -89,7 +89,7 @@ class CheckpointHistory:
                     reason=None,
                 )
 
-    def _changed(self, figures: CheckpointFigures, event: JobEvent, now_s: float) -> CheckpointFigures:
+    def _changed(self, figures: CheckpointStats, event: JobEvent, now_s: float) -> CheckpointStats:
         match event.what:
             case "acked":
                 return replace(figures, acked=figures.acked + 1)

@@ -20,8 +20,8 @@ from typing import Final
 
 from tidegate.clock import Clock
 from tidegate.ids import OperatorUid
-from tidegate.runtime.observe.events import Happening
-from tidegate.runtime.observe.figures import DiscoveryFigures
+from tidegate.runtime.observe.events import EventType
+from tidegate.runtime.observe.run_snapshot import DiscoveryStats
 
 __all__ = ["DiscoveryHealth"]
 
@@ -46,7 +46,7 @@ class DiscoveryHealth:
     A failure is an event when it begins, when it has lasted for three looks and a minute, and when it is over.
     """
 
-    def __init__(self, clock: Clock, note: Callable[[Happening, str], None]) -> None:
+    def __init__(self, clock: Clock, note: Callable[[EventType, str], None]) -> None:
         self._clock = clock
         self._note = note
         self._sources: dict[OperatorUid, _Source] = {}
@@ -71,11 +71,11 @@ class DiscoveryHealth:
             self._note("discovery-alarm", _warning(uid, source, lasted_s))
 
     @property
-    def figures(self) -> dict[str, DiscoveryFigures]:
+    def figures(self) -> dict[str, DiscoveryStats]:
         """The sources whose looks ever failed."""
         now = self._clock.monotonic()
         return {
-            uid: DiscoveryFigures(each.failed, now - each.since if each.in_a_row else None, each.reason)
+            uid: DiscoveryStats(each.failed, now - each.since if each.in_a_row else None, each.reason)
             for uid, each in self._sources.items()
             if each.failed
         }

@@ -24,9 +24,9 @@ from tidegate.clock import Clock
 from tidegate.errors import ConfigError
 from tidegate.ids import CheckpointId, Subtask
 
-__all__ = ["EventFile", "EventLog", "Happening", "JobEvent", "line_of"]
+__all__ = ["EventFile", "EventLog", "EventType", "JobEvent", "line_of"]
 
-Happening: TypeAlias = Literal[
+EventType: TypeAlias = Literal[
     "state",
     "asked",
     "triggered",
@@ -54,7 +54,7 @@ class JobEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that happened; what concerns a checkpoint or a subtask names it."""
 
     at_ms: int
-    what: Happening
+    what: EventType
     text: str
     checkpoint: CheckpointId | None = None
     subtask: Subtask | None = None
@@ -78,7 +78,7 @@ class EventLog:
 
     def append(
         self,
-        what: Happening,
+        what: EventType,
         text: str,
         *,
         checkpoint: CheckpointId | None = None,

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from tidegate.errors import ConfigError
-from tidegate.runtime.observe.figures import Snapshot
 from tidegate.runtime.observe.prometheus import CONTENT_TYPE, Subject, exposition
+from tidegate.runtime.observe.run_snapshot import RunSnapshot
 
 __all__ = ["Subject", "serving"]
 
@@ -22,7 +22,7 @@ _POLL_S: Final = 0.05
 
 
 @contextlib.contextmanager
-def serving(subject: Subject, latest: Callable[[], Snapshot], place: tuple[str, int]) -> Iterator[str]:
+def serving(subject: Subject, latest: Callable[[], RunSnapshot], place: tuple[str, int]) -> Iterator[str]:
     """Serve until the end of the block; gives the URL.
 
     Raises:
@@ -53,7 +53,7 @@ def serving(subject: Subject, latest: Callable[[], Snapshot], place: tuple[str, 
         thread.join()
 
 
-def status_json(subject: Subject, run: Snapshot) -> bytes:
+def status_json(subject: Subject, run: RunSnapshot) -> bytes:
     """All there is to know of a run as one JSON object."""
     return msgspec.json.encode({**dataclasses.asdict(subject), **dataclasses.asdict(run)})
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidegate.ids import Subtask
-from tidegate.runtime.observe.figures import OperatorFigures
+from tidegate.runtime.observe.run_snapshot import OperatorStats
 from tidegate.runtime.task.flow import Flow, back_pressure
 
 __all__ = ["condition", "operators_of", "slowest"]
@@ -20,19 +20,19 @@ _IDLE: Final = 0.1
 
 def operators_of(
     flows: Mapping[Subtask, Flow], per_second: Mapping[str, float], now_ms: int
-) -> dict[str, OperatorFigures]:
+) -> dict[str, OperatorStats]:
     """The subtasks of each chain taken together.
 
     Example:
         >>> sums = operators_of({Subtask("sums", 0): Flow("ok", 0.0, 0.1, 0.9, 40, 700)}, {"sums": 20.0}, 1_000)
         >>> sums["sums"]
-        OperatorFigures(subtasks=1, records=40, per_second=20.0, held_up=0.0, waiting=0.9, behind_ms=300, reading=None)
+        OperatorStats(subtasks=1, records=40, per_second=20.0, held_up=0.0, waiting=0.9, behind_ms=300, reading=None)
     """
     grouped: dict[str, list[Flow]] = {}
     for subtask, flow in flows.items():
         grouped.setdefault(subtask.vertex, []).append(flow)
     return {
-        name: OperatorFigures(
+        name: OperatorStats(
             subtasks=len(each),
             records=sum(flow.records for flow in each),
             per_second=per_second.get(name, 0.0),
@@ -45,16 +45,16 @@ def operators_of(
     }
 
 
-def slowest(operators: Mapping[str, OperatorFigures]) -> str | None:
+def slowest(operators: Mapping[str, OperatorStats]) -> str | None:
     """The operator that input waits for although nothing holds it up; the one with most waiting if there are several.
 
     If there is none, the source that is at work most of the time: the steps behind it wait for it.
 
     Example:
-        >>> held_up, slow = OperatorFigures(1, 0, 0.0, 0.9, 0.9, None), OperatorFigures(1, 0, 0.0, 0.0, 0.8, None)
+        >>> held_up, slow = OperatorStats(1, 0, 0.0, 0.9, 0.9, None), OperatorStats(1, 0, 0.0, 0.0, 0.8, None)
         >>> slowest({"parse": held_up, "sums": slow})
         'sums'
-        >>> reads = OperatorFigures(1, 0, 0.0, held_up=0.0, waiting=0.0, behind_ms=None, reading=0.95)
+        >>> reads = OperatorStats(1, 0, 0.0, held_up=0.0, waiting=0.0, behind_ms=None, reading=0.95)
         >>> slowest({"read": reads}), slowest({"read": reads, "sums": slow})
         ('read', 'sums')
     """
@@ -65,22 +65,22 @@ def slowest(operators: Mapping[str, OperatorFigures]) -> str | None:
     return max(suspects, key=lambda name: suspects[name] or 0.0, default=None)
 
 
-def condition(figures: OperatorFigures) -> str:
+def condition(figures: OperatorStats) -> str:
     """What an operator does most, in a few words.
 
     Example:
-        >>> condition(OperatorFigures(1, 0, 0.0, held_up=0.0, waiting=0.9, behind_ms=None))
+        >>> condition(OperatorStats(1, 0, 0.0, held_up=0.0, waiting=0.9, behind_ms=None))
         'busy, 90% of its queue full'
-        >>> condition(OperatorFigures(1, 0, 0.0, held_up=0.7, waiting=0.9, behind_ms=None))
+        >>> condition(OperatorStats(1, 0, 0.0, held_up=0.7, waiting=0.9, behind_ms=None))
         'held up 70%'
-        >>> condition(OperatorFigures(1, 0, 0.0, held_up=0.0, waiting=0.1, behind_ms=None))
+        >>> condition(OperatorStats(1, 0, 0.0, held_up=0.0, waiting=0.1, behind_ms=None))
         'ok'
 
     A source has no input in front of it. It is busy while it reads and works, and idle while it waits for data:
 
-        >>> condition(OperatorFigures(1, 0, 0.0, held_up=0.0, waiting=0.0, behind_ms=None, reading=0.95))
+        >>> condition(OperatorStats(1, 0, 0.0, held_up=0.0, waiting=0.0, behind_ms=None, reading=0.95))
         'busy, reads 95% of the time'
-        >>> condition(OperatorFigures(1, 0, 0.0, held_up=0.0, waiting=0.0, behind_ms=None, reading=0.02))
+        >>> condition(OperatorStats(1, 0, 0.0, held_up=0.0, waiting=0.0, behind_ms=None, reading=0.02))
         'idle'
     """
     if back_pressure(figures.held_up) != "ok":

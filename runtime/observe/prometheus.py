@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from tidegate.ids import PipelineId, RunId
-from tidegate.runtime.observe.figures import Snapshot, State
+from tidegate.runtime.observe.run_snapshot import RunSnapshot, State
 
 __all__ = ["CONTENT_TYPE", "METRICS", "Subject", "exposition"]
 
@@ -93,7 +93,7 @@ class Subject:
     target: str
 
 
-def exposition(subject: Subject, run: Snapshot) -> str:
+def exposition(subject: Subject, run: RunSnapshot) -> str:
     """The page that is scraped."""
     common = {"job": subject.job, "pipeline": subject.pipeline, "run": subject.run}
     samples: dict[str, list[str]] = {name: [] for name in METRICS}
@@ -106,7 +106,7 @@ def exposition(subject: Subject, run: Snapshot) -> str:
     )
 
 
-def _of_job(run: Snapshot) -> Iterator[_Sample]:
+def _of_job(run: RunSnapshot) -> Iterator[_Sample]:
     for state in get_args(State):
         yield "tidegate_job_state", {"state": state}, state == run.state
     yield "tidegate_uptime_seconds", {}, run.elapsed_s
@@ -128,7 +128,7 @@ def _of_job(run: Snapshot) -> Iterator[_Sample]:
         yield "tidegate_discovery_failing_seconds", {"source": source}, discovery.failing_s or 0.0
 
 
-def _of_sinks(run: Snapshot) -> Iterator[_Sample]:
+def _of_sinks(run: RunSnapshot) -> Iterator[_Sample]:
     left: Counter[str] = Counter()
     for each in run.checkpoints:
         left.update(each.sinks)
@@ -137,14 +137,14 @@ def _of_sinks(run: Snapshot) -> Iterator[_Sample]:
         yield "tidegate_sink_commits_retried_total", {"sink": sink}, run.commits_retried.get(sink, 0)
 
 
-def _of_operators(run: Snapshot) -> Iterator[_Sample]:
+def _of_operators(run: RunSnapshot) -> Iterator[_Sample]:
     for operator, figures in run.operators.items():
         yield "tidegate_operator_slow", {"operator": operator}, operator == run.slowest
         for index in range(figures.subtasks):
             yield from _of_subtask(run, operator, index)
 
 
-def _of_subtask(run: Snapshot, operator: str, index: int) -> Iterator[_Sample]:
+def _of_subtask(run: RunSnapshot, operator: str, index: int) -> Iterator[_Sample]:
     flow = run.flow.get(f"{operator}[{index}]")
     if flow is None:
         return
@@ -159,7 +159,7 @@ def _of_subtask(run: Snapshot, operator: str, index: int) -> Iterator[_Sample]:
         yield "tidegate_subtask_watermark_lag_seconds", labels, behind_ms / 1000
 
 
-def _of_functions(run: Snapshot) -> Iterator[_Sample]:
+def _of_functions(run: RunSnapshot) -> Iterator[_Sample]:
     for name, value in run.metrics.items():
         if isinstance(value, dict):
             for part, number in value.items():

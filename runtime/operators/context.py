@@ -29,14 +29,14 @@ from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOpe
 from tidegate.runtime.operators.lifecycle import ManagedFunctions
 from tidegate.runtime.operators.operator_state import OperatorStates
 from tidegate.runtime.operators.raw_state import RawState
-from tidegate.runtime.operators.surroundings import Surroundings
+from tidegate.runtime.operators.runtime_context import BaseRuntimeContext
 from tidegate.runtime.stream.checkpointed import stateless
 from tidegate.runtime.stream.time_characteristic import TimeDomain
 
 __all__ = ["KeyedContext", "OperatorContext", "RecordContext"]
 
 
-class OperatorContext(Surroundings):
+class OperatorContext(BaseRuntimeContext):
     """What every function can ask for in `open`, and what operators are opened with."""
 
     def __init__(

@@ -13,11 +13,11 @@ from tidegate.backends.spi import Backend, BackendContext, Chunk, KeyedHandle
 from tidegate.clock import Clock
 from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.keys import KeyGroupRange
-from tidegate.runtime.given import Given
 from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.operators.event_time import EventTime
 from tidegate.runtime.operators.measures import Measures
 from tidegate.runtime.operators.operator_list import OperatorList
+from tidegate.runtime.program_resources import ProgramResources
 from tidegate.twophase.spi import Committable
 
 __all__ = ["ChainEnvironment", "OperatorReport", "RestoredOperator"]
@@ -81,7 +81,7 @@ class ChainEnvironment:
     checkpoint: CheckpointId | None = None
     """The checkpoint it was restored from."""
     restored: Mapping[OperatorUid, RestoredOperator] = field(default_factory=dict)
-    given: Given = field(default_factory=Given)
+    resources: ProgramResources = field(default_factory=ProgramResources)
     """What the program gives to all its functions."""
     measures: Measures = field(default_factory=Measures)
     """Collects what functions measure."""

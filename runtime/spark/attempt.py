@@ -37,12 +37,12 @@ from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.schedule.slots import memory_of_task
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.spark.clock import Moments
-from tidegate.runtime.spark.dealing import with_starts
 from tidegate.runtime.spark.files import SentFiles
 from tidegate.runtime.spark.jobs import EpochJobs
 from tidegate.runtime.spark.messages import Order, TaskResult
 from tidegate.runtime.spark.pace import Pace
 from tidegate.runtime.spark.readers import Readers
+from tidegate.runtime.spark.restore_routing import with_starts
 from tidegate.runtime.spark.shape import shape_of
 from tidegate.runtime.spark.slots import SlotHolds, Slots
 from tidegate.runtime.spark.winners import Disagreement, undisputed, winners
@@ -104,7 +104,7 @@ class SparkAttempt:
         self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, self._meanwhile)
         self._restored = start.restored
         self._decided = start.manifest
-        self._moments = Moments(clock, startup.program.options.given.clock, start.manifest)
+        self._moments = Moments(clock, startup.program.options.resources.clock, start.manifest)
         self._title = _title(startup.program.name, start.graph)
         self._enumerated: dict[OperatorUid, bytes] = {}
         self._results: list[TaskResult] = []
@@ -117,7 +117,7 @@ class SparkAttempt:
         self._pace = Pace(startup.program.options.spark_trigger, startup.program.interval_ms(start.graph))
         self._former_gone_at: float | None = clock.monotonic() + startup.program.options.lease_ms / 1000
         """When tasks of the owner before this one have stopped; None once they were cleaned up after."""
-        self._files = SentFiles(context, startup.program.options.given.files)
+        self._files = SentFiles(context, startup.program.options.resources.files)
 
     def run(self) -> How:
         """Run until the last checkpoint is settled.
@@ -320,8 +320,8 @@ class SparkAttempt:
         """
         options = self._startup.program.options
         memory = memory_of_task(options.managed_bytes, self._jobs.at_once)
-        given = replace(options.given, files=self._files.sent, clock=None)
-        return replace(options, managed_bytes=memory, given=given)
+        given = replace(options.resources, files=self._files.sent, clock=None)
+        return replace(options, managed_bytes=memory, resources=given)
 
     def _decide(self, checkpoint: CheckpointId) -> cp.Event:
         event = self._writer.decide(checkpoint)

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ConfigError
-from tidegate.runtime.given import CachedFile
+from tidegate.runtime.program_resources import CachedFile
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -51,7 +51,7 @@ def own_directory(options: JobOptions, partition: int) -> OwnedDirectory:
     Raises:
         ConfigError: it cannot be made.
     """
-    roots = options.local_dirs or _given() or (tempfile.gettempdir(),)
+    roots = options.local_dirs or _resources() or (tempfile.gettempdir(),)
     _sweep_once(roots)
     return working_directory("state", roots[partition % len(roots)])
 
@@ -97,7 +97,7 @@ def _versions_of(order: Order, subtask: Subtask) -> Path | None:
 
     Every pipeline has its own, since one of its tasks may remove what another one has left.
     """
-    given = _given()
+    given = _resources()
     if not given:
         return None
     pipeline = xxhash.xxh3_64_hexdigest(f"{order.storage.url} {order.pipeline}".encode())
@@ -108,7 +108,7 @@ def _versions_of(order: Order, subtask: Subtask) -> Path | None:
 def _sweep_once(roots: tuple[str, ...]) -> None:
     """Remove what dead processes have left: in these directories, and in those that Spark gave other programs."""
     sweep(roots)
-    for given in map(Path, _given()):
+    for given in map(Path, _resources()):
         top = next(each for each in given.parents if not each.name.startswith(_OF_SPARK))
         sweep(place for pattern in _PLACES for place in top.glob(pattern))
 
@@ -120,6 +120,6 @@ def _in_common(own: Path) -> Path:
     return own.parent if str(own.parent) in given else own
 
 
-def _given() -> tuple[str, ...]:
+def _resources() -> tuple[str, ...]:
     # So Spark tells its Python workers.
     return tuple(filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")))

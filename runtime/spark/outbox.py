@@ -13,8 +13,8 @@ from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.transformations import NEVER_MS
 from tidegate.runtime.task.credit import Credit
-from tidegate.runtime.task.exchange import Buffer, ChannelId, Gate
-from tidegate.runtime.task.wire import EdgeWire
+from tidegate.runtime.task.exchange import Buffer, ChannelId, RecordWriter
+from tidegate.runtime.task.frames import EdgeCodec
 
 __all__ = ["Outbox"]
 
@@ -31,9 +31,9 @@ class Outbox:
         """Take what a task before has for a later level; a channel's frames come in one piece."""
         self._frames[subtask] += frames
 
-    def gates(self, vertex: JobVertex, index: int) -> dict[str, Gate]:
+    def gates(self, vertex: JobVertex, index: int) -> dict[str, RecordWriter]:
         """The sending ends of a subtask's exchanges; nobody holds it up."""
-        return {edge.name: Gate(edge, index, self._channels(edge, index)) for edge in vertex.outputs}
+        return {edge.name: RecordWriter(edge, index, self._channels(edge, index)) for edge in vertex.outputs}
 
     def dealt(self, level: Sequence[Subtask], partition: int) -> list[dict[Subtask, tuple[bytes, ...]]]:
         """All of it, by partition of the next level; what is for later ones goes by way of one of those."""
@@ -44,7 +44,7 @@ class Outbox:
         return shares
 
     def _channels(self, edge: JobEdge, index: int) -> Mapping[int, Buffer]:
-        wire = EdgeWire(edge)
+        wire = EdgeCodec(edge)
         return {
             target: Buffer(
                 _Channel(

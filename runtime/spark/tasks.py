@@ -31,19 +31,26 @@ from tidegate.runtime.operators.failure import OverdueError
 from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.spark import freezing
 from tidegate.runtime.spark.clock import EpochClock
-from tidegate.runtime.spark.dealing import start_of
+from tidegate.runtime.spark.epoch_runner import (
+    DeclinedError,
+    StateFiles,
+    WakeSignal,
+    read_epoch,
+    reports_of,
+    work_epoch,
+)
 from tidegate.runtime.spark.lease import watched_lease
 from tidegate.runtime.spark.limit import time_limit
 from tidegate.runtime.spark.local import Start, own_directory, remove_later, state_of
 from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult, digest
 from tidegate.runtime.spark.outbox import Outbox
+from tidegate.runtime.spark.restore_routing import start_of
 from tidegate.runtime.spark.slots import Slots, surely_first
-from tidegate.runtime.spark.working import Bell, DeclinedError, StateFiles, read_epoch, reports_of, work_epoch
+from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import channels_into
-from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.messages import FromSubtask
-from tidegate.runtime.task.runner import SubtaskRunner
-from tidegate.runtime.task.source import SourceRunner
+from tidegate.runtime.task.runner import StreamTask
+from tidegate.runtime.task.source import SourceTask
 from tidegate.runtime.worker_lease import WorkerLease
 from tidegate.runtime.working_directory import OwnedDirectory
 
@@ -147,7 +154,7 @@ class _Task:
         self.id = _task_id()
         self.subtask = subtask
         self.vertex: JobVertex = unpack(order.vertices[subtask.vertex])
-        self.bell = Bell(lease)
+        self.wake = WakeSignal(lease)
         self.said: list[FromSubtask] = []
         self.background = ThreadPoolExecutor(1)
         vertex, blobs = self.vertex, order.storage.blobs
@@ -169,7 +176,7 @@ class _Task:
             cache_entries=order.options.cache_entries,
             checkpoint=order.confirmed,
             restored=start,
-            given=order.options.given,
+            resources=order.options.resources,
             incremental=order.options.incremental,
             traced=vertex.traced,
             snapshots_wait=True,
@@ -178,7 +185,7 @@ class _Task:
             term=order.term,
             outside=SYSTEM_CLOCK,
             slot=functools.cache(functools.partial(_slot, slots, subtask, first=first)),
-            wake=self.bell.ring,
+            wake=self.wake.ring,
         )
 
     def close(self) -> None:
@@ -189,10 +196,10 @@ class _Task:
 
 def _read(order: Order, read: ReadOrder, task: _Task, outbox: Outbox) -> TaskResult:
     gates = outbox.gates(task.vertex, task.subtask.index)
-    runner = SourceRunner(task.vertex, task.env, gates, task.said.append, task.background)
+    runner = SourceTask(task.vertex, task.env, gates, task.said.append, task.background)
     with contextlib.closing(runner):
         runner.open()
-        limited = read_epoch(runner, order, read, task.bell, lambda: outbox.bytes)
+        limited = read_epoch(runner, order, read, task.wake, lambda: outbox.bytes)
         reports = reports_of(task.said)
         chain, measured = runner.chain, task.env.measures.measured()
         promised_s, timer_ms = runner.promised_s, _timer_ms(order, runner)
@@ -213,7 +220,7 @@ def _read(order: Order, read: ReadOrder, task: _Task, outbox: Outbox) -> TaskRes
 
 def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> TaskResult:
     gates, vertex = outbox.gates(task.vertex, task.subtask.index), task.vertex
-    runner = GateRunner(
+    runner = DownstreamTask(
         vertex,
         task.env,
         gates,
@@ -224,7 +231,7 @@ def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> Tas
     )
     with contextlib.closing(runner):
         runner.open()
-        work_epoch(runner, order, vertex, frames, task.bell)
+        work_epoch(runner, order, vertex, frames, task.wake)
         chain, reports, measured = runner.chain, reports_of(task.said), task.env.measures.measured()
         return TaskResult(
             task.subtask,
@@ -237,7 +244,7 @@ def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> Tas
         )
 
 
-def _timer_ms(order: Order, runner: SubtaskRunner) -> int | None:
+def _timer_ms(order: Order, runner: StreamTask) -> int | None:
     """In how many milliseconds its next timer is due, by the time of epochs."""
     timer = runner.chain.next_timer()
     return None if timer is None else timer - order.now_ms

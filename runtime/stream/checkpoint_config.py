@@ -21,12 +21,12 @@ from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
 from tidegate.runtime.flink_conf import understood
 from tidegate.runtime.options import INTERVAL_MS, JobOptions
-from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.stream.datastream import instance_of
 from tidegate.runtime.stream.legacy import deprecated
 from tidegate.runtime.stream.state_backends import CheckpointStorage, FileSystemCheckpointStorage
 from tidegate.runtime.stream.step import positive
 from tidegate.runtime.stream.time import Duration
+from tidegate.runtime.unsupported_api import UnsupportedApi
 
 __all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]
 
@@ -51,7 +51,7 @@ class ExternalizedCheckpointRetention(Enum):
     NO_EXTERNALIZED_CHECKPOINTS = 2
 
 
-class CheckpointConfig(Refusing):
+class CheckpointConfig(UnsupportedApi):
     """A view of the environment it came from: what is set here is set there."""
 
     def __init__(self, settings: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.stream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from tidegate.runtime.stream.configuration import Configuration
 from tidegate.runtime.stream.datastream import instance_of
@@ -13,11 +12,12 @@ from tidegate.runtime.stream.execution_config import ExecutionConfig
 from tidegate.runtime.stream.legacy import deprecated
 from tidegate.runtime.stream.restart_strategies import RestartStrategyConfiguration
 from tidegate.runtime.stream.state_backends import StateBackend
+from tidegate.runtime.unsupported_api import UnsupportedApi
 
 __all__ = ["Configured"]
 
 
-class Configured(Refusing):
+class Configured(UnsupportedApi):
     """Settings, and views of them.
 
     Example:

@@ -306,7 +306,7 @@ class StreamExecutionEnvironment(Supplies):
     ) -> Launch:
         layers = (Layer("program", self._settings), *client_layers(os.environ, Path.cwd()))
         options = load(JobOptions, *map(understood, layers)).with_complete_urls()
-        options = dataclasses.replace(options, given=self._given())
+        options = dataclasses.replace(options, resources=self._resources())
         return Launch(steps, job_name, options, script=_script(), root=root)
 
 

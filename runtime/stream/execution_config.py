@@ -10,8 +10,8 @@ from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
 from tidegate.runtime.flink_conf import understood
 from tidegate.runtime.options import JobOptions
-from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.stream.step import positive
+from tidegate.runtime.unsupported_api import UnsupportedApi
 
 __all__ = ["ExecutionConfig", "RuntimeExecutionMode"]
 
@@ -31,7 +31,7 @@ class _Mapped(Protocol):
     def to_map(self) -> dict[str, str]: ...
 
 
-class ExecutionConfig(Refusing):
+class ExecutionConfig(UnsupportedApi):
     """A view of the environment it came from: what is set here is set there."""
 
     def __init__(

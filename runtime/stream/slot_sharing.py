@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from tidegate.errors import ConfigError
-from tidegate.runtime.refusing import Refusing
+from tidegate.runtime.unsupported_api import UnsupportedApi
 
 __all__ = ["MemorySize", "SlotSharingGroup", "SlotSharingGroupBuilder", "SlotSharingGroups"]
 
@@ -23,7 +23,7 @@ _UNITS: Final = ("bytes", "kb", "mb", "gb", "tb")
 
 
 @dataclass(frozen=True, order=True)
-class MemorySize(Refusing):
+class MemorySize(UnsupportedApi):
     """A number of bytes.
 
     Example:
@@ -70,7 +70,7 @@ class MemorySize(Refusing):
 
 
 @dataclass(frozen=True)
-class SlotSharingGroup(Refusing):
+class SlotSharingGroup(UnsupportedApi):
     """The name of a group and what a slot of it is said to need; made by `builder(name)`."""
 
     name: str

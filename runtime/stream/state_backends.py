@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from tidegate.runtime.refusing import Refusing
+from tidegate.runtime.unsupported_api import UnsupportedApi
 
 __all__ = [
     "CheckpointStorage",
@@ -30,7 +30,7 @@ __all__ = [
 _NOT_GIVEN: Final = -1
 
 
-class StateBackend(Refusing, ABC):
+class StateBackend(UnsupportedApi, ABC):
     """Where working state lives."""
 
     @abstractmethod
@@ -66,7 +66,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         )
 
 
-class CheckpointStorage(Refusing, ABC):
+class CheckpointStorage(UnsupportedApi, ABC):
     """Where checkpoints are written."""
 
     @abstractmethod

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Self
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import NEVER_MS, Transformation
-from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.stream.slot_sharing import SlotSharingGroup
+from tidegate.runtime.unsupported_api import UnsupportedApi
 
 if TYPE_CHECKING:
     from tidegate.runtime.stream.environment import StreamExecutionEnvironment
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Step", "buffer_timeout", "positive"]
 
 
-class Step(Refusing):
+class Step(UnsupportedApi):
     """What all results of a method have in common: a transformation that can be named and sized."""
 
     def __init__(

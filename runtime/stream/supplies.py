@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
-from tidegate.runtime.given import CachedFile, Given
+from tidegate.runtime.program_resources import CachedFile, ProgramResources
 from tidegate.runtime.stream.configuration import Configuration
 from tidegate.runtime.stream.configured import Configured
 from tidegate.runtime.stream.datastream import instance_of
@@ -146,8 +146,8 @@ class Supplies(Configured):
                 f"workers share the interpreter of the program, {sys.executable}; start it with {python_exec} instead"
             )
 
-    def _given(self) -> Given:
-        return Given(dict(self._parameters), dict(self._files), self._clock)
+    def _resources(self) -> ProgramResources:
+        return ProgramResources(dict(self._parameters), dict(self._files), self._clock)
 
 
 def _say_not_needed(what: str, paths: tuple[str, ...]) -> None:

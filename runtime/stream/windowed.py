@@ -34,7 +34,6 @@ from tidegate.runtime.operators.window.folding import Aggregating, Folding, From
 from tidegate.runtime.operators.window.output import OutputMode
 from tidegate.runtime.operators.window.triggers import CountTrigger, NeverTrigger, PurgingTrigger, Trigger
 from tidegate.runtime.operators.window.windowing import Windowing
-from tidegate.runtime.refusing import Refusing
 from tidegate.runtime.stream.aggregations import Aggregation
 from tidegate.runtime.stream.checkpointed import one_stateful, stateless
 from tidegate.runtime.stream.functions import AggregateFunction, as_callable
@@ -49,6 +48,7 @@ from tidegate.runtime.stream.windows import (
     ProcessWindowFunction,
     WindowFunction,
 )
+from tidegate.runtime.unsupported_api import UnsupportedApi
 from tidegate.types import TypeInformation, result_type
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 __all__ = ["AllWindowedStream", "WindowedStream", "counted", "time_windows"]
 
 
-class _Windowed(Refusing, Generic[T]):
+class _Windowed(UnsupportedApi, Generic[T]):
     """What windows with and without keys have in common."""
 
     _functions: tuple[type[Any], ...]

@@ -5,7 +5,7 @@ Example:
     >>> alignment.on(BarrierArrived("a", 1))
     [Block(channel='a')]
     >>> alignment.on(BarrierArrived("b", 1))
-    [Snapshot(checkpoint=1), Unblock()]
+    [TakeSnapshot(checkpoint=1), Unblock()]
 
 Where its barriers are overtaken, a checkpoint does not wait for what is in front of them:
     >>> alignment = Alignment(["a", "b"], overtakable=["a", "b"])
@@ -36,7 +36,7 @@ __all__ = [
     "Inputs",
     "Overtake",
     "Recorded",
-    "Snapshot",
+    "TakeSnapshot",
     "Unblock",
 ]
 
@@ -72,7 +72,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TakeSnapshot:
     """All that belongs to the checkpoint has been processed, and nothing that does not."""
 
     checkpoint: CheckpointId
@@ -80,7 +80,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Overtake:
-    """Snapshot at once; what is in front of the barriers of these channels belongs to the checkpoint, too."""
+    """TakeSnapshot at once; what is in front of the barriers of these channels belongs to the checkpoint, too."""
 
     checkpoint: CheckpointId
     channels: frozenset[Hashable]
@@ -101,7 +101,7 @@ class Unblock:
 Event: TypeAlias = BarrierArrived | Announced | BarrierSeen
 """What can come to an alignment."""
 
-Action: TypeAlias = Block | Snapshot | Overtake | Recorded | Unblock
+Action: TypeAlias = Block | TakeSnapshot | Overtake | Recorded | Unblock
 """What an alignment asks for."""
 
 
@@ -163,7 +163,7 @@ class Alignment:
         checkpoint, left = CheckpointId(self._awaited), self._channels - self._arrived
         if left and not (self._announced and self._kept <= self._arrived):
             return []
-        actions: list[Action] = [Overtake(checkpoint, left) if left else Snapshot(checkpoint)]
+        actions: list[Action] = [Overtake(checkpoint, left) if left else TakeSnapshot(checkpoint)]
         if self._arrived and self._blocking and len(self._channels) > 1:
             actions.append(Unblock())
         self._arrived, self._announced, self._awaited = set(), False, checkpoint + 1

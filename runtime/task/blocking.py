@@ -19,28 +19,28 @@ from tidegate.keys import key_bytes, key_from_bytes
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.transformations import Broadcast, Hash
 from tidegate.runtime.operators.environment import ChainEnvironment
-from tidegate.runtime.task.alignment import Alignment, BarrierArrived, Snapshot
-from tidegate.runtime.task.exchange import ChannelId, Gate
+from tidegate.runtime.task.alignment import Alignment, BarrierArrived, TakeSnapshot
+from tidegate.runtime.task.exchange import ChannelId, RecordWriter
 from tidegate.runtime.task.messages import Drained, ToSubtask, Trigger
 from tidegate.runtime.task.results import Results
-from tidegate.runtime.task.runner import Report, SubtaskRunner
+from tidegate.runtime.task.runner import Report, StreamTask
 from tidegate.runtime.task.sorter import Sortable, Sorter
 from tidegate.serde import exchange_codec
 
-__all__ = ["BlockingRunner", "FinishedRunner"]
+__all__ = ["BlockingTask", "FinishedRunner"]
 
 _PIECE: Final = 1_024
 """Records that are worked off between two looks at the mailbox."""
 
 
-class BlockingRunner(SubtaskRunner):
+class BlockingTask(StreamTask):
     """Waits until every channel is at its end, then works on what the senders have kept for it."""
 
     def __init__(
         self,
         vertex: JobVertex,
         env: ChainEnvironment,
-        gates: dict[str, Gate],
+        gates: dict[str, RecordWriter],
         report: Report,
         background: Executor,
         *,
@@ -82,7 +82,7 @@ class BlockingRunner(SubtaskRunner):
             return False
         channel, barrier = self._barriers.popleft()
         for action in self._alignment.on(BarrierArrived(channel, barrier.checkpoint)):
-            if isinstance(action, Snapshot):
+            if isinstance(action, TakeSnapshot):
                 self._snapshot(barrier, [])
         return True
 
@@ -162,7 +162,7 @@ class BlockingRunner(SubtaskRunner):
         raise InternalError(f"subtask {self.subtask} has no source but was sent {type(message).__name__}")
 
 
-class FinishedRunner(BlockingRunner):
+class FinishedRunner(BlockingTask):
     """Stands for a subtask whose results an earlier attempt has made: runs nothing, and passes the last checkpoint on."""
 
     def open(self) -> None:

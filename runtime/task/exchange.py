@@ -42,7 +42,7 @@ __all__ = [
     "Buffer",
     "Channel",
     "ChannelId",
-    "Gate",
+    "RecordWriter",
     "channels_into",
     "channels_out_of",
     "joined",
@@ -70,7 +70,7 @@ class Channel(Protocol):
         ...
 
 
-class Gate:
+class RecordWriter:
     """All channels of one edge out of one subtask."""
 
     def __init__(self, edge: JobEdge, index: int, channels: Mapping[int, Channel]) -> None:

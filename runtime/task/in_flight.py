@@ -31,11 +31,11 @@ from tidegate.runtime.task.routing import router
 from tidegate.serde import Codec, codec_for
 from tidegate.types import TypeInformation
 
-__all__ = ["Backlog", "Found", "Recording", "overtakable"]
+__all__ = ["Backlog", "InFlightElement", "Recording", "overtakable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InFlightElement:
     """Records that were on their way to a step, or how far event time is for it."""
 
     uid: OperatorUid
@@ -149,14 +149,14 @@ class Backlog:
         self._vertex = vertex
         self._env = env
         self._found = _found(vertex, env)
-        self._next: deque[Found] = deque()
+        self._next: deque[InFlightElement] = deque()
         self._some = any(env.operator(uid).in_flight for uid in vertex.nodes)
 
     def __bool__(self) -> bool:
         """Whether something may be left."""
         return self._some
 
-    def take(self, records: int) -> Found | None:
+    def take(self, records: int) -> InFlightElement | None:
         """The next element, with as many records at most; None at the end.
 
         Raises:
@@ -197,7 +197,7 @@ def _encoded(batch: Batch, codec: Codec) -> _Records:
     return _Records(codec.encode_batch(batch.values), batch.timestamps, batch.origins)
 
 
-def _found(vertex: JobVertex, env: ChainEnvironment) -> Iterator[Found]:
+def _found(vertex: JobVertex, env: ChainEnvironment) -> Iterator[InFlightElement]:
     for uid in reversed(vertex.nodes):
         kept = [_DECODER.decode(env.state.files.fetch(each)) for each in env.operator(uid).in_flight]
         lanes = [(each.subtask, lane) for each in kept for lane in each.lanes]
@@ -206,16 +206,16 @@ def _found(vertex: JobVertex, env: ChainEnvironment) -> Iterator[Found]:
             time.watermark(lane.channel, lane.time)
             time.idle(lane.channel, lane.idle)
         if time.now > MIN_WATERMARK and uid == vertex.head.uid:
-            yield Found(uid, 0, Watermark(time.now))
+            yield InFlightElement(uid, 0, Watermark(time.now))
         for subtask, lane in lanes:
             yield from _of_lane(lane, _Input(vertex, uid, lane, subtask, env), time)
 
 
-def _of_lane(lane: _Lane, taken: _Input, time: Inputs) -> Iterator[Found]:
+def _of_lane(lane: _Lane, taken: _Input, time: Inputs) -> Iterator[InFlightElement]:
     for element in lane.elements:
         if isinstance(element, _Records):
             for batch in taken.batches(element):
-                yield Found(taken.uid, lane.side, batch, lane.channel.edge, taken.codec)
+                yield InFlightElement(taken.uid, lane.side, batch, lane.channel.edge, taken.codec)
             continue
         moved = (
             time.watermark(lane.channel, element.timestamp)
@@ -223,7 +223,7 @@ def _of_lane(lane: _Lane, taken: _Input, time: Inputs) -> Iterator[Found]:
             else time.idle(lane.channel, element.idle)
         )
         if moved is not None and taken.first:
-            yield Found(taken.uid, lane.side, Watermark(moved))
+            yield InFlightElement(taken.uid, lane.side, Watermark(moved))
 
 
 class _Input:

@@ -8,15 +8,15 @@ from tidegate.elements import MAX_WATERMARK, Batch, Element, EndOfInput
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
-from tidegate.runtime.task.exchange import ChannelId, Gate, joined
-from tidegate.runtime.task.gate import GateRunner, Grant
+from tidegate.runtime.task.downstream import DownstreamTask, Grant
+from tidegate.runtime.task.exchange import ChannelId, RecordWriter, joined
 from tidegate.runtime.task.returned import Returned
 from tidegate.runtime.task.runner import Report
 
-__all__ = ["IterationRunner"]
+__all__ = ["IterationTask"]
 
 
-class IterationRunner(GateRunner):
+class IterationTask(DownstreamTask):
     """Barriers, watermarks and the end come from what comes in; what comes back waits, in memory or on disk.
 
     At the end of the input it waits until nothing has come back for the time that the program gives, and until what
@@ -28,7 +28,7 @@ class IterationRunner(GateRunner):
         self,
         vertex: JobVertex,
         env: ChainEnvironment,
-        gates: dict[str, Gate],
+        gates: dict[str, RecordWriter],
         report: Report,
         background: Executor,
         *,

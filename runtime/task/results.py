@@ -26,8 +26,8 @@ from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
 from tidegate.runtime.graph.transformations import NEVER_MS
 from tidegate.runtime.task.credit import Credit
-from tidegate.runtime.task.exchange import Buffer, Channel, ChannelId, Gate
-from tidegate.runtime.task.wire import EdgeWire, Frame
+from tidegate.runtime.task.exchange import Buffer, Channel, ChannelId, RecordWriter
+from tidegate.runtime.task.frames import EdgeCodec, Frame
 
 __all__ = ["ResultGate", "Results"]
 
@@ -61,7 +61,7 @@ class Results:
         Raises:
             UnavailableError: the file is gone or damaged; it is removed, so the next attempt makes it again.
         """
-        path, wire = self._path(edge, source), EdgeWire(edge)
+        path, wire = self._path(edge, source), EdgeCodec(edge)
         with self._readable(path, edge, source), path.open("rb") as file:
             for start, length, checksum in _index(file).batches.get(target, ()):
                 file.seek(start)
@@ -125,7 +125,7 @@ class _Writer:
         self._part = path.with_suffix(".part")
         self._edge = edge
         self._source = source
-        self._wire = EdgeWire(edge)
+        self._wire = EdgeCodec(edge)
         self._batches: dict[int, list[tuple[int, int, int]]] = {}
         self._size = 0
         with self._on_disk():
@@ -172,7 +172,7 @@ class _Writer:
             ) from error
 
 
-class ResultGate(Gate):
+class ResultGate(RecordWriter):
     """Hands records on in a file, and tells the receivers when it is complete.
 
     Watermarks and idleness say nothing to a task that begins when everything is there.
@@ -228,7 +228,7 @@ class _Share:
                 self.writer.append(self.target, element.part(slice(start, start + _MOST)))
 
 
-def _batch(wire: EdgeWire, frame: bytes, checksum: int) -> Batch:
+def _batch(wire: EdgeCodec, frame: bytes, checksum: int) -> Batch:
     """What a frame holds; raises `ValueError` if it is damaged."""
     if zlib.crc32(frame) != checksum:
         raise ValueError(f"a batch of {len(frame)} bytes is not what was written")

@@ -21,7 +21,7 @@ from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.chain import OperatorChain, PendingReports
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.task.batch_size import BatchSize
-from tidegate.runtime.task.exchange import Gate
+from tidegate.runtime.task.exchange import RecordWriter
 from tidegate.runtime.task.flow import Flow, FlowMeter
 from tidegate.runtime.task.in_flight import Backlog
 from tidegate.runtime.task.messages import (
@@ -38,20 +38,20 @@ from tidegate.runtime.task.messages import (
 )
 from tidegate.twophase.spi import Answer, Committable, Committer, CommitterContext
 
-__all__ = ["Report", "SubtaskRunner"]
+__all__ = ["Report", "StreamTask"]
 
 Report = Callable[[FromSubtask], None]
 """Sends a message to the coordinator; safe to call from any thread."""
 
 
-class SubtaskRunner(ABC):
+class StreamTask(ABC):
     """What source subtasks and subtasks behind an exchange have in common."""
 
     def __init__(
         self,
         vertex: JobVertex,
         env: ChainEnvironment,
-        gates: dict[str, Gate],
+        gates: dict[str, RecordWriter],
         report: Report,
         background: Executor,
     ) -> None:

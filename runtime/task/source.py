@@ -25,7 +25,7 @@ from tidegate.ids import CheckpointId, OperatorUid, SplitId
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.stamp import Stamp
-from tidegate.runtime.task.exchange import Gate
+from tidegate.runtime.task.exchange import RecordWriter
 from tidegate.runtime.task.messages import (
     AssignSplits,
     Drained,
@@ -41,14 +41,14 @@ from tidegate.runtime.task.messages import (
     Trigger,
 )
 from tidegate.runtime.task.pacing import Pacing
-from tidegate.runtime.task.runner import Report, SubtaskRunner
+from tidegate.runtime.task.runner import Report, StreamTask
 
-__all__ = ["SourceRunner"]
+__all__ = ["SourceTask"]
 
 _ALIGNED = 256
 
 
-class SourceRunner(SubtaskRunner):
+class SourceTask(StreamTask):
     """Polls a reader; injects barriers; at the end of a bounded input closes time and stays for checkpoints.
 
     The batch size follows the time a batch takes, so that control never waits long.
@@ -58,7 +58,7 @@ class SourceRunner(SubtaskRunner):
         self,
         vertex: JobVertex,
         env: ChainEnvironment,
-        gates: dict[str, Gate],
+        gates: dict[str, RecordWriter],
         report: Report,
         background: Executor,
     ) -> None:

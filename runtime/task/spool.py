@@ -10,8 +10,8 @@ import msgspec
 from tidegate.elements import Batch
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.task.exchange import ChannelId
+from tidegate.runtime.task.frames import EdgeCodec, Frame
 from tidegate.runtime.task.spill import SpillFile
-from tidegate.runtime.task.wire import EdgeWire, Frame
 
 __all__ = ["Spool"]
 
@@ -20,7 +20,7 @@ class Spool:
     """Batches of some edges in a file, which is there from the first of them."""
 
     def __init__(self, edges: Iterable[JobEdge], directory: Path) -> None:
-        self._wires = {edge.name: EdgeWire(edge) for edge in edges}
+        self._wires = {edge.name: EdgeCodec(edge) for edge in edges}
         self._directory = directory
         self._file: SpillFile | None = None
 

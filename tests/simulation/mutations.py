@@ -24,7 +24,7 @@ from tidegate.runtime.task.alignment import (
     BarrierArrived,
     Block,
     Event,
-    Snapshot,
+    TakeSnapshot,
 )
 from tidegate.runtime.worker_lease import WorkerLease
 from tidegate.testing.simulation import Machines
@@ -168,7 +168,7 @@ class SnapshotsAtTheFirstBarrier(Alignment):
         if not isinstance(event, BarrierArrived) or event.checkpoint <= getattr(self, "_last", 0):
             return []
         self._last = event.checkpoint
-        return [Snapshot(event.checkpoint)]
+        return [TakeSnapshot(event.checkpoint)]
 
 
 class RestartsBeforeAllIsVisible(fo.Failover):

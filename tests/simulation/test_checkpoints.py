@@ -13,13 +13,13 @@ from tests.conftest import Profile
 from tests.simulation.mutations import MUTATIONS
 from tidegate.errors import InternalError
 from tidegate.runtime import job, status
-from tidegate.runtime.checkpoint import archive, coordinator, turn
-from tidegate.runtime.embedded import cluster, crew, parts, taskmanager
+from tidegate.runtime.checkpoint import archive, coordinator, lease_acquirer
+from tidegate.runtime.embedded import cluster, failover_regions, taskmanager, worker_group
 from tidegate.runtime.schedule import restart_options
 from tidegate.runtime.schedule.regions import joined
 from tidegate.runtime.schedule.restart import FixedDelay
 from tidegate.runtime.schedule.states import JobLife
-from tidegate.runtime.task import gate
+from tidegate.runtime.task import downstream
 from tidegate.testing.simulation import Machines, World, owner
 
 SEEDS, AT_ONCE, MORE_SEEDS = 2_000, 100, 20_000
@@ -95,14 +95,14 @@ def test_a_seed_that_fails_says_how_to_see_it() -> None:
         (Machines().coordinator, [job]),
         (Machines().ledger, [coordinator, job.__dict__["ledger"]]),
         (Machines().registry, [archive, coordinator]),
-        (Machines().alignment, [gate]),
-        (Machines().failover, [parts.__dict__["fo"]]),
-        (Machines().heartbeats, [parts]),
-        (Machines().judge, [turn]),
+        (Machines().alignment, [downstream]),
+        (Machines().failover, [failover_regions.__dict__["fo"]]),
+        (Machines().heartbeats, [failover_regions]),
+        (Machines().judge, [lease_acquirer]),
         (Machines().lease, [cluster, taskmanager]),
         (FixedDelay, [owner, restart_options]),
         (JobLife, [owner, status]),
-        (joined, [owner, crew.__dict__["parts"].__globals__]),
+        (joined, [owner, worker_group.__dict__["parts"].__globals__]),
     ],
     ids=lambda value: getattr(value, "__name__", "used"),
 )

@@ -27,7 +27,7 @@ from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.alignment import Action, Alignment, Block, Event
 from tidegate.runtime.task.exchange import ChannelId
 from tidegate.runtime.task.in_flight import Backlog
-from tidegate.runtime.task.iteration import IterationRunner
+from tidegate.runtime.task.iteration import IterationTask
 
 Env = StreamExecutionEnvironment
 KEYS, RECORDS = 5, 3_000
@@ -161,7 +161,7 @@ class NeverBlocks(Alignment):
         return [action for action in super().on(event) if not isinstance(action, Block)]
 
 
-class Forgetful(IterationRunner):
+class Forgetful(IterationTask):
     def deliver(self, channel: ChannelId, element: Element) -> None:
         if self._over and isinstance(element, Batch):
             self._grant(channel, len(element), self._window)
@@ -181,7 +181,7 @@ def first_seed(finds: Callable[[int], bool], monkeypatch: pytest.MonkeyPatch) ->
 def test_an_alignment_that_holds_nothing_back_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.runtime.task.gate.Alignment", NeverBlocks)
+    monkeypatch.setattr("tidegate.runtime.task.downstream.Alignment", NeverBlocks)
 
     def repeats(seed: int) -> bool:
         return numbered(tmp_path / f"failed-{seed}") != EVERY_NUMBER
@@ -199,7 +199,7 @@ def first_wrong(mode: dict[str, Any], tmp_path: Path, monkeypatch: pytest.Monkey
 def test_records_that_are_overtaken_and_not_kept_are_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.runtime.task.gate.Recording.encoded", lambda recording: {})
+    monkeypatch.setattr("tidegate.runtime.task.downstream.Recording.encoded", lambda recording: {})
 
     assert first_wrong(OVERTAKING, tmp_path, monkeypatch) is not None
 
@@ -228,7 +228,7 @@ def test_records_on_their_way_that_are_left_behind_are_noticed(
 
 
 def test_a_head_that_drops_what_comes_back_too_late_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.runtime.embedded.worker.IterationRunner", Forgetful)
+    monkeypatch.setattr("tidegate.runtime.embedded.worker.IterationTask", Forgetful)
 
     def loses(seed: int) -> bool:
         return cycled(wait_ms=1) != EIGHT_TIMES

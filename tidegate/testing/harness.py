@@ -54,8 +54,8 @@ from tidegate.runtime.stream.datastream import DataStream
 from tidegate.runtime.stream.environment import StreamExecutionEnvironment
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.task.credit import Credit
-from tidegate.runtime.task.exchange import ChannelId, Gate, channels_into, channels_out_of
-from tidegate.runtime.task.gate import GateRunner
+from tidegate.runtime.task.downstream import DownstreamTask
+from tidegate.runtime.task.exchange import ChannelId, RecordWriter, channels_into, channels_out_of
 from tidegate.runtime.task.messages import Acked, Declined, Failed, FromSubtask, Settled
 from tidegate.runtime.working_directory import OwnedDirectory
 
@@ -109,8 +109,8 @@ class Harness:
         self._backend: Backend = registry.load("tidegate.backends", backend)()
         self._reports: list[OperatorReport] = []
         self._taken: dict[str, list[tuple[Any, int | None]]] = {}
-        self._runners: dict[Subtask, GateRunner] = {}
-        self._sources: list[dict[str, Gate]] = []
+        self._runners: dict[Subtask, DownstreamTask] = {}
+        self._sources: list[dict[str, RecordWriter]] = []
         try:
             self._connect(program, redistribute(self._graph, before) if before is not None else {})
         except BaseException:
@@ -211,7 +211,7 @@ class Harness:
         for runner in self._runners.values():
             runner.open()
 
-    def _runner(self, vertex: JobVertex, subtask: Subtask, restored: Restored) -> GateRunner:
+    def _runner(self, vertex: JobVertex, subtask: Subtask, restored: Restored) -> DownstreamTask:
         directory = self._directory.path / subtask.vertex.replace("/", "_")
         files = StorageFiles(self._storage.blobs, f"harness-{self._number}")
         env = ChainEnvironment(
@@ -230,7 +230,7 @@ class Harness:
             checkpoint=self._number if restored else None,
             restored=restored.get(subtask, {}),
         )
-        return GateRunner(
+        return DownstreamTask(
             vertex,
             env,
             self._gates(vertex, subtask.index),
@@ -240,10 +240,10 @@ class Harness:
             grant=lambda channel, records, limit: None,
         )
 
-    def _gates(self, vertex: JobVertex, index: int) -> dict[str, Gate]:
+    def _gates(self, vertex: JobVertex, index: int) -> dict[str, RecordWriter]:
         outgoing = channels_out_of(vertex, index)
         return {
-            edge.name: Gate(
+            edge.name: RecordWriter(
                 edge,
                 index,
                 {each.target: self._channel(edge.target, each) for each in outgoing[edge.name]},
@@ -262,7 +262,7 @@ class Harness:
         while any(runner.step() for runner in runners) or any(map(self._is_due, runners)):
             pass
 
-    def _is_due(self, runner: GateRunner) -> bool:
+    def _is_due(self, runner: DownstreamTask) -> bool:
         wait_s = runner.wait_s()
         return wait_s is not None and wait_s <= 0
 
@@ -343,7 +343,7 @@ class _Program(StreamExecutionEnvironment):
 class _Direct:
     """A channel that is never full."""
 
-    def __init__(self, runner: GateRunner, channel: ChannelId) -> None:
+    def __init__(self, runner: DownstreamTask, channel: ChannelId) -> None:
         self.credit = Credit(maxsize)
         self._runner = runner
         self._channel = channel

@@ -16,7 +16,7 @@ import msgspec
 
 from tidegate.runtime.cli.demo.payments import Payments, RunningTotal
 
-__all__ = ["NAMED", "Audit", "Finding", "audit"]
+__all__ = ["NAMED", "Audit", "Damage", "audit"]
 
 Kind = Literal["lost", "doubled", "wrong"]
 
@@ -25,7 +25,7 @@ NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Damage:
     """A record that is not as it should be."""
 
     kind: Kind
@@ -41,7 +41,7 @@ class Audit:
     declined: int
     records_out: int = 0
     counts: Counter[Kind] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Damage] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
@@ -52,7 +52,7 @@ class Audit:
         """Note damage; only the first records of a kind are named."""
         self.counts[kind] += 1
         if self.counts[kind] <= NAMED:
-            self.findings.append(Finding(kind, number, text))
+            self.findings.append(Damage(kind, number, text))
 
 
 class _Ledger:

@@ -21,8 +21,8 @@ from tidegate.runtime.cli.demo.sabotage import sabotage
 from tidegate.runtime.cli.demo.scenario import Plan
 from tidegate.runtime.cli.demo.workspace import Workspace
 from tidegate.runtime.cli.starting import await_start
-from tidegate.runtime.control import words
-from tidegate.runtime.control.caller import Caller
+from tidegate.runtime.control import protocol
+from tidegate.runtime.control.control_client import ControlClient
 from tidegate.runtime.spark.session import check_spark
 
 __all__ = ["play"]
@@ -92,8 +92,8 @@ class _Starts:
             self._follow(job, _SETTLED)
             if note is None:
                 raise self._failed("it ended too soon")
-            with Caller(note) as caller:
-                stop = words.Stop(
+            with ControlClient(note) as caller:
+                stop = protocol.Stop(
                     savepoint=True, directory=str(self._workspace.root.resolve() / "savepoints")
                 )
                 place = caller.outcome(caller.trigger(stop)).place

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.errors import InternalError
-from tidegate.runtime.status import Snapshot
+from tidegate.runtime.status import RunSnapshot
 
 __all__ = ["JobProcess"]
 
@@ -29,7 +29,7 @@ class JobProcess:
     """
 
     def __init__(self, command: Sequence[str], directory: Path, log: Path, death_s: float = 10.0) -> None:
-        self._heard: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[RunSnapshot | None] = queue.SimpleQueue()
         self._log = log
         self._death_s = death_s
         self._silent = False
@@ -55,7 +55,7 @@ class JobProcess:
         """Whether any of its processes may still say something."""
         return not self._silent
 
-    def hear(self, timeout_s: float) -> Snapshot | None:
+    def hear(self, timeout_s: float) -> RunSnapshot | None:
         """What it says next; None if it says nothing for so long, or is gone."""
         if self._silent:
             return None
@@ -102,7 +102,7 @@ class JobProcess:
 
     def _understand(self, line: bytes) -> None:
         try:
-            self._heard.put(msgspec.json.decode(line, type=Snapshot))
+            self._heard.put(msgspec.json.decode(line, type=RunSnapshot))
         except msgspec.DecodeError:
             return  # something for people; the log has it
 

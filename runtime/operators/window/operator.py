@@ -16,8 +16,8 @@ from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.operator import Call, Emitted, Operator
 from tidegate.runtime.operators.window.assigner import MergingWindowAssigner
 from tidegate.runtime.operators.window.codec import WindowCodec
-from tidegate.runtime.operators.window.homes import Homes
-from tidegate.runtime.operators.window.kept import open_kept
+from tidegate.runtime.operators.window.contents import open_contents
+from tidegate.runtime.operators.window.merged_windows import MergedWindowMap
 from tidegate.runtime.operators.window.merging import Added, MergingWindows
 from tidegate.runtime.operators.window.output import rows_of
 from tidegate.runtime.operators.window.panes import Pane, has_panes, shortcut
@@ -44,8 +44,8 @@ class WindowOperator(Operator):
         self._codec = WindowCodec(assigner.get_window_serializer())
         self._merging = assigner if isinstance(assigner, MergingWindowAssigner) else None
         self._event_time = assigner.is_event_time()
-        self._kept = open_kept(store, windowing)
-        self._homes: Any = Homes(store, self._codec) if self._merging is not None else None
+        self._kept = open_contents(store, windowing)
+        self._merged: Any = MergedWindowMap(store, self._codec) if self._merging is not None else None
         self._scope = scope = Scope(context, store)
         self._register_end = (
             scope.register_event_time_timer if self._event_time else scope.register_processing_time_timer
@@ -126,12 +126,12 @@ class WindowOperator(Operator):
     def _begin(self, key: Any, value: Any, timestamp: int) -> None:
         """Add a record that is behind all sessions of its key, so that it meets none of them."""
         window = TimeWindow(timestamp, timestamp + self._gap)
-        self._homes.add(self._codec.encode(window))
+        self._merged.add(self._codec.encode(window))
         self._add(key, window, window, value, timestamp, last=True)
 
     def _keep_open(self, key: Any, window: Any, home: Any, values: list[Any], *, last: bool) -> None:
         """Remember a window that did nothing but wait; of several sessions the last one, which reaches no other."""
-        last = last or all(self._codec.decode(name) <= window for name, _ in self._homes.names)
+        last = last or all(self._codec.decode(name) <= window for name, _ in self._merged.names)
         if last and self._kept.is_steady(values[self._kept.slot]):
             self._panes[key] = Pane.of(window, home, values, self._kept.slot, self._gap)
 
@@ -150,7 +150,7 @@ class WindowOperator(Operator):
         scope, window = self._scope, TimeWindow(pane.window.start, pane.last)
         old, new = self._codec.encode(pane.window), self._codec.encode(window)
         self._store.bind(key)
-        self._homes.rename(old, new)
+        self._merged.rename(old, new)
         # What the trigger of windows with panes does, but whatever time it is now: the records came before their end.
         scope.move(key, pane.window, old)
         for time in self._ends(pane.window):
@@ -180,7 +180,7 @@ class WindowOperator(Operator):
             del self._panes[timer.key]
         window = home = self._codec.decode(timer.namespace)
         if self._merging is not None:
-            name = self._homes.home_of(timer.namespace)
+            name = self._merged.home_of(timer.namespace)
             if name is None:
                 return
             home = self._codec.decode(name)
@@ -212,11 +212,11 @@ class WindowOperator(Operator):
         )
 
     def _merge(self, merging: MergingWindowAssigner, key: Any, assigned: Any) -> Added:
-        windows: MergingWindows = self._homes.windows(merging)
+        windows: MergingWindows = self._merged.windows(merging)
         added = windows.add(assigned)
         if self._event_time and self._end_of(added.window) <= self._scope.watermark:
             windows.retire(added.window)
-        self._homes.keep(windows)
+        self._merged.keep(windows)
         if added.merged:
             self._merge_triggers(key, added)
             for place in added.folded:
@@ -252,7 +252,7 @@ class WindowOperator(Operator):
         for each in {window, home} if self._shortcut is None else (home,):
             self._store.delete_in(key, self._codec.encode(each))
         if self._merging is not None:
-            self._homes.retire(self._codec.encode(window))
+            self._merged.retire(self._codec.encode(window))
 
     def _ends(self, window: Any) -> set[int]:
         """When a window fires and when it is forgotten."""

@@ -27,7 +27,7 @@ from typing import Any, Final
 from tidegate.runtime.operators.operator import Shortcut
 from tidegate.runtime.operators.window.assigner import WindowAssigner
 from tidegate.runtime.operators.window.assigners import TumblingEventTimeWindows
-from tidegate.runtime.operators.window.kept import Kept
+from tidegate.runtime.operators.window.contents import WindowContents
 from tidegate.runtime.operators.window.sessions import EventTimeSessionWindows
 from tidegate.runtime.operators.window.triggers import EventTimeTrigger, Trigger
 from tidegate.runtime.operators.window.windows import TimeWindow
@@ -68,7 +68,9 @@ def has_panes(assigner: WindowAssigner, trigger: Trigger) -> bool:
     return type(assigner) in _ASSIGNERS and type(trigger) is EventTimeTrigger
 
 
-def shortcut(panes: dict[Any, Pane], kept: Kept, gap: int, replace: Callable[[Any, Any], None]) -> Shortcut:
+def shortcut(
+    panes: dict[Any, Pane], kept: WindowContents, gap: int, replace: Callable[[Any, Any], None]
+) -> Shortcut:
     """The lines of the generated loop that add a record to its pane; `replace` takes what is not of the pane's kind."""
     add, names = kept.adding()
     grow = (f"    if t + {gap} > pane.last: pane.last = t + {gap}",) if gap else ()

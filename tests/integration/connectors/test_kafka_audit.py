@@ -20,7 +20,7 @@ from tidegate.connectors.kafka import (
     KafkaSource,
 )
 from tidegate.connectors.kafka._client import Cluster
-from tidegate.connectors.kafka.split import Place
+from tidegate.connectors.kafka.split import PartitionId
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.errors import ConfigError
 from tidegate.runtime.cli.main import main
@@ -45,7 +45,7 @@ def produce(kafka: KafkaService, topic: str, numbers: Iterable[int], **settings:
 def committed_in(kafka: KafkaService, topic: str) -> int:
     """How many offsets readers of committed records may pass."""
     ends = Cluster({"bootstrap.servers": kafka.address}).offsets(
-        [Place(topic, partition) for partition in range(3)], "latest"
+        [PartitionId(topic, partition) for partition in range(3)], "latest"
     )
     return sum(ends.values())
 

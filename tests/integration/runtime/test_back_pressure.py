@@ -9,8 +9,8 @@ import pytest
 from msgspec import convert
 
 from tests.integration.runtime.conftest import Executor, Place
-from tidegate.runtime.observe.figures import OperatorFigures
 from tidegate.runtime.observe.operators import condition
+from tidegate.runtime.observe.run_snapshot import OperatorStats
 from tidegate.runtime.task.flow import back_pressure
 
 
@@ -77,8 +77,8 @@ def test_a_source_is_busy_while_its_own_work_limits_the_job_and_idle_while_it_wa
 
     assert busy["slowest"] == "numbers"
     assert busy["operators"]["numbers"]["reading"] > 0.5
-    assert condition(convert(busy["operators"]["numbers"], OperatorFigures)).startswith("busy, reads ")
+    assert condition(convert(busy["operators"]["numbers"], OperatorStats)).startswith("busy, reads ")
     assert idle["slowest"] is None
-    assert condition(convert(idle["operators"]["numbers"], OperatorFigures)) == "idle"
+    assert condition(convert(idle["operators"]["numbers"], OperatorStats)) == "idle"
     (behind,) = (figures for name, figures in idle["operators"].items() if name != "numbers")
     assert behind["reading"] is None

@@ -10,11 +10,11 @@ import pytest
 from tidegate.connectors.kafka.audited import audited, extent_of
 from tidegate.connectors.kafka.enumerator import Known, _State
 from tidegate.connectors.kafka.serde import JsonValues, KafkaRecords, RawValues, StringValues
-from tidegate.connectors.kafka.split import KafkaSplit, Place
+from tidegate.connectors.kafka.split import KafkaSplit, PartitionId
 from tidegate.connectors.spi import Extent, Part, Remaining
 from tidegate.errors import ConfigError, StateFormatError
 
-ENDS = {Place("orders", partition): 100 for partition in range(4)}
+ENDS = {PartitionId("orders", partition): 100 for partition in range(4)}
 
 
 def split(partition: int, at: int = 0, stop: int | None = None) -> KafkaSplit:
@@ -83,9 +83,12 @@ def test_a_topic_is_named_by_its_url(tmp_path: Path) -> None:
     source = audited(f"kafka://a:9092,b:9092/orders?format=json&offsets=0:5-,2:-9&config={config}")
 
     assert (source.brokers, source.topics) == ("a:9092,b:9092", ())
-    assert source.partitions == {Place("orders", 0), Place("orders", 2)}
+    assert source.partitions == {PartitionId("orders", 0), PartitionId("orders", 2)}
     assert source.stop is not None
-    assert (source.start.given, source.stop.given) == ({Place("orders", 0): 5}, {Place("orders", 2): 9})
+    assert (source.start.given, source.stop.given) == (
+        {PartitionId("orders", 0): 5},
+        {PartitionId("orders", 2): 9},
+    )
     assert source.properties == {"security.protocol": "SSL", "ssl.key.password": "se=cret"}
     assert source.bounded
 

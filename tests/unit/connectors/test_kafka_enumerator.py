@@ -18,7 +18,7 @@ from tidegate.connectors.kafka import (
 from tidegate.connectors.kafka._client import Topic
 from tidegate.connectors.kafka.enumerator import KafkaEnumerator, Plan, owner_of
 from tidegate.connectors.kafka.offsets import KnownOffsets, Spec, resolve
-from tidegate.connectors.kafka.split import KafkaSplit, Place
+from tidegate.connectors.kafka.split import KafkaSplit, PartitionId
 from tidegate.errors import ConfigError, StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId
 
@@ -32,8 +32,8 @@ class Memory:
     """Topics with ends; every partition begins at offset 2."""
 
     known: dict[str, Topic] = field(default_factory=dict)
-    ends: dict[Place, int] = field(default_factory=dict)
-    groups: dict[str, dict[Place, int]] = field(default_factory=dict)
+    ends: dict[PartitionId, int] = field(default_factory=dict)
+    groups: dict[str, dict[PartitionId, int]] = field(default_factory=dict)
 
     def add(self, name: str, partitions: int, id: str = "first") -> None:
         self.known[name] = Topic(id, tuple(range(partitions)))
@@ -44,11 +44,11 @@ class Memory:
     def topics(self, names: Collection[str]) -> dict[str, Topic]:
         return {name: self.known[name] for name in names if name in self.known}
 
-    def offsets(self, places: Collection[Place], spec: Spec) -> dict[Place, int]:
+    def offsets(self, places: Collection[PartitionId], spec: Spec) -> dict[PartitionId, int]:
         at = {"earliest": 2}.get(spec) if isinstance(spec, str) else spec
         return {place: self.ends.get(place, 100) if at is None else at for place in places}
 
-    def committed(self, group: str, places: Collection[Place]) -> dict[Place, int]:
+    def committed(self, group: str, places: Collection[PartitionId]) -> dict[PartitionId, int]:
         return {place: at for place, at in self.groups.get(group, {}).items() if place in places}
 
 
@@ -94,7 +94,7 @@ def by_partition(
 def test_a_function_chooses_offsets_and_what_it_leaves_out_is_read_as_the_strategy_says(
     deal: Any, cluster: Memory
 ) -> None:
-    cluster.groups["billing"] = {Place("orders", 0): 9}
+    cluster.groups["billing"] = {PartitionId("orders", 0): 9}
     start = KafkaOffsetsInitializer.custom(by_partition, KafkaOffsetResetStrategy.EARLIEST)
     dealt = all_dealt(started(deal, cluster, replace(PLAN, start=start, group="billing")), deal)
 
@@ -102,7 +102,7 @@ def test_a_function_chooses_offsets_and_what_it_leaves_out_is_read_as_the_strate
 
 
 def test_a_function_that_chooses_may_ask_by_time_and_for_the_beginning(cluster: Memory) -> None:
-    places = [Place("orders", number) for number in range(2)]
+    places = [PartitionId("orders", number) for number in range(2)]
     asked: list[object] = []
 
     def choose(partitions: list[KafkaTopicPartition], known: KnownOffsets) -> dict[KafkaTopicPartition, int]:
@@ -129,14 +129,18 @@ def test_what_a_function_chooses_has_to_be_an_offset(deal: Any, cluster: Memory)
 def test_readers_get_shares_that_differ_by_one_at_most(topic: str, partitions: int, readers: int) -> None:
     shares = [0] * readers
     for partition in range(partitions):
-        shares[owner_of(Place(topic, partition), readers)] += 1
+        shares[owner_of(PartitionId(topic, partition), readers)] += 1
     assert max(shares) - min(shares) <= 1
 
 
 def test_bounded_splits_end_where_the_partition_ended_at_the_start_and_empty_ones_are_not_read(
     deal: Any, cluster: Memory
 ) -> None:
-    cluster.ends = {Place("orders", 0): 7, Place("orders", 1): 2, Place("orders", 2): 3}
+    cluster.ends = {
+        PartitionId("orders", 0): 7,
+        PartitionId("orders", 1): 2,
+        PartitionId("orders", 2): 3,
+    }
     dealt = all_dealt(started(deal, cluster, replace(PLAN, stop=KafkaOffsetsInitializer.latest())), deal)
 
     assert {name: (split.at, split.stop) for name, split in dealt.items()} == {
@@ -156,14 +160,15 @@ def test_a_pattern_takes_whole_names(deal: Any, cluster: Memory) -> None:
 
 def test_single_partitions_are_read_alone(deal: Any, cluster: Memory) -> None:
     dealt = all_dealt(
-        started(deal, cluster, replace(PLAN, topics=(), partitions=frozenset({Place("orders", 1)}))), deal
+        started(deal, cluster, replace(PLAN, topics=(), partitions=frozenset({PartitionId("orders", 1)}))),
+        deal,
     )
     assert dealt.keys() == {"orders:1"}
 
 
 def test_a_partition_that_does_not_exist_is_named(deal: Any, cluster: Memory) -> None:
     with pytest.raises(ConfigError, match=r"^kafka source: partition orders:9 does not exist; create it"):
-        started(deal, cluster, replace(PLAN, topics=(), partitions=frozenset({Place("orders", 9)})))
+        started(deal, cluster, replace(PLAN, topics=(), partitions=frozenset({PartitionId("orders", 9)})))
 
 
 def test_a_topic_that_does_not_exist_is_named(deal: Any, cluster: Memory) -> None:
@@ -194,7 +199,7 @@ def test_a_topic_that_does_not_exist_is_named(deal: Any, cluster: Memory) -> Non
 def test_reading_starts_where_it_is_told_to(
     deal: Any, cluster: Memory, start: KafkaOffsetsInitializer, at: list[int]
 ) -> None:
-    cluster.groups = {"billing": {Place("orders", 1): 40}}
+    cluster.groups = {"billing": {PartitionId("orders", 1): 40}}
     dealt = all_dealt(started(deal, cluster, replace(PLAN, start=start, group="billing")), deal)
     assert [dealt[f"orders:{n}"].at for n in range(3)] == at
 
@@ -208,7 +213,7 @@ def test_reading_starts_where_it_is_told_to(
 def test_a_group_without_an_offset_is_named_if_nothing_says_what_then(
     deal: Any, cluster: Memory, group: str | None, message: str
 ) -> None:
-    cluster.groups = {"billing": {Place("orders", 0): 40}}
+    cluster.groups = {"billing": {PartitionId("orders", 0): 40}}
     plan = replace(PLAN, start=KafkaOffsetsInitializer.committed_offsets(), group=group)
     with pytest.raises(ConfigError, match=rf"^kafka source has no offset for {message}; expected"):
         started(deal, cluster, plan)

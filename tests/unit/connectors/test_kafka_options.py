@@ -19,7 +19,7 @@ from tidegate.connectors.kafka import (
     KafkaTopicPartition,
     PlainKafkaSink,
 )
-from tidegate.connectors.kafka.split import Place
+from tidegate.connectors.kafka.split import PartitionId
 from tidegate.errors import ConfigError
 from tidegate.types import Types
 
@@ -34,7 +34,7 @@ def test_what_to_read_is_said_once() -> None:
     for more in (
         {},
         {"topics": ("a",), "pattern": "a"},
-        {"pattern": "a", "partitions": frozenset({Place("a", 0)})},
+        {"pattern": "a", "partitions": frozenset({PartitionId("a", 0)})},
     ):
         with pytest.raises(
             ConfigError, match=r"^kafka source: say what to read once, by topics, by a pattern or by"
@@ -117,7 +117,11 @@ def test_the_builder_fills_everything_in() -> None:
         .set_property("auto.offset.reset", "earliest")
         .build()
     )
-    assert (source.partitions, source.group, source.bounded) == (frozenset({Place("a", 1)}), "g", False)
+    assert (source.partitions, source.group, source.bounded) == (
+        frozenset({PartitionId("a", 1)}),
+        "g",
+        False,
+    )
     assert source.start.reset is KafkaOffsetResetStrategy.EARLIEST
     assert source.stop.timestamp_ms == 5
     assert source.properties == {"client.id": "me"}

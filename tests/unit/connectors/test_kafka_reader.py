@@ -26,7 +26,7 @@ from tidegate.connectors.kafka import (
 )
 from tidegate.connectors.kafka.reader import KafkaReader
 from tidegate.connectors.kafka.serde import SchemaValues
-from tidegate.connectors.kafka.split import KafkaSplit, Place
+from tidegate.connectors.kafka.split import KafkaSplit, PartitionId
 from tidegate.connectors.spi import Finished, NotYet, ReaderContext, Unreadable
 from tidegate.elements import Batch, Idle, Origin
 from tidegate.errors import RecordError, UnavailableError
@@ -74,30 +74,30 @@ class Client:
     """Hands out what it is given."""
 
     waiting: list[Fake] = field(default_factory=list)
-    positions: dict[Place, int] = field(default_factory=dict)
-    paused: set[Place] = field(default_factory=set)
-    committed: list[Mapping[Place, int]] = field(default_factory=list)
+    positions: dict[PartitionId, int] = field(default_factory=dict)
+    paused: set[PartitionId] = field(default_factory=set)
+    committed: list[Mapping[PartitionId, int]] = field(default_factory=list)
 
-    def add(self, positions: Mapping[Place, int]) -> None:
+    def add(self, positions: Mapping[PartitionId, int]) -> None:
         self.positions |= positions
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: PartitionId) -> None:
         del self.positions[place]
 
-    def pause(self, places: Collection[Place]) -> None:
+    def pause(self, places: Collection[PartitionId]) -> None:
         self.paused |= set(places)
 
-    def resume(self, places: Collection[Place]) -> None:
+    def resume(self, places: Collection[PartitionId]) -> None:
         self.paused -= set(places)
 
     def take(self, limit: int) -> list[Fake]:
         taken, self.waiting = self.waiting[:limit], self.waiting[limit:]
         return taken
 
-    def commit(self, positions: Mapping[Place, int]) -> None:
+    def commit(self, positions: Mapping[PartitionId, int]) -> None:
         self.committed.append(positions)
 
-    def end_of(self, place: Place) -> int:
+    def end_of(self, place: PartitionId) -> int:
         return 100
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ def test_a_split_is_a_partition_or_the_offsets_of_a_part_of_it_and_says_all_it_t
     for part, offsets in ((first, range(100, 201)), (second, range(201, 301))):
         client = Client([Fake(offset) for offset in range(offsets.start, 400)])
         reader = reading(client, KafkaRecords(), splits=[copied(part)])
-        assert client.positions == {Place("orders", 0): offsets.start}
+        assert client.positions == {PartitionId("orders", 0): offsets.start}
         assert [record.offset for record in polled(reader, 1_000).values] == list(offsets)
         assert positions(reader) == {}
 
@@ -224,7 +224,7 @@ def test_paused_partitions_wait_also_with_what_was_fetched_of_them() -> None:
     client = Client([Fake(0, b"a"), Fake(0, b"b", 1), Fake(1, b"c")])
     reader = reading(client)
     reader.pause([SplitId("orders:0")])
-    assert client.paused == {Place("orders", 0)}
+    assert client.paused == {PartitionId("orders", 0)}
     assert polled(reader).values == [b"b"]
     assert isinstance(reader.poll(10), NotYet)
     reader.pause([])
@@ -241,7 +241,7 @@ def test_the_group_hears_of_settled_checkpoints_only_and_of_the_newest_positions
         reader.snapshot(CheckpointId(checkpoint))
     assert client.committed == []
     reader.settled(CheckpointId(2))
-    assert client.committed == [{Place("orders", 0): 4, Place("orders", 1): 0}]
+    assert client.committed == [{PartitionId("orders", 0): 4, PartitionId("orders", 1): 0}]
     reader.settled(CheckpointId(1))
     assert len(client.committed) == 1
 

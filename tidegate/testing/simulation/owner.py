@@ -32,9 +32,9 @@ from tidegate.runtime.schedule.heartbeats import Ask
 from tidegate.runtime.schedule.regions import joined
 from tidegate.runtime.schedule.restart import FixedDelay
 from tidegate.runtime.schedule.states import JobLife
+from tidegate.testing.simulation.context import SimulationContext
 from tidegate.testing.simulation.metadata import assemble
 from tidegate.testing.simulation.outside import in_flight, require
-from tidegate.testing.simulation.surroundings import Surroundings
 from tidegate.testing.simulation.tasks import COUNT, SINKS, SOURCE, SOURCES, Report, SinkTask, SourceTask
 from tidegate.testing.simulation.words import in_words
 from tidegate.twophase import ledger
@@ -88,7 +88,7 @@ class Owner:
     """Goes on from a checkpoint; what it does next is one of `choices`."""
 
     def __init__(
-        self, around: Surroundings, run: RunId, term: int, newest: Manifest | None, first: CheckpointId
+        self, around: SimulationContext, run: RunId, term: int, newest: Manifest | None, first: CheckpointId
     ) -> None:
         self._around, self._chance, self._storage = around, around.chance, around.storage
         self.run, self.term = run, term

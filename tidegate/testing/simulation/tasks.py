@@ -27,7 +27,7 @@ from tidegate.runtime.task.alignment import (
     Block,
     Overtake,
     Recorded,
-    Snapshot,
+    TakeSnapshot,
     Unblock,
 )
 from tidegate.testing.simulation.outside import Outside, Record, Storage, require
@@ -181,7 +181,7 @@ class SinkTask:
                     self.blocked.add(action.channel)
                 case Unblock():
                     self.blocked.clear()
-                case Snapshot():
+                case TakeSnapshot():
                     reports.append((action.checkpoint, self._snapshot(barrier, compact=compact)))
                 case Overtake():
                     snapshot = self._snapshot(barrier, compact=compact)

@@ -19,10 +19,10 @@ from typing import Final
 
 from tidegate.errors import CommitFailedError, CommitUnknownError, FencedError, UnavailableError
 from tidegate.ids import CheckpointId, FencingTerm, RunId
+from tidegate.testing.simulation.context import SimulationContext
 from tidegate.testing.simulation.machines import Machines
 from tidegate.testing.simulation.outside import Outside, Storage, require
 from tidegate.testing.simulation.owner import LEASE_MS, RECORDS, CrashError, Owner
-from tidegate.testing.simulation.surroundings import Surroundings
 from tidegate.testing.simulation.tasks import SOURCES, Mode
 from tidegate.twophase.fencing import Lease, Refuse, Take
 
@@ -53,7 +53,7 @@ class World:
         """Why a person must go on."""
         self._chance = random.Random(seed)
         mode = MODES[name]
-        self._around = Surroundings(
+        self._around = SimulationContext(
             self._chance,
             machines or Machines(),
             mode,

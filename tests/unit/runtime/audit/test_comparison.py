@@ -19,7 +19,7 @@ from tidegate.errors import ConfigError, RecordError, UnavailableError, UserCode
 from tidegate.ids import SplitId
 from tidegate.runtime.audit import comparison as module
 from tidegate.runtime.audit.comparison import Comparison
-from tidegate.runtime.audit.findings import Finding, Side, Verdict
+from tidegate.runtime.audit.findings import AuditFinding, Side, Verdict
 from tidegate.runtime.audit.rule import Rule, key_of
 
 
@@ -77,10 +77,10 @@ def test_wrong_records_are_named_with_their_places_in_order(directory: Path) -> 
 
     out = directory / "out.jsonl"
     assert verdict.findings == (
-        Finding("missing", (f"{directory / 'in.jsonl'} byte 80",), '{"id":8}'),
-        Finding("missing", (f"{directory / 'in.jsonl'} byte 90",), '{"id":9}'),
-        Finding("duplicate", (f"{out} byte 0", f"{out} byte 20", f"{out} byte 101"), '{"id":1}'),
-        Finding("unexpected", (f"{out} byte 90",), '{"id":70}'),
+        AuditFinding("missing", (f"{directory / 'in.jsonl'} byte 80",), '{"id":8}'),
+        AuditFinding("missing", (f"{directory / 'in.jsonl'} byte 90",), '{"id":9}'),
+        AuditFinding("duplicate", (f"{out} byte 0", f"{out} byte 20", f"{out} byte 101"), '{"id":1}'),
+        AuditFinding("unexpected", (f"{out} byte 90",), '{"id":70}'),
     )
     assert verdict.counts == {"missing": 2, "duplicate": 2, "unexpected": 1}
 

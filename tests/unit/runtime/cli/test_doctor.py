@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.runtime.cli.doctor import Finding, doctor, examine, java, libraries, register, state_root
+from tidegate.runtime.cli.doctor import Diagnosis, doctor, examine, java, libraries, register, state_root
 
 
-def only(requirements: list[str]) -> Finding:
+def only(requirements: list[str]) -> Diagnosis:
     (finding,) = libraries(requirements)
     return finding
 
@@ -42,7 +42,7 @@ def test_an_installed_core_library_is_ok_with_its_version() -> None:
 
 
 def test_a_missing_core_library_is_needed_and_comes_with_a_command() -> None:
-    assert only(["no-such-library>=2"]) == Finding(
+    assert only(["no-such-library>=2"]) == Diagnosis(
         "no-such-library",
         False,
         "no-such-library is missing",
@@ -87,7 +87,7 @@ def test_extras_that_nothing_uses_are_left_out() -> None:
 def test_java_17_is_found(fake_java: Path) -> None:
     install_java(fake_java, "17.0.15")
 
-    assert java() == Finding("java", True, "java 17.0.15", "")
+    assert java() == Diagnosis("java", True, "java 17.0.15", "")
 
 
 def test_java_home_goes_before_the_path(fake_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_a_missing_java_is_absent(fake_java: Path) -> None:
 def test_the_state_root_may_still_have_to_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "not" / "yet"))
 
-    assert state_root() == Finding(
+    assert state_root() == Diagnosis(
         "state root", True, str(tmp_path / "not" / "yet" / "tidegate"), "", needed=True
     )
     assert list(tmp_path.iterdir()) == []

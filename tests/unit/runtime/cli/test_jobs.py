@@ -17,7 +17,7 @@ from tidegate.connectors.files import FileSink
 from tidegate.connectors.generator import GeneratorSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment, state
 from tidegate.errors import JobCancelledError
-from tidegate.runtime.cli import figures
+from tidegate.runtime.cli import job_views
 from tidegate.runtime.cli.main import main
 from tidegate.runtime.client import JobClient
 from tidegate.state_reader import StateReader
@@ -136,7 +136,7 @@ def test_a_job_is_watched_until_it_ends(tell: Told, start: Start, monkeypatch: p
             if not client.get_job_execution_result().done():
                 client.stop().result(timeout=30)
 
-    monkeypatch.setattr(figures, "SYSTEM_CLOCK", BetweenTwoLooks())
+    monkeypatch.setattr(job_views, "SYSTEM_CLOCK", BetweenTwoLooks())
 
     code, text, _ = tell("info", "numbers", "--watch")
 

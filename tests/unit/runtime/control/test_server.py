@@ -17,8 +17,8 @@ import pytest
 from tidegate.clock import ManualClock
 from tidegate.errors import ConfigError, UnavailableError
 from tidegate.ids import FencingTerm, PipelineId, RunId
-from tidegate.runtime.control import words
-from tidegate.runtime.control.caller import Caller
+from tidegate.runtime.control import protocol
+from tidegate.runtime.control.control_client import ControlClient
 from tidegate.runtime.control.jobs import Job
 from tidegate.runtime.control.server import listening
 from tidegate.runtime.status import RunStatus
@@ -29,19 +29,19 @@ class Answers:
     """Knows one trigger, whose outcome comes when the test says so."""
 
     def __init__(self) -> None:
-        self.outcome: Future[words.Answer] = Future()
+        self.outcome: Future[protocol.Answer] = Future()
         self.waiting = threading.Event()
 
-    def __call__(self, question: words.Question) -> words.Answer:
+    def __call__(self, question: protocol.Question) -> protocol.Answer:
         match question:
-            case words.Look():
-                return words.Seen(RunStatus(ManualClock()).snapshot())
-            case words.Outcome():
+            case protocol.Look():
+                return protocol.Seen(RunStatus(ManualClock()).snapshot())
+            case protocol.Outcome():
                 self.waiting.set()
                 return self.outcome.result()
-            case words.Cancel():
-                return words.Refused("ConfigError", "a job on Spark cannot be cancelled yet")
-        return words.Triggered("t1")
+            case protocol.Cancel():
+                return protocol.Refused("ConfigError", "a job on Spark cannot be cancelled yet")
+        return protocol.Triggered("t1")
 
 
 @pytest.fixture
@@ -62,25 +62,25 @@ def described(path: str, token: str = "secret") -> Job:
 
 
 def test_questions_are_answered_one_after_the_other(job: Job, answers: Answers) -> None:
-    answers.outcome.set_result(words.Done("/backups/sp-1"))
-    with Caller(job) as caller:
+    answers.outcome.set_result(protocol.Done("/backups/sp-1"))
+    with ControlClient(job) as caller:
         assert caller.look().state == "created"
-        trigger = caller.trigger(words.Savepoint("/backups"))
-        assert (trigger, caller.outcome(trigger)) == ("t1", words.Done("/backups/sp-1"))
+        trigger = caller.trigger(protocol.Savepoint("/backups"))
+        assert (trigger, caller.outcome(trigger)) == ("t1", protocol.Done("/backups/sp-1"))
 
 
 def test_a_refusal_is_raised_where_the_question_was_asked(job: Job) -> None:
-    with Caller(job) as caller, pytest.raises(ConfigError, match="cannot be cancelled yet"):
-        caller.trigger(words.Cancel())
+    with ControlClient(job) as caller, pytest.raises(ConfigError, match="cannot be cancelled yet"):
+        caller.trigger(protocol.Cancel())
 
 
 def test_somebody_without_the_token_is_answered_nothing(job: Job) -> None:
     with pytest.raises(ConfigError, match="the token does not fit the run; read it from the run's own note"):
-        Caller(msgspec.structs.replace(job, token="guessed"))
+        ControlClient(msgspec.structs.replace(job, token="guessed"))
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect(job.socket)
         with stranger.makefile("rwb") as lines:
-            lines.write(words.encode(words.Look()))
+            lines.write(protocol.encode(protocol.Look()))
             lines.flush()
             assert b"the token does not fit" in lines.readline()
             assert lines.readline() == b"", "and hung up on"
@@ -101,26 +101,26 @@ def test_what_is_not_understood_is_said_so_and_the_conversation_goes_on(job: Job
     with socket.socket(socket.AF_UNIX) as other:
         other.connect(job.socket)
         with other.makefile("rwb") as lines:
-            for each in (words.encode(words.Hello("secret")), line, words.encode(words.Look())):
+            for each in (protocol.encode(protocol.Hello("secret")), line, protocol.encode(protocol.Look())):
                 lines.write(each)
             lines.flush()
-            answered: list[Any] = [words.decode_answer(lines.readline()) for _ in range(3)]
+            answered: list[Any] = [protocol.decode_answer(lines.readline()) for _ in range(3)]
 
-    assert [type(each) for each in answered] == [words.Done, words.Refused, words.Seen]
+    assert [type(each) for each in answered] == [protocol.Done, protocol.Refused, protocol.Seen]
     assert "a run was asked what it does not understand" in answered[1].text
 
 
 def test_an_outcome_that_comes_at_the_end_is_still_told(answers: Answers) -> None:
     with listening(answers, "secret") as path:
-        caller = Caller(described(path))
-        told: Future[words.Done] = Future()
+        caller = ControlClient(described(path))
+        told: Future[protocol.Done] = Future()
         thread = threading.Thread(target=lambda: told.set_result(caller.outcome("t1")))
         thread.start()
         assert answers.waiting.wait(10)
-        answers.outcome.set_result(words.Done("/sp"))
+        answers.outcome.set_result(protocol.Done("/sp"))
     thread.join()
 
-    assert told.result() == words.Done("/sp")
+    assert told.result() == protocol.Done("/sp")
     with pytest.raises(UnavailableError, match=r"job ab12 (ended before it answered|does not answer)"):
         caller.look()
     caller.close()
@@ -128,10 +128,10 @@ def test_an_outcome_that_comes_at_the_end_is_still_told(answers: Answers) -> Non
 
 def test_nothing_is_left_when_the_run_is_over_though_somebody_is_still_connected(answers: Answers) -> None:
     with listening(answers, "secret") as path:
-        caller = Caller(described(path))
+        caller = ControlClient(described(path))
     caller.close()
 
     assert not Path(path).parent.exists()
     assert [thread.name for thread in threading.enumerate() if thread.name == "tidegate-control"] == []
     with pytest.raises(UnavailableError, match=r"job ab12 cannot be reached: .*; it may have ended just now"):
-        Caller(described(path))
+        ControlClient(described(path))

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from tidegate.ids import CheckpointId
 from tidegate.runtime.observe.checkpoints import CheckpointHistory
-from tidegate.runtime.observe.events import Happening, JobEvent
+from tidegate.runtime.observe.events import EventType, JobEvent
 
 
 def told(
     history: CheckpointHistory,
-    what: Happening,
+    what: EventType,
     number: int,
     now_s: float = 0.0,
     *,

@@ -1,4 +1,4 @@
-"""Parts of a job go down and come back."""
+"""FailoverRegions of a job go down and come back."""
 
 from __future__ import annotations
 

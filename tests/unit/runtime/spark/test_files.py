@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tidegate.errors import ConfigError
-from tidegate.runtime.given import CachedFile
+from tidegate.runtime.program_resources import CachedFile
 from tidegate.runtime.spark.files import SentFiles
 
 

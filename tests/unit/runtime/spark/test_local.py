@@ -27,10 +27,10 @@ from tidegate.runtime.job import Program
 from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark import tasks
-from tidegate.runtime.spark.dealing import with_starts
 from tidegate.runtime.spark.local import LARGE_BYTES, own_directory, removed
 from tidegate.runtime.spark.messages import Outcome
 from tidegate.runtime.spark.readers import Readers
+from tidegate.runtime.spark.restore_routing import with_starts
 from tidegate.runtime.working_directory import _in_common as shared, hold_in_common
 from tidegate.types import Types
 

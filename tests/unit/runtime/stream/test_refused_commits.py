@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidegate.connectors.base.place import PendingFile
+from tidegate.connectors.base.output_place import PendingFile
 from tidegate.connectors.files import FileSink, TextLines
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.errors import CommitFailedError

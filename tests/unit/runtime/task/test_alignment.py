@@ -19,7 +19,7 @@ from tidegate.runtime.task.alignment import (
     Inputs,
     Overtake,
     Recorded,
-    Snapshot,
+    TakeSnapshot,
     Unblock,
 )
 
@@ -29,8 +29,8 @@ ONE, TWO, THREE = CheckpointId(1), CheckpointId(2), CheckpointId(3)
 def test_a_single_channel_snapshots_at_once_and_never_blocks() -> None:
     alignment = Alignment(["a"])
 
-    assert alignment.on(BarrierArrived("a", ONE)) == [Snapshot(ONE)]
-    assert alignment.on(BarrierArrived("a", TWO)) == [Snapshot(TWO)]
+    assert alignment.on(BarrierArrived("a", ONE)) == [TakeSnapshot(ONE)]
+    assert alignment.on(BarrierArrived("a", TWO)) == [TakeSnapshot(TWO)]
 
 
 def test_the_last_barrier_snapshots_and_unblocks() -> None:
@@ -38,7 +38,7 @@ def test_the_last_barrier_snapshots_and_unblocks() -> None:
 
     assert alignment.on(BarrierArrived("b", ONE)) == [Block("b")]
     assert alignment.on(BarrierArrived("a", ONE)) == [Block("a")]
-    assert alignment.on(BarrierArrived("c", ONE)) == [Snapshot(ONE), Unblock()]
+    assert alignment.on(BarrierArrived("c", ONE)) == [TakeSnapshot(ONE), Unblock()]
 
 
 def test_a_newer_barrier_gives_the_older_checkpoint_up() -> None:
@@ -46,7 +46,7 @@ def test_a_newer_barrier_gives_the_older_checkpoint_up() -> None:
     alignment.on(BarrierArrived("a", ONE))
 
     assert alignment.on(BarrierArrived("b", TWO)) == [Unblock(), Block("b")]
-    assert alignment.on(BarrierArrived("a", TWO)) == [Snapshot(TWO), Unblock()]
+    assert alignment.on(BarrierArrived("a", TWO)) == [TakeSnapshot(TWO), Unblock()]
 
 
 def test_a_late_barrier_of_a_given_up_checkpoint_is_ignored() -> None:
@@ -54,7 +54,7 @@ def test_a_late_barrier_of_a_given_up_checkpoint_is_ignored() -> None:
     alignment.on(BarrierArrived("a", TWO))
 
     assert alignment.on(BarrierArrived("b", ONE)) == []
-    assert alignment.on(BarrierArrived("b", TWO)) == [Snapshot(TWO), Unblock()]
+    assert alignment.on(BarrierArrived("b", TWO)) == [TakeSnapshot(TWO), Unblock()]
 
 
 def test_a_repeated_barrier_of_a_finished_checkpoint_holds_nothing() -> None:
@@ -106,7 +106,7 @@ def test_a_snapshot_holds_what_came_before_its_barrier_on_every_channel_and_noth
                     blocked.add(action.channel)
                 case Unblock():
                     blocked.clear()
-                case Snapshot():
+                case TakeSnapshot():
                     snapshots.append(action.checkpoint)
                     assert taken == {c: expected[c][action.checkpoint] for c in queues}
 
@@ -117,10 +117,10 @@ def test_without_blocking_no_channel_is_held_and_the_last_barrier_snapshots() ->
     alignment = Alignment(["a", "b"], blocking=False)
 
     assert alignment.on(BarrierArrived("a", ONE)) == []
-    assert alignment.on(BarrierArrived("b", ONE)) == [Snapshot(ONE)]
+    assert alignment.on(BarrierArrived("b", ONE)) == [TakeSnapshot(ONE)]
     assert alignment.on(BarrierArrived("b", TWO)) == []
     assert alignment.on(BarrierArrived("a", THREE)) == []
-    assert alignment.on(BarrierArrived("b", THREE)) == [Snapshot(THREE)]
+    assert alignment.on(BarrierArrived("b", THREE)) == [TakeSnapshot(THREE)]
 
 
 def test_an_announcement_overtakes_what_has_not_arrived_and_frees_what_was_held() -> None:
@@ -207,7 +207,7 @@ class Receiver:
                     self.blocked.add(action.channel)
                 case Unblock():
                     self.blocked.clear()
-                case Snapshot():
+                case TakeSnapshot():
                     self.cuts[action.checkpoint] = list(self.taken), []
                     self.complete.append(action.checkpoint)
                 case Overtake():

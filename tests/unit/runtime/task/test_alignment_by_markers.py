@@ -44,7 +44,7 @@ class Process:
         self.alignment = Alignment(self.sources, overtakable=self.sources)
 
     def begin(self) -> None:
-        """Snapshot at once, on nobody's word but its own."""
+        """TakeSnapshot at once, on nobody's word but its own."""
         self.act(self.alignment.on(Announced(ONE)))
 
     def receive(self, source: int, message: str) -> None:

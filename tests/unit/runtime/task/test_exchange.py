@@ -15,7 +15,7 @@ from tidegate.keys import canonical, key_bytes, key_group, owner
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import NEVER_MS, Forward, Hash, Partition, Rebalance
 from tidegate.runtime.task.credit import FULL, Credit
-from tidegate.runtime.task.exchange import Buffer, Gate
+from tidegate.runtime.task.exchange import Buffer, RecordWriter
 from tidegate.runtime.task.routing import router
 
 
@@ -114,7 +114,7 @@ class Recorder:
 
 def test_a_gate_is_open_while_every_receiver_has_credit() -> None:
     channels = {0: Recorder(1), 1: Recorder(2)}
-    gate = Gate(edge(Rebalance(), 2), 0, dict(channels))
+    gate = RecordWriter(edge(Rebalance(), 2), 0, dict(channels))
 
     assert gate.open
     gate.emit(Batch(["a", "b"]))
@@ -124,7 +124,7 @@ def test_a_gate_is_open_while_every_receiver_has_credit() -> None:
 
 def test_control_goes_to_every_receiver_and_costs_no_credit() -> None:
     channels = {0: Recorder(1), 1: Recorder(1)}
-    gate = Gate(edge(Rebalance(), 2), 0, dict(channels))
+    gate = RecordWriter(edge(Rebalance(), 2), 0, dict(channels))
 
     gate.broadcast(Barrier(CheckpointId(1)))
 
@@ -187,7 +187,9 @@ def test_a_buffer_keeps_order_and_columns_and_sends_only_what_is_full_or_overtak
 
 def test_a_gate_sends_what_its_buffers_have_held_long_enough() -> None:
     clock, channels = ManualClock(), {0: Recorder(9), 1: Recorder(9)}
-    gate = Gate(edge(Rebalance(), 2), 0, {to: Buffer(each, 30, clock) for to, each in channels.items()})
+    gate = RecordWriter(
+        edge(Rebalance(), 2), 0, {to: Buffer(each, 30, clock) for to, each in channels.items()}
+    )
 
     gate.emit(Batch(["a"]))
     clock.advance(20)

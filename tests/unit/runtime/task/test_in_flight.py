@@ -32,7 +32,7 @@ from tidegate.runtime.graph.transformations import (
 )
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.in_flight import Backlog, Found, Recording, overtakable
+from tidegate.runtime.task.in_flight import Backlog, InFlightElement, Recording, overtakable
 from tidegate.types import TypeInformation, Types
 
 SEVEN = CheckpointId(7)
@@ -89,8 +89,8 @@ def backlog(inbound: JobEdge, index: int, parallelism: int, chunks: tuple[Chunk,
     return Backlog(vertex(inbound, parallelism), environment(index, parallelism, chunks))
 
 
-def rest(found: Backlog, pieces: int = 1_000) -> list[Found]:
-    taken = list[Found]()
+def rest(found: Backlog, pieces: int = 1_000) -> list[InFlightElement]:
+    taken = list[InFlightElement]()
     while (each := found.take(pieces)) is not None:
         taken.append(each)
     return taken
@@ -186,7 +186,7 @@ def test_time_is_in_the_end_where_the_slowest_channel_that_is_not_idle_was() -> 
     assert steps(found) == [0, [1], 20, 30, [2]]
 
 
-def steps(found: list[Found]) -> list[Any]:
+def steps(found: list[InFlightElement]) -> list[Any]:
     return [
         each.element.timestamp if isinstance(each.element, Watermark) else each.element.values
         for each in found

@@ -27,8 +27,8 @@ from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.graph.transformations import Broadcast
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
+from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.gate import GateRunner
 from tidegate.runtime.task.messages import Acked, Announce, FromSubtask
 
 EIGHT = CheckpointId(8)
@@ -64,7 +64,7 @@ class Stepped:
             cache_entries=10,
             restored={UID: RestoredOperator(in_flight=(found,))},
         )
-        self.runner = GateRunner(
+        self.runner = DownstreamTask(
             JobVertex(UID, "to", {UID: step}, {UID: ()}, 1, 128, edges, ()),
             env,
             {},

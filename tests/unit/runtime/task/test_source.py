@@ -27,9 +27,9 @@ from tidegate.runtime.job import Program
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.outbox import Outbox
+from tidegate.runtime.task.frames import EdgeCodec, Frame
 from tidegate.runtime.task.messages import AssignSplits, SplitsWanted
-from tidegate.runtime.task.source import SourceRunner
-from tidegate.runtime.task.wire import EdgeWire, Frame
+from tidegate.runtime.task.source import SourceTask
 
 SPLIT = msgspec.msgpack.encode(RangeSplit(SplitId("a"), 0, 3))
 
@@ -67,7 +67,7 @@ class Reading:
         program = Program("reads", PipelineId("reads"), tuple(env._steps), JobOptions(), parallelism=1)
         vertex = program.graph(None).vertices["numbers"]
         (self.subtask,), (edge,) = vertex.subtasks, vertex.outputs
-        self.wire, self.outbox = EdgeWire(edge), Outbox()
+        self.wire, self.outbox = EdgeCodec(edge), Outbox()
         self.said: list[Any] = []
         self.clock = ManualClock(7_200_000)
         files = StorageFiles(MemoryStorage().blobs, "run")
@@ -87,7 +87,7 @@ class Reading:
             cache_entries=10,
         )
         gates = self.outbox.gates(vertex, 0)
-        self.runner = SourceRunner(vertex, environment, gates, self.said.append, background)
+        self.runner = SourceTask(vertex, environment, gates, self.said.append, background)
         self.runner.open()
 
     def assign(self, *splits: bytes) -> None:

@@ -10,7 +10,7 @@ from tidegate.runtime.graph.transformations import Hash
 from tidegate.runtime.task.exchange import ChannelId
 from tidegate.serde import exchange_codec
 
-__all__ = ["EdgeWire", "Frame"]
+__all__ = ["EdgeCodec", "Frame"]
 
 
 class Frame(msgspec.Struct, frozen=True, tag=True):
@@ -24,7 +24,7 @@ class Frame(msgspec.Struct, frozen=True, tag=True):
     origins: list[RecordOrigin | None] | None = None
 
 
-class EdgeWire:
+class EdgeCodec:
     """Encodes and decodes the elements of one edge."""
 
     def __init__(self, edge: JobEdge) -> None:

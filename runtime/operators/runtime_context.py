@@ -10,12 +10,12 @@ from pathlib import Path
 from tidegate.errors import ConfigError
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.accumulators import Accumulator
-from tidegate.runtime.given import CachedFile
 from tidegate.runtime.metrics import MetricGroup
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.lifecycle import ManagedFunctions
+from tidegate.runtime.program_resources import CachedFile
 
-__all__ = ["DistributedCache", "Surroundings"]
+__all__ = ["BaseRuntimeContext", "DistributedCache"]
 
 
 class DistributedCache:
@@ -51,7 +51,7 @@ class DistributedCache:
         return str(copy)
 
 
-class Surroundings:
+class BaseRuntimeContext:
     """The part of a runtime context that a program gives to all its functions, whoever calls them."""
 
     functions: ManagedFunctions
@@ -68,7 +68,7 @@ class Surroundings:
 
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
         """A parameter given to the whole program."""
-        return self.env.given.parameters.get(key, default_value)
+        return self.env.resources.parameters.get(key, default_value)
 
     def add_accumulator(self, name: str, accumulator: Accumulator) -> None:
         """Show in the job's result what is added; one for all functions and subtasks that use the name.
@@ -89,7 +89,7 @@ class Surroundings:
 
     def get_distributed_cache(self) -> DistributedCache:
         """Files that the program registered."""
-        return DistributedCache(self.env.given.files, self.env.state.directory)
+        return DistributedCache(self.env.resources.files, self.env.state.directory)
 
 
 def _copy(file: CachedFile, target: Path) -> None:

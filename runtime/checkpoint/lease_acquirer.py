@@ -15,12 +15,12 @@ from tidegate.runtime.checkpoint.record import Record, read_record
 from tidegate.twophase.fencing import Lease, Refuse, Take, Verdict, judge
 from tidegate.twophase.process import alive, this_process
 
-__all__ = ["Turn"]
+__all__ = ["LeaseAcquirer"]
 
 _LOOK_S: Final = 0.5
 
 
-class Turn:
+class LeaseAcquirer:
     """Watches the record of a pipeline until `run` may own it."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Turn:
         self._take: Take | None = None
         """What standing by came to; whether it still holds is seen when the record is swapped."""
 
-    def come(self, say: Callable[[str], None]) -> Lease:
+    def acquire(self, say: Callable[[str], None]) -> Lease:
         """Wait until the pipeline may be owned, unless standing by has; the lease to own it by.
 
         Raises:
@@ -65,7 +65,7 @@ class Turn:
         return msgspec.structs.replace(me, term=verdict.term)
 
     def stand_by(self, say: Callable[[str], None]) -> Record | None:
-        """Wait while an owner renews its lease, alive or not, until it is time to `come`.
+        """Wait while an owner renews its lease, alive or not, until it is time to `acquire`.
 
         The answer is the record of an owner that ended by itself meanwhile.
         """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tidegate.clock import Clock
 
-__all__ = ["CachedFile", "Given"]
+__all__ = ["CachedFile", "ProgramResources"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class CachedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ProgramResources:
     """Travels with the options to wherever functions run."""
 
     parameters: Mapping[str, str] = field(default_factory=dict)

@@ -23,16 +23,16 @@ from tidegate.ids import Branch, CheckpointId, OperatorUid
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, metadata_name
 from tidegate.runtime.checkpoint.record import read_record
-from tidegate.runtime.checkpoint.savepoint import Snapshot, copied, is_snapshot, open_settled, renamed
+from tidegate.runtime.checkpoint.savepoint import StoredSnapshot, copied, is_snapshot, open_settled, renamed
 from tidegate.runtime.operators.operator_list import written
 
 if TYPE_CHECKING:
     from tidegate.runtime.job import Startup
 
-__all__ = ["GoingBack", "within"]
+__all__ = ["SnapshotRestore", "within"]
 
 
-class GoingBack:
+class SnapshotRestore:
     """Makes a snapshot the newest checkpoint of a pipeline that was acquired and whose newest one is settled."""
 
     def __init__(self, startup: Startup) -> None:
@@ -95,7 +95,7 @@ class GoingBack:
         else:
             self._pipeline.open_branch(target)
 
-    def _take_over(self, snapshot: Snapshot) -> None:
+    def _take_over(self, snapshot: StoredSnapshot) -> None:
         record, found = self._pipeline.record, snapshot.manifest
         if found.lineage == record.lineage:
             later = [known for known in record.retained if known.checkpoint > found.checkpoint]
@@ -132,11 +132,11 @@ class GoingBack:
         lists = tuple(tuple(written(held, files) for held in lists) for lists in operator.lists)
         return msgspec.structs.replace(operator, lists=lists)
 
-    def _copied(self, snapshot: Snapshot) -> tuple[OperatorState, ...]:
+    def _copied(self, snapshot: StoredSnapshot) -> tuple[OperatorState, ...]:
         files = StorageFiles(snapshot.storage.blobs, "")
         return copied(snapshot.manifest.operators, files, self._startup.files())
 
-    def _claimed(self, snapshot: Snapshot) -> tuple[tuple[OperatorState, ...], tuple[str, ...]]:
+    def _claimed(self, snapshot: StoredSnapshot) -> tuple[tuple[OperatorState, ...], tuple[str, ...]]:
         """The operators with their files where they are, and the files that make the snapshot one."""
         prefix = within(snapshot.storage.url, self._storage.url)
         if prefix is None:
@@ -153,7 +153,7 @@ class GoingBack:
 
         return renamed(snapshot.manifest.operators, claim), tuple(prefix + name for name in snapshot.names)
 
-    def _refuse_what_others_keep(self, snapshot: Snapshot) -> None:
+    def _refuse_what_others_keep(self, snapshot: StoredSnapshot) -> None:
         """Two pipelines must not both delete the same files."""
         found = snapshot.manifest
         if metadata_name(found.run, found.checkpoint) not in snapshot.names:

@@ -9,10 +9,10 @@ from tidegate.runtime.schedule.slots import called
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task import messages
 
-__all__ = ["put_on_record"]
+__all__ = ["log_event"]
 
 
-def put_on_record(status: RunStatus, message: object) -> None:
+def log_event(status: RunStatus, message: object) -> None:
     """Note commands, what becomes of a checkpoint before it is decided, failures and losses; nothing else."""
     note = status.note
     match message:

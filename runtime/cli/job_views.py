@@ -15,10 +15,10 @@ from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import UnavailableError
 from tidegate.runtime.ages import readable_age
 from tidegate.runtime.cli.tables import Table, Text, shortened, show_json, show_table
-from tidegate.runtime.control.caller import Caller
+from tidegate.runtime.control.control_client import ControlClient
 from tidegate.runtime.control.jobs import Job, find_job, known_jobs
-from tidegate.runtime.observe.figures import CheckpointFigures, Snapshot
 from tidegate.runtime.observe.operators import condition
+from tidegate.runtime.observe.run_snapshot import CheckpointStats, RunSnapshot
 from tidegate.runtime.report import readable
 
 __all__ = ["COMMANDS"]
@@ -49,7 +49,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _info(arguments: argparse.Namespace) -> int:
     job = find_job(arguments.job)
-    with Caller(job) as caller:
+    with ControlClient(job) as caller:
         run = caller.look()
         _show_info(job, run, arguments)
         while arguments.watch:
@@ -64,7 +64,7 @@ def _info(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _show_info(job: Job, run: Snapshot, arguments: argparse.Namespace) -> None:
+def _show_info(job: Job, run: RunSnapshot, arguments: argparse.Namespace) -> None:
     if arguments.json:
         show_json(_json(job, run), sys.stdout)
         return
@@ -76,7 +76,7 @@ def _show_info(job: Job, run: Snapshot, arguments: argparse.Namespace) -> None:
     sys.stdout.flush()
 
 
-def _words(job: Job, run: Snapshot) -> Mapping[str, str | None]:
+def _words(job: Job, run: RunSnapshot) -> Mapping[str, str | None]:
     """What is worth knowing at a glance."""
     newest = run.checkpoints[-1] if run.checkpoints else None
     return {
@@ -103,7 +103,7 @@ def _words(job: Job, run: Snapshot) -> Mapping[str, str | None]:
     }
 
 
-def _show_operators(run: Snapshot, out: TextIO) -> None:
+def _show_operators(run: RunSnapshot, out: TextIO) -> None:
     columns = ("operator", "subtasks", "records", "per second", "behind", "state")
     rows = [
         (
@@ -120,7 +120,7 @@ def _show_operators(run: Snapshot, out: TextIO) -> None:
 
 
 def _checkpoints(arguments: argparse.Namespace) -> int:
-    with Caller(find_job(arguments.job)) as caller:
+    with ControlClient(find_job(arguments.job)) as caller:
         run = caller.look()
     if arguments.json:
         show_json([dataclasses.asdict(each) for each in run.checkpoints], sys.stdout)
@@ -130,7 +130,7 @@ def _checkpoints(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _row(each: CheckpointFigures) -> tuple[Any, ...]:
+def _row(each: CheckpointStats) -> tuple[Any, ...]:
     return (
         each.checkpoint,
         Text(each.state),
@@ -147,16 +147,16 @@ def _after(milliseconds: int | None) -> Text | None:
     return None if milliseconds is None else Text(f"after {milliseconds:,} ms")
 
 
-def _seen(job: Job) -> Snapshot | None:
+def _seen(job: Job) -> RunSnapshot | None:
     """A job that ends at this moment is none any more."""
     try:
-        with Caller(job) as caller:
+        with ControlClient(job) as caller:
             return caller.look()
     except UnavailableError:
         return None
 
 
-def _json(job: Job, run: Snapshot) -> dict[str, Any]:
+def _json(job: Job, run: RunSnapshot) -> dict[str, Any]:
     """Everything but what opens the socket."""
     told: dict[str, Any] = {**msgspec.to_builtins(job), **msgspec.to_builtins(run)}
     del told["token"]

@@ -14,7 +14,7 @@ import msgspec
 from tidegate.errors import TidegateError
 from tidegate.twophase.spi import CommitAnswer
 
-__all__ = ["HIDDEN", "Outlet", "PendingFile", "Place", "Workplace"]
+__all__ = ["HIDDEN", "Outlet", "OutputPlace", "PendingFile", "Workplace"]
 
 HIDDEN = ".tidegate"
 """The folder of unfinished work; listings and globs leave names with a leading dot out."""
@@ -32,7 +32,7 @@ class PendingFile(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="v"
     """Hidden files that are of no use once this one is visible, because it holds what they hold."""
 
 
-class Place(Protocol):
+class OutputPlace(Protocol):
     """What both sides say about names and errors."""
 
     def path(self, name: str) -> str:
@@ -48,7 +48,7 @@ class Place(Protocol):
         ...
 
 
-class Workplace(Place, Protocol):
+class Workplace(OutputPlace, Protocol):
     """Where writers work on hidden files. Calls may block."""
 
     @property
@@ -106,7 +106,7 @@ class Workplace(Place, Protocol):
         ...
 
 
-class Outlet(Place, Protocol):
+class Outlet(OutputPlace, Protocol):
     """Where committers show hidden files, or remove them. Calls may block."""
 
     def publish(self, file: PendingFile) -> CommitAnswer:

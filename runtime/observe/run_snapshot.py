@@ -11,13 +11,13 @@ from tidegate.runtime.metrics import Value
 from tidegate.runtime.schedule.states import JobState
 from tidegate.runtime.task.flow import Flow
 
-__all__ = ["CheckpointFigures", "DiscoveryFigures", "OperatorFigures", "Snapshot", "State"]
+__all__ = ["CheckpointStats", "DiscoveryStats", "OperatorStats", "RunSnapshot", "State"]
 
 State: TypeAlias = JobState
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointFigures:
+class CheckpointStats:
     """The life of one checkpoint so far."""
 
     checkpoint: CheckpointId
@@ -39,7 +39,7 @@ class CheckpointFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorFigures:
+class OperatorStats:
     """All subtasks of one chain of operators, named by its first step."""
 
     subtasks: int
@@ -57,7 +57,7 @@ class OperatorFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscoveryFigures:
+class DiscoveryStats:
     """How a source looks for new splits."""
 
     failed: int
@@ -69,7 +69,7 @@ class DiscoveryFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class RunSnapshot:
     """A run at one moment.
 
     `records` counts what sources have read since the run started, replayed records included.
@@ -93,7 +93,7 @@ class Snapshot:
     """Of user functions, by operator uid, subtask and name."""
     flow: Mapping[str, Flow]
     """How freely records move, by subtask."""
-    operators: Mapping[str, OperatorFigures]
+    operators: Mapping[str, OperatorStats]
     checkpoint_ms: int | None
     """How long the newest decided checkpoint took from its trigger on."""
     checkpoint_bytes: int | None
@@ -110,9 +110,9 @@ class Snapshot:
     """How far event time is behind the clock in the operator that is furthest behind."""
     slowest: str | None
     """The operator that holds up the others: input waits in front of it, and nobody behind it holds it up."""
-    checkpoints: tuple[CheckpointFigures, ...]
+    checkpoints: tuple[CheckpointStats, ...]
     """The newest ones, oldest first."""
-    discovery: Mapping[str, DiscoveryFigures]
+    discovery: Mapping[str, DiscoveryStats]
     """By source: those whose looks for new splits ever failed."""
     warnings: tuple[str, ...]
     """What the user should see to while the job runs on."""

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from tidegate.elements import EndOfInput
-from tidegate.runtime.embedded.wire import Granted, Hello, decode
+from tidegate.runtime.embedded.peer_messages import Granted, Hello, decode
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.wire import Frame
+from tidegate.runtime.task.frames import Frame
 
 CHANNEL = ChannelId("a->b", 1, 2)
 

@@ -12,8 +12,8 @@ from tidegate.errors import UnavailableError
 from tidegate.ids import PipelineId, RunId
 from tidegate.runtime.checkpoint.orders import SavepointOrder
 from tidegate.runtime.client import JobClient
-from tidegate.runtime.control import words
-from tidegate.runtime.control.desk import Desk
+from tidegate.runtime.control import protocol
+from tidegate.runtime.control.handler import CommandHandler
 from tidegate.runtime.control.restarting import Restarting
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.status import RunStatus
@@ -43,15 +43,15 @@ class Asked:
         self.asked.append("cancel")
 
 
-def desk_of(executor: Asked, *, owns: bool = True) -> tuple[Desk, JobClient]:
+def desk_of(executor: Asked, *, owns: bool = True) -> tuple[CommandHandler, JobClient]:
     client = JobClient(RunId("ab12"), executor, lambda: "running", "/backups")
-    return Desk(client, lambda: owns, RunStatus(ManualClock()).snapshot), client
+    return CommandHandler(client, lambda: owns, RunStatus(ManualClock()).snapshot), client
 
 
-def outcome(desk: Desk, command: words.Question) -> words.Answer:
+def outcome(desk: CommandHandler, command: protocol.Question) -> protocol.Answer:
     triggered = desk.answer(command)
-    assert isinstance(triggered, words.Triggered)
-    return desk.answer(words.Outcome(triggered.trigger))
+    assert isinstance(triggered, protocol.Triggered)
+    return desk.answer(protocol.Outcome(triggered.trigger))
 
 
 def ended(client: JobClient, how: Any) -> None:
@@ -73,28 +73,28 @@ RESULT = JobResult("orders", PipelineId("orders"), RunId("ab12"), "stopped", 7, 
 @pytest.mark.parametrize(
     ("command", "asked"),
     [
-        (words.Savepoint(), "savepoint"),
-        (words.Stop(drain=True), ("stop", False, True, False)),
-        (words.Stop(savepoint=True, for_good=True), ("stop", True, False, True)),
-        (words.Cancel(), "cancel"),
+        (protocol.Savepoint(), "savepoint"),
+        (protocol.Stop(drain=True), ("stop", False, True, False)),
+        (protocol.Stop(savepoint=True, for_good=True), ("stop", True, False, True)),
+        (protocol.Cancel(), "cancel"),
     ],
     ids=["savepoint", "stop", "for good", "cancel"],
 )
-def test_a_command_is_passed_on_and_known_by_its_trigger(command: words.Question, asked: Any) -> None:
+def test_a_command_is_passed_on_and_known_by_its_trigger(command: protocol.Question, asked: Any) -> None:
     executor = Asked()
     desk, client = desk_of(executor)
 
     triggered = desk.answer(command)
 
     assert executor.asked == [asked]
-    assert isinstance(triggered, words.Triggered)
+    assert isinstance(triggered, protocol.Triggered)
     for order in executor.orders:
         order.taken.set_result(order.place)
     ended(client, RESULT)
-    done = desk.answer(words.Outcome(triggered.trigger))
-    assert isinstance(done, words.Done)
+    done = desk.answer(protocol.Outcome(triggered.trigger))
+    assert isinstance(done, protocol.Done)
     assert bool(done.place) is bool(executor.orders)
-    assert done.state == ("stopped" if isinstance(command, words.Stop) and not command.for_good else None)
+    assert done.state == ("stopped" if isinstance(command, protocol.Stop) and not command.for_good else None)
 
 
 def test_an_error_of_the_run_is_the_outcome() -> None:
@@ -102,23 +102,23 @@ def test_an_error_of_the_run_is_the_outcome() -> None:
     desk, client = desk_of(executor)
     ended(client, UnavailableError("the storage is away"))
 
-    assert outcome(desk, words.Stop()) == words.Refused("UnavailableError", "the storage is away")
+    assert outcome(desk, protocol.Stop()) == protocol.Refused("UnavailableError", "the storage is away")
     ended_otherwise, other = desk_of(Asked())
     ended(other, KeyboardInterrupt())
-    assert outcome(ended_otherwise, words.Stop()) == words.Refused(
+    assert outcome(ended_otherwise, protocol.Stop()) == protocol.Refused(
         "InternalError", "the run ended with KeyboardInterrupt: "
     )
 
 
 def test_a_savepoint_of_a_job_that_fails_meanwhile_is_refused_with_the_reason() -> None:
     desk, client = desk_of(Asked())
-    triggered = desk.answer(words.Savepoint("/here"))
-    assert isinstance(triggered, words.Triggered)
+    triggered = desk.answer(protocol.Savepoint("/here"))
+    assert isinstance(triggered, protocol.Triggered)
 
     ended(client, UnavailableError("gone"))
 
-    refused = desk.answer(words.Outcome(triggered.trigger))
-    assert isinstance(refused, words.Refused)
+    refused = desk.answer(protocol.Outcome(triggered.trigger))
+    assert isinstance(refused, protocol.Refused)
     assert refused.text.startswith("no savepoint was written to /here/savepoint-ab12-")
     assert refused.text.endswith("the job has failed: gone")
 
@@ -127,28 +127,28 @@ def test_who_does_not_own_the_pipeline_takes_no_command_and_answers_all_the_same
     executor = Asked()
     desk, _ = desk_of(executor, owns=False)
 
-    assert desk.answer(words.Stop()) == words.Refused(
+    assert desk.answer(protocol.Stop()) == protocol.Refused(
         "UnavailableError",
         "the job does not own its pipeline yet: it starts, or stands by for another one; try again when it runs, "
         "or end its process",
     )
-    assert isinstance(desk.answer(words.Look()), words.Seen)
+    assert isinstance(desk.answer(protocol.Look()), protocol.Seen)
     assert executor.asked == []
 
 
 def test_an_unknown_trigger_is_said_to_be_one() -> None:
     desk, _ = desk_of(Asked())
 
-    assert desk.answer(words.Outcome("dead")) == words.Refused(
+    assert desk.answer(protocol.Outcome("dead")) == protocol.Refused(
         "ConfigError", "this run knows no trigger 'dead'; it answered none of its commands with it"
     )
 
 
 def test_nobody_restarts_what_nobody_offers_to_start_again() -> None:
     restarting = Restarting()
-    refused = desk_of(Asked())[0].answer(words.Restart())
+    refused = desk_of(Asked())[0].answer(protocol.Restart())
 
-    assert isinstance(refused, words.Refused)
+    assert isinstance(refused, protocol.Refused)
     assert "so nobody would start its program again" in refused.text
     restarting.offered = True
     restarting.ask()

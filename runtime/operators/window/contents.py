@@ -15,13 +15,13 @@ from tidegate.runtime.operators.window.folding import Folding
 from tidegate.runtime.operators.window.windowing import Windowing
 from tidegate.types import TypeInformation, Types
 
-__all__ = ["Evaluate", "Kept", "open_kept"]
+__all__ = ["Evaluate", "WindowContents", "open_contents"]
 
 Evaluate: TypeAlias = Callable[[list[Any]], None]
 """Calls the window function with the elements of a window."""
 
 
-def open_kept(store: KeyedStore, windowing: Windowing) -> Kept:
+def open_contents(store: KeyedStore, windowing: Windowing) -> WindowContents:
     """What windows keep: all records if there is an evictor or nothing to combine them with."""
     folding, record_type = windowing.folding, windowing.record_type
     if windowing.evictor is not None:
@@ -29,7 +29,7 @@ def open_kept(store: KeyedStore, windowing: Windowing) -> Kept:
     return _Folded(store, folding) if folding is not None else _Buffered(store, record_type)
 
 
-class Kept(ABC):
+class WindowContents(ABC):
     """The contents of the window that the store is bound to, in slot `slot` of its row."""
 
     slot: int
@@ -63,7 +63,7 @@ class Kept(ABC):
         """How a loop adds record `v` of key `k` to `pane`, and the names it needs."""
 
 
-class _Folded(Kept):
+class _Folded(WindowContents):
     """One value."""
 
     def __init__(self, store: KeyedStore, folding: Folding) -> None:
@@ -109,7 +109,7 @@ class _Folded(Kept):
         return lines, {**names, "combine": self._folding.combine}
 
 
-class _Buffered(Kept):
+class _Buffered(WindowContents):
     """All records."""
 
     def __init__(self, store: KeyedStore, element_type: TypeInformation | None) -> None:

@@ -15,17 +15,17 @@ from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Hash, Rebalance
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.wire import EdgeWire, Frame
+from tidegate.runtime.task.frames import EdgeCodec, Frame
 from tidegate.types import TypeInformation
 
 CHANNEL = ChannelId("a->b", 1, 2)
 
 
-def wire(value_type: TypeInformation | None = None, key_type: TypeInformation | None = None) -> EdgeWire:
-    return EdgeWire(JobEdge("a", OperatorUid("a"), "b", Hash(abs, key_type), value_type, 2, 3, 128))
+def wire(value_type: TypeInformation | None = None, key_type: TypeInformation | None = None) -> EdgeCodec:
+    return EdgeCodec(JobEdge("a", OperatorUid("a"), "b", Hash(abs, key_type), value_type, 2, 3, 128))
 
 
-def travelled(edge: EdgeWire, element: Batch | Control) -> Any:
+def travelled(edge: EdgeCodec, element: Batch | Control) -> Any:
     frame = msgspec.msgpack.decode(edge.encode(CHANNEL, element), type=Frame)
     assert frame.channel == CHANNEL
     return edge.element(frame)
@@ -70,7 +70,7 @@ def test_a_batch_keeps_values_types_times_and_keys(values: list[Any], timed: boo
 
 
 def test_a_batch_without_keys_and_times_stays_without() -> None:
-    edge = EdgeWire(JobEdge("a", OperatorUid("a"), "b", Rebalance(), None, 2, 3, 128))
+    edge = EdgeCodec(JobEdge("a", OperatorUid("a"), "b", Rebalance(), None, 2, 3, 128))
 
     assert travelled(edge, Batch([1, 2])) == Batch([1, 2])
 

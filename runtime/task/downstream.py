@@ -23,29 +23,29 @@ from tidegate.runtime.task.alignment import (
     Inputs,
     Overtake,
     Recorded,
-    Snapshot,
+    TakeSnapshot,
     Unblock,
 )
 from tidegate.runtime.task.credit import WorkRate
-from tidegate.runtime.task.exchange import ChannelId, Gate
+from tidegate.runtime.task.exchange import ChannelId, RecordWriter
 from tidegate.runtime.task.in_flight import Recording, overtakable
 from tidegate.runtime.task.messages import Announce, ToSubtask
-from tidegate.runtime.task.runner import Report, SubtaskRunner
+from tidegate.runtime.task.runner import Report, StreamTask
 
-__all__ = ["GateRunner", "Grant"]
+__all__ = ["DownstreamTask", "Grant"]
 
 Grant = Callable[[ChannelId, int, int], None]
 """Tells the sender of a channel how many of its records are worked off, and how many it may have on the way."""
 
 
-class GateRunner(SubtaskRunner):
+class DownstreamTask(StreamTask):
     """Takes elements from its channels in turn, holds the blocked ones, aligns barriers and watermarks."""
 
     def __init__(
         self,
         vertex: JobVertex,
         env: ChainEnvironment,
-        gates: dict[str, Gate],
+        gates: dict[str, RecordWriter],
         report: Report,
         background: Executor,
         *,
@@ -156,7 +156,7 @@ class GateRunner(SubtaskRunner):
                     self._blocked.add(action.channel)
                 case Unblock():
                     self._blocked.clear()
-                case Snapshot():
+                case TakeSnapshot():
                     self._cut(barrier)
                 case Overtake():
                     self._cut(barrier, action.channels)
@@ -176,7 +176,7 @@ class GateRunner(SubtaskRunner):
         return True
 
     def _overtake(self, barrier: Barrier, channels: frozenset[Hashable]) -> None:
-        """Snapshot in front of what waits, and keep that until the barriers behind it are there."""
+        """TakeSnapshot in front of what waits, and keep that until the barriers behind it are there."""
         marks = {channel: self._inputs.mark(channel) for channel in self._queues}
         recording = Recording(barrier.checkpoint, self._vertex, self.subtask.index, marks, channels)
         recording.add_backlog(self._backlog, self._inputs.now)

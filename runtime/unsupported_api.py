@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from tidegate.runtime.alias import known_reason
 
-__all__ = ["Refusing"]
+__all__ = ["UnsupportedApi"]
 
 
-class Refusing:
+class UnsupportedApi:
     """Base of classes that carry PyFlink's API.
 
     Example:

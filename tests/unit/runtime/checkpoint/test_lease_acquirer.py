@@ -55,7 +55,7 @@ def second(storage: CheckpointStorage, clock: ManualClock, run: str = "second") 
 def test_who_stands_by_for_nobody_starts_at_once(storage: CheckpointStorage) -> None:
     clock = ManualClock()
 
-    assert second(storage, clock).turn.stand_by(print) is None
+    assert second(storage, clock).acquirer.stand_by(print) is None
     assert clock.now_ms() == 0
 
 
@@ -66,7 +66,7 @@ def test_a_live_owner_that_renews_its_lease_is_waited_for_and_then_replaced(
     clock = Eventful(dict.fromkeys((3000, 6000, 9000, 12000), owner.renew))
     standby = second(storage, clock)
 
-    assert standby.turn.stand_by(said.append) is None
+    assert standby.acquirer.stand_by(said.append) is None
     assert clock.now_ms() == 22_000
     acquire(standby)
 
@@ -84,7 +84,7 @@ def test_an_owner_that_ends_by_itself_ends_the_wait(
 ) -> None:
     clock = Eventful({2_000: lambda: owner.leave(status)})
 
-    ended = second(storage, clock).turn.stand_by(print)
+    ended = second(storage, clock).acquirer.stand_by(print)
 
     assert ended is not None
     assert (ended.status, ended.lease.run) == (status, "first")
@@ -94,7 +94,7 @@ def test_an_owner_that_ends_by_itself_ends_the_wait(
 def test_an_owner_that_ended_before_is_not_waited_for(storage: CheckpointStorage, owner: Pipeline) -> None:
     owner.leave("finished")
 
-    assert second(storage, ManualClock()).turn.stand_by(print) is None
+    assert second(storage, ManualClock()).acquirer.stand_by(print) is None
 
 
 def test_of_two_that_stand_by_one_goes_on_and_the_other_stands_by_for_it(
@@ -104,15 +104,15 @@ def test_of_two_that_stand_by_one_goes_on_and_the_other_stands_by_for_it(
     quick = second(storage, ManualClock(), "quick")
     clock = Eventful({})
     slow = second(storage, clock, "slow")
-    assert quick.turn.stand_by(print) is None
-    assert slow.turn.stand_by(print) is None
+    assert quick.acquirer.stand_by(print) is None
+    assert slow.acquirer.stand_by(print) is None
     acquire(quick)
 
     with pytest.raises(FencedError, match="is now owned by run quick"):
         acquire(slow)
     assert not slow.acquired
     clock.events = {clock.now_ms() + 2_000: lambda: quick.leave("stopped")}
-    ended = slow.turn.stand_by(said.append)
+    ended = slow.acquirer.stand_by(said.append)
 
     assert ended is not None
     assert ended.lease.run == "quick"
@@ -122,5 +122,5 @@ def test_of_two_that_stand_by_one_goes_on_and_the_other_stands_by_for_it(
 def test_the_lease_can_be_shorter(storage: CheckpointStorage, owner: Pipeline) -> None:
     clock = ManualClock()
 
-    assert Pipeline(storage, ORDERS, RunId("second"), clock, lease_ms=1_500).turn.stand_by(print) is None
+    assert Pipeline(storage, ORDERS, RunId("second"), clock, lease_ms=1_500).acquirer.stand_by(print) is None
     assert clock.now_ms() == 1_500

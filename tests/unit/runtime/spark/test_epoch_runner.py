@@ -26,12 +26,12 @@ from tidegate.runtime.job import Program
 from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark import tasks
-from tidegate.runtime.spark.dealing import with_starts
+from tidegate.runtime.spark.epoch_runner import DeclinedError, StateFiles, reports_of
 from tidegate.runtime.spark.messages import ReadOrder, TaskResult
-from tidegate.runtime.spark.working import DeclinedError, StateFiles, reports_of
+from tidegate.runtime.spark.restore_routing import with_starts
 from tidegate.runtime.stream.watermarks import WatermarkGenerator
+from tidegate.runtime.task.frames import EdgeCodec, Frame
 from tidegate.runtime.task.messages import Acked, Declined, ToEnumerator
-from tidegate.runtime.task.wire import EdgeWire, Frame
 from tidegate.untyped import PickledValueWarning
 
 SPLIT = RangeSplit(SplitId("0/1"), 10, 1_000)
@@ -112,7 +112,7 @@ class Reading:
             raise outcome.result.error
         (edge,) = self.graph.vertices["numbers"].outputs
         frames = [msgspec.msgpack.decode(frame, type=Frame) for _, sent in parcel.frames for frame in sent]
-        return Done(outcome.result, [EdgeWire(edge).element(frame) for frame in frames])
+        return Done(outcome.result, [EdgeCodec(edge).element(frame) for frame in frames])
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The parts of an attempt, each with a crew: which have their slots, which run, hang, are down or may come back."""
+"""The parts of an attempt, each with a group: which have their slots, which run, hang, are down or may come back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tidegate.clock import Clock
 from tidegate.errors import TidegateError, UnavailableError
 from tidegate.ids import Subtask
-from tidegate.runtime.embedded.cluster import Farewell
-from tidegate.runtime.embedded.crew import Crew
+from tidegate.runtime.embedded.cluster import ShutdownMode
+from tidegate.runtime.embedded.worker_group import WorkerGroup
 from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.schedule import failover as fo, slot_pool as sp
@@ -17,32 +17,36 @@ from tidegate.runtime.schedule.heartbeats import Ask, Heartbeats
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.schedule.slots import called
 
-__all__ = ["PartBroken", "PartDue", "Parts"]
+__all__ = ["FailoverRegions", "RegionDue", "RegionFailed"]
 
 
 @dataclass(frozen=True, slots=True)
-class PartBroken:
+class RegionFailed:
     """A part cannot go on."""
 
-    crew: Crew
+    group: WorkerGroup
     error: TidegateError
 
 
 @dataclass(frozen=True, slots=True)
-class PartDue:
+class RegionDue:
     """It is time for a part that is down to come back."""
 
-    crew: Crew
+    group: WorkerGroup
 
 
-class Parts:
-    """All crews of an attempt; performs what slots, heartbeats and failover ask for, and says what that leads to."""
+class FailoverRegions:
+    """All worker_groups of an attempt; performs what slots, heartbeats and failover ask for, and says what that leads to."""
 
     def __init__(
-        self, crews: Sequence[Crew], options: JobOptions, strategy: RestartStrategy, clock: Clock
+        self,
+        worker_groups: Sequence[WorkerGroup],
+        options: JobOptions,
+        strategy: RestartStrategy,
+        clock: Clock,
     ) -> None:
-        self.crews = crews
-        self._of = {subtask: crew for crew in crews for subtask in crew.slots}
+        self.worker_groups = worker_groups
+        self._of = {subtask: group for group in worker_groups for subtask in group.slots}
         self._clock = clock
         self._waits_ms = options.slot_timeout_ms
         self._pool = sp.SlotPool(options.slot_timeout_ms)
@@ -52,77 +56,81 @@ class Parts:
     @property
     def deployed(self) -> bool:
         """Whether every subtask hears what it is told."""
-        return all(crew.deployed for crew in self.crews)
+        return all(group.deployed for group in self.worker_groups)
 
     @property
     def run(self) -> bool:
         """Whether every subtask runs."""
-        return all(execution.state == "running" for crew in self.crews for execution in crew.executions)
+        return all(
+            execution.state == "running" for group in self.worker_groups for execution in group.executions
+        )
 
-    def of(self, subtask: Subtask) -> Crew:
-        """The crew that runs it."""
+    def of(self, subtask: Subtask) -> WorkerGroup:
+        """The group that runs it."""
         return self._of[subtask]
 
-    def is_down(self, crew: Crew) -> bool:
+    def is_down(self, group: WorkerGroup) -> bool:
         """Whether a part has failed and is not started again yet."""
-        return crew.number in self._failover.down
+        return group.number in self._failover.down
 
-    def start(self, crew: Crew, startup: Startup, start: StartPoint) -> None:
+    def start(self, group: WorkerGroup, startup: Startup, start: StartPoint) -> None:
         """Have a part run another attempt from where a checkpoint ends; its workers are ready later."""
-        for action in self._pool.on(sp.Wanted(crew.number, tuple(crew.slots.values()), self._now_ms)):
+        for action in self._pool.on(sp.Wanted(group.number, tuple(group.slots.values()), self._now_ms)):
             if isinstance(action, sp.Start):
-                crew.start(startup, start, action.task_managers)
+                group.start(startup, start, action.task_managers)
 
-    def ready(self, worker: int) -> list[Crew]:
-        """A worker can be deployed to; the crews that are complete with it, and deployed now."""
+    def ready(self, worker: int) -> list[WorkerGroup]:
+        """A worker can be deployed to; the worker_groups that are complete with it, and deployed now."""
         ready = [
-            self.crews[action.part]
+            self.worker_groups[action.part]
             for action in self._pool.on(sp.Registered(worker))
             if isinstance(action, sp.Fulfilled)
         ]
-        for crew in ready:
-            crew.deploy()
-            self._heartbeats.watch(*crew.workers)
+        for group in ready:
+            group.deploy()
+            self._heartbeats.watch(*group.workers)
         return ready
 
     def answered(self, worker: int) -> None:
         """A worker lives."""
         self._heartbeats.answered(worker)
 
-    def stop(self, crew: Crew) -> bool:
+    def stop(self, group: WorkerGroup) -> bool:
         """A part has failed: end what is left of it; False if it may not come back."""
-        actions = self._failover.on(fo.PartFailed(crew.number, self._now_ms))
+        actions = self._failover.on(fo.PartFailed(group.number, self._now_ms))
         for action in actions:
             if isinstance(action, fo.Stop):
-                crew.close("at once")
-                self._heartbeats.forget(crew.workers)
+                group.close("at once")
+                self._heartbeats.forget(group.workers)
         return fo.GiveUp() not in actions
 
-    def tick(self, quiet: Callable[[], bool]) -> list[PartBroken | PartDue]:
+    def tick(self, quiet: Callable[[], bool]) -> list[RegionFailed | RegionDue]:
         """Time goes on; `quiet` is whether nothing of any checkpoint is open."""
         now_ms = self._now_ms
-        found: list[PartBroken | PartDue] = []
+        found: list[RegionFailed | RegionDue] = []
         for beat in self._heartbeats.tick(now_ms):
-            crew = next(crew for crew in self.crews if beat.worker in crew.workers)
+            group = next(group for group in self.worker_groups if beat.worker in group.workers)
             if isinstance(beat, Ask):
-                crew.ping(beat.worker)
+                group.ping(beat.worker)
             else:
-                found.append(PartBroken(crew, _hangs(crew, beat.worker, beat.for_ms)))
+                found.append(RegionFailed(group, _hangs(group, beat.worker, beat.for_ms)))
         waited = self._pool.on(sp.Tick(now_ms))
         found += [
-            PartBroken(self.crews[each.part], self._too_few(each))
+            RegionFailed(self.worker_groups[each.part], self._too_few(each))
             for each in waited
             if isinstance(each, sp.Missing)
         ]
         if self._failover.down:
             due = self._failover.on(fo.Tick(now_ms, quiet()))
-            found += [PartDue(self.crews[action.part]) for action in due if isinstance(action, fo.Start)]
+            found += [
+                RegionDue(self.worker_groups[action.part]) for action in due if isinstance(action, fo.Start)
+            ]
         return found
 
-    def close(self, how: Farewell) -> None:
+    def close(self, how: ShutdownMode) -> None:
         """End everything."""
-        for crew in self.crews:
-            crew.close(how, "finished" if how == "gracefully" else "canceled")
+        for group in self.worker_groups:
+            group.close(how, "finished" if how == "gracefully" else "canceled")
 
     def _too_few(self, missing: sp.Missing) -> UnavailableError:
         return UnavailableError(
@@ -135,9 +143,9 @@ class Parts:
         return int(self._clock.monotonic() * 1000)
 
 
-def _hangs(crew: Crew, worker: int, for_ms: int) -> UnavailableError:
-    ran = crew.ran_by(worker)
-    crew.failed(ran)
+def _hangs(group: WorkerGroup, worker: int, for_ms: int) -> UnavailableError:
+    ran = group.ran_by(worker)
+    group.failed(ran)
     return UnavailableError(
         f"{called(worker)} hangs: it has not answered for {for_ms} ms and was killed; it ran "
         f"{', '.join(map(str, ran))}; raise heartbeat.timeout if its functions call native code that keeps all "

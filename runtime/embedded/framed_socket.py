@@ -13,14 +13,14 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Final
 
-__all__ = ["Line"]
+__all__ = ["FramedSocket"]
 
 _LENGTH: Final = struct.Struct("!Q")
 _SMALL: Final = 16_384
 """Up to here copying a message costs less than another system call."""
 
 
-class Line:
+class FramedSocket:
     """Takes over a connection after both ends have proved who they are; one thread sends, one receives."""
 
     def __init__(self, connection: Connection) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from tidegate.errors import TidegateError, UnavailableError
 from tidegate.ids import CheckpointId
 
-__all__ = ["Broken", "Unmarked"]
+__all__ = ["BackgroundFailed", "SettleMarkFailed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Unmarked:
+class SettleMarkFailed:
     """The storage did not take the mark of a checkpoint whose output is visible."""
 
     checkpoint: CheckpointId
@@ -19,7 +19,7 @@ class Unmarked:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BackgroundFailed:
     """Something done in the background failed for good."""
 
     error: TidegateError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.wire import Frame
+from tidegate.runtime.task.frames import Frame
 
 __all__ = ["Granted", "Hello", "decode"]
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from tidegate.errors import FencedError
 from tidegate.ids import Subtask
-from tidegate.runtime.embedded.cluster import Cluster, Farewell, Hear
+from tidegate.runtime.embedded.cluster import Cluster, Hear, ShutdownMode
 from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.handshake import LeaseLost, LeaseRenewed
 from tidegate.runtime.embedded.inbox import Post
@@ -24,16 +24,16 @@ from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.task.messages import ToSubtask
 from tidegate.runtime.working_directory import DealtDirectories
 
-__all__ = ["Crew", "EventQueue", "Said", "crews"]
+__all__ = ["EventQueue", "WorkerGroup", "WorkerMessage", "worker_groups"]
 
 NewCluster: TypeAlias = Callable[[Hear], Cluster]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a worker of a crew said, and to which of its clusters it belonged."""
+class WorkerMessage:
+    """What a worker of a group said, and to which of its clusters it belonged."""
 
-    crew: Crew
+    group: WorkerGroup
     cluster: Cluster
     message: object
 
@@ -44,7 +44,7 @@ class EventQueue(queue.SimpleQueue[object]):
     Example:
         >>> events = EventQueue()
         >>> events.put("lost")
-        >>> events.put_back(["acked", "declined"])
+        >>> events.requeue(["acked", "declined"])
         >>> [events.next(0) for _ in range(3)]
         ['acked', 'declined', 'lost']
     """
@@ -53,19 +53,19 @@ class EventQueue(queue.SimpleQueue[object]):
         self._returned: deque[object] = deque()
 
     def next(self, timeout_s: float) -> object:
-        """The next event; called by the coordinator's thread alone, as `put_back` is.
+        """The next event; called by the coordinator's thread alone, as `requeue` is.
 
         Raises:
             queue.Empty: there was none in time.
         """
         return self._returned.popleft() if self._returned else self.get(timeout_s > 0, timeout_s)
 
-    def put_back(self, events: Sequence[object]) -> None:
+    def requeue(self, events: Sequence[object]) -> None:
         """Let events that were taken out of turn be the next ones."""
         self._returned.extendleft(reversed(events))
 
 
-class Crew:
+class WorkerGroup:
     """A part and its workers; has a new cluster, and new attempts of its subtasks, for each deployment."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Crew:
         job: JobGraph,
         executions: ExecutionGraph,
         new_cluster: NewCluster,
-        heard: EventQueue,
+        events: EventQueue,
         copies: LocalRecovery,
     ) -> None:
         self.number = number
@@ -86,7 +86,7 @@ class Crew:
         self._job = job
         self._attempts = executions
         self._new_cluster = new_cluster
-        self._heard = heard
+        self._events = events
         self._copies = copies
         self._cluster: Cluster | None = None
         self._startup: Startup | None = None
@@ -119,7 +119,7 @@ class Crew:
         self._directories = DealtDirectories("state", startup.program.options.local_dirs)
         self._parts = self._deployments(startup, start, self._directories)
         cluster = self._cluster = self._new_cluster(
-            lambda message: self._heard.put(Said(self, cluster, message))
+            lambda message: self._events.put(WorkerMessage(self, cluster, message))
         )
         cluster.start(workers)
 
@@ -150,7 +150,7 @@ class Crew:
             if execution.id.subtask in subtasks:
                 execution.end("failed")
 
-    def heeds(self, said: Said) -> bool:
+    def is_current(self, said: WorkerMessage) -> bool:
         """Whether it was said by one of its present workers."""
         return said.cluster is self._cluster
 
@@ -170,7 +170,7 @@ class Crew:
         if self._cluster is not None:
             self._cluster.ping(worker)
 
-    def close(self, how: Farewell, outcome: Literal["finished", "canceled"] = "canceled") -> None:
+    def close(self, how: ShutdownMode, outcome: Literal["finished", "canceled"] = "canceled") -> None:
         """End all of its workers and remove their working state; those that have not failed come to this end."""
         if self._cluster is not None:
             self._cluster.close(how)
@@ -212,20 +212,22 @@ class Crew:
         ]
 
 
-def crews(
+def worker_groups(
     job: JobGraph,
     executions: ExecutionGraph,
     slots: Mapping[Subtask, Slot],
     new_cluster: NewCluster,
-    heard: EventQueue,
+    events: EventQueue,
     copies: LocalRecovery,
     *,
     apart: bool,
-) -> list[Crew]:
-    """A crew for each part of a job, or one for all of it."""
+) -> list[WorkerGroup]:
+    """A group for each part of a job, or one for all of it."""
     places = {subtask: slot.task_manager for subtask, slot in slots.items()}
     groups = parts(job, places) if apart else [frozenset(slots)]
     return [
-        Crew(number, {s: slots[s] for s in slots if s in group}, job, executions, new_cluster, heard, copies)
+        WorkerGroup(
+            number, {s: slots[s] for s in slots if s in group}, job, executions, new_cluster, events, copies
+        )
         for number, group in enumerate(groups)
     ]

@@ -14,12 +14,12 @@ from tidegate.connectors.kafka._wire import OpenTransaction, Wire
 from tidegate.connectors.kafka.pool import ANY_ID, id_pattern
 from tidegate.errors import CommitUnknownError, ConfigError
 
-__all__ = ["LingeringTransactions"]
+__all__ = ["OpenTransactions"]
 
 _DONE: Final = 0
 
 
-class LingeringTransactions:
+class OpenTransactions:
     """A connection to a cluster, for its open transactions.
 
     Args:

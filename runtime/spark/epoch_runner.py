@@ -22,8 +22,9 @@ from tidegate.errors import ConfigError, InternalError, UnavailableError
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.spark.messages import Order, ReadOrder
+from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import ChannelId, channels_into
-from tidegate.runtime.task.gate import GateRunner
+from tidegate.runtime.task.frames import EdgeCodec, Frame
 from tidegate.runtime.task.messages import (
     Acked,
     AssignSplits,
@@ -37,12 +38,11 @@ from tidegate.runtime.task.messages import (
     ToEnumerator,
     Trigger,
 )
-from tidegate.runtime.task.runner import SubtaskRunner
-from tidegate.runtime.task.source import SourceRunner
-from tidegate.runtime.task.wire import EdgeWire, Frame
+from tidegate.runtime.task.runner import StreamTask
+from tidegate.runtime.task.source import SourceTask
 from tidegate.runtime.worker_lease import WorkerLease
 
-__all__ = ["Bell", "DeclinedError", "StateFiles", "read_epoch", "reports_of", "work_epoch"]
+__all__ = ["DeclinedError", "StateFiles", "WakeSignal", "read_epoch", "reports_of", "work_epoch"]
 
 _PATIENCE_S: Final = 0.5
 """How long an epoch waits for records that a reader promises for later."""
@@ -71,7 +71,7 @@ class StateFiles(StorageFiles):
             raise DeclinedError(str(error)) from error
 
 
-class Bell:
+class WakeSignal:
     """Rings when an answer to a request is there.
 
     Args:
@@ -87,7 +87,7 @@ class Bell:
         self._rung.set()
 
     def work(
-        self, runner: SubtaskRunner, awaits: Callable[[], float], behind: Callable[[], None] = lambda: None
+        self, runner: StreamTask, awaits: Callable[[], float], behind: Callable[[], None] = lambda: None
     ) -> None:
         """Let a runner work until it has nothing to do and awaits nothing; `awaits` says for how many seconds, if it does.
 
@@ -112,7 +112,7 @@ class Bell:
 
 
 def read_epoch(
-    runner: SourceRunner, order: Order, read: ReadOrder, bell: Bell, sent: Callable[[], int]
+    runner: SourceTask, order: Order, read: ReadOrder, wake: WakeSignal, sent: Callable[[], int]
 ) -> bool:
     """Read from the positions that a task is given, and take its part of the checkpoint.
 
@@ -135,21 +135,21 @@ def read_epoch(
         if sent() >= order.options.epoch_bytes or SYSTEM_CLOCK.monotonic() >= until:
             runner.left = 0
 
-    bell.work(runner, patience.left_s, admit)
+    wake.work(runner, patience.left_s, admit)
     limited, runner.left = runner.left == 0, 0
     if read.ending or (read.complete and not runner.unread(order.checkpoint)):
         runner.post(EndInput())
-    _end(runner, bell)
+    _end(runner, wake)
     runner.post(Trigger(order.checkpoint, order.confirmed))
-    bell.work(runner, partial(_until, runner.chain.empty))
+    wake.work(runner, partial(_until, runner.chain.empty))
     return limited
 
 
 def work_epoch(
-    runner: GateRunner, order: Order, vertex: JobVertex, frames: Iterable[bytes], bell: Bell
+    runner: DownstreamTask, order: Order, vertex: JobVertex, frames: Iterable[bytes], wake: WakeSignal
 ) -> None:
     """Work off what came, by channel in turn, and take its part of the checkpoint."""
-    wires = {edge.name: EdgeWire(edge) for edge in vertex.inputs}
+    wires = {edge.name: EdgeCodec(edge) for edge in vertex.inputs}
     lanes: defaultdict[ChannelId, list[Frame]] = defaultdict(list)
     for data in frames:
         frame = _FRAMES.decode(data)
@@ -157,17 +157,17 @@ def work_epoch(
     runner.resume_time(order.since_ms)
     if order.confirmed is not None:
         runner.post(Settled(order.confirmed))
-    bell.work(runner, partial(_until, runner.chain.ready))
+    wake.work(runner, partial(_until, runner.chain.ready))
     # In the order of the channels, whatever order the shuffle delivers in: a repeat does the same.
     for turn in zip_longest(*(lanes[channel] for channel in sorted(lanes))):
         for frame in turn:
             if frame is not None:
                 runner.deliver(frame.channel, wires[frame.channel.edge].element(frame))
-        bell.work(runner, partial(_until, runner.chain.ready))
-    _end(runner, bell)
+        wake.work(runner, partial(_until, runner.chain.ready))
+    _end(runner, wake)
     for channel in channels_into(vertex, runner.subtask.index):
         runner.deliver(channel, Barrier(order.checkpoint, order.confirmed))
-    bell.work(runner, partial(_until, runner.chain.empty))
+    wake.work(runner, partial(_until, runner.chain.empty))
 
 
 def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
@@ -196,11 +196,11 @@ def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
     )
 
 
-def _end(runner: SubtaskRunner, bell: Bell) -> None:
+def _end(runner: StreamTask, wake: WakeSignal) -> None:
     """Wait for the answers to all requests, and let the clock have its part."""
-    bell.work(runner, partial(_until, runner.chain.empty))
+    wake.work(runner, partial(_until, runner.chain.empty))
     runner.chain.end_epoch()
-    bell.work(runner, partial(_until, runner.chain.empty))
+    wake.work(runner, partial(_until, runner.chain.empty))
 
 
 def _until(come: Callable[[], bool]) -> float:
@@ -210,7 +210,7 @@ def _until(come: Callable[[], bool]) -> float:
 class _Patience:
     """How long a reader is waited for: half a second in all, or, if it is to be thorough, after each of its records."""
 
-    def __init__(self, runner: SourceRunner, *, thorough: bool) -> None:
+    def __init__(self, runner: SourceTask, *, thorough: bool) -> None:
         self._runner = runner
         self._thorough = thorough
         self._left = runner.left

@@ -17,14 +17,14 @@ from tidegate.runtime.operators.window.assigner import MergingWindowAssigner
 from tidegate.runtime.operators.window.codec import WindowCodec
 from tidegate.runtime.operators.window.merging import MergingWindows
 
-__all__ = ["Homes"]
+__all__ = ["MergedWindowMap"]
 
 _HOMES: Final = ValueStateDescriptor("window:merged")
 _pack: Final = msgspec.msgpack.Encoder().encode
 _unpack: Final = msgspec.msgpack.Decoder(tuple[tuple[bytes, bytes], ...]).decode
 
 
-class Homes:
+class MergedWindowMap:
     """Pairs of names, window and home, in the order in which windows were made."""
 
     def __init__(self, store: KeyedStore, codec: WindowCodec) -> None:

@@ -8,16 +8,16 @@ from typing import Final, Self
 
 from tidegate import errors
 from tidegate.errors import ConfigError, TidegateError, UnavailableError
-from tidegate.runtime.control import words
+from tidegate.runtime.control import protocol
 from tidegate.runtime.control.jobs import Job
-from tidegate.runtime.observe.figures import Snapshot
+from tidegate.runtime.observe.run_snapshot import RunSnapshot
 
-__all__ = ["Caller"]
+__all__ = ["ControlClient"]
 
 _PATIENCE_S: Final = 10.0
 
 
-class Caller:
+class ControlClient:
     """Speaks to one run. To be closed, or used with `with`.
 
     Raises:
@@ -37,18 +37,18 @@ class Caller:
             ) from error
         self._lines = self._socket.makefile("rb")
         try:
-            self._ask(words.Hello(job.token))
+            self._ask(protocol.Hello(job.token))
         except TidegateError:
             self.close()
             raise
 
-    def look(self) -> Snapshot:
+    def look(self) -> RunSnapshot:
         """How the run is doing; raises as the class does."""
-        answer = self._ask(words.Look())
-        assert isinstance(answer, words.Seen)
+        answer = self._ask(protocol.Look())
+        assert isinstance(answer, protocol.Seen)
         return answer.snapshot
 
-    def trigger(self, command: words.Question) -> str:
+    def trigger(self, command: protocol.Question) -> str:
         """Give a command; the answer is its trigger.
 
         Raises:
@@ -56,10 +56,10 @@ class Caller:
             UnavailableError: the run is gone, or does not answer.
         """
         answer = self._ask(command)
-        assert isinstance(answer, words.Triggered)
+        assert isinstance(answer, protocol.Triggered)
         return answer.trigger
 
-    def outcome(self, trigger: str) -> words.Done:
+    def outcome(self, trigger: str) -> protocol.Done:
         """Wait until a command is carried out.
 
         Raises:
@@ -67,9 +67,9 @@ class Caller:
             UnavailableError: the run is gone without having said what came of it.
         """
         self._socket.settimeout(None)
-        answer = self._ask(words.Outcome(trigger))
+        answer = self._ask(protocol.Outcome(trigger))
         self._socket.settimeout(_PATIENCE_S)
-        assert isinstance(answer, words.Done)
+        assert isinstance(answer, protocol.Done)
         return answer
 
     def close(self) -> None:
@@ -85,21 +85,21 @@ class Caller:
     ) -> None:
         self.close()
 
-    def _ask(self, question: words.Question) -> words.Answer:
+    def _ask(self, question: protocol.Question) -> protocol.Answer:
         try:
-            self._socket.sendall(words.encode(question))
+            self._socket.sendall(protocol.encode(question))
             line = self._lines.readline()
         except OSError as error:
             raise UnavailableError(f"job {self._job.run} does not answer: {error}") from error
         if not line:
             raise UnavailableError(f"job {self._job.run} ended before it answered")
-        answer = words.decode_answer(line)
-        if isinstance(answer, words.Refused):
+        answer = protocol.decode_answer(line)
+        if isinstance(answer, protocol.Refused):
             raise _error(answer)
         return answer
 
 
-def _error(refused: words.Refused) -> TidegateError:
+def _error(refused: protocol.Refused) -> TidegateError:
     cls = getattr(errors, refused.error, None)
     known = isinstance(cls, type) and issubclass(cls, TidegateError)
     return cls(refused.text) if known and cls is not None else ConfigError(refused.text)

@@ -8,18 +8,18 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from tidegate.runtime.embedded.line import Line
+from tidegate.runtime.embedded.framed_socket import FramedSocket
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Line, Line]]:
-    here, there = (Line(Connection(end.detach())) for end in socket.socketpair())
+def ends() -> Iterator[tuple[FramedSocket, FramedSocket]]:
+    here, there = (FramedSocket(Connection(end.detach())) for end in socket.socketpair())
     yield here, there
     here.close()
     there.close()
 
 
-def test_messages_of_any_size_arrive_whole_and_in_order(ends: tuple[Line, Line]) -> None:
+def test_messages_of_any_size_arrive_whole_and_in_order(ends: tuple[FramedSocket, FramedSocket]) -> None:
     here, there = ends
     messages = [bytes([size % 251]) * size for size in (0, 1, 16_384, 16_385, 3_000_000, 7)]
     sender = threading.Thread(target=lambda: deque(map(here.send, messages), maxlen=0))
@@ -29,7 +29,7 @@ def test_messages_of_any_size_arrive_whole_and_in_order(ends: tuple[Line, Line])
     sender.join()
 
 
-def test_both_ends_hear_that_a_line_is_closed(ends: tuple[Line, Line]) -> None:
+def test_both_ends_hear_that_a_line_is_closed(ends: tuple[FramedSocket, FramedSocket]) -> None:
     here, there = ends
     here.close()
     here.close()
@@ -40,7 +40,7 @@ def test_both_ends_hear_that_a_line_is_closed(ends: tuple[Line, Line]) -> None:
         there.send(b"anybody?")
 
 
-def test_whoever_waits_for_a_message_is_woken_by_closing(ends: tuple[Line, Line]) -> None:
+def test_whoever_waits_for_a_message_is_woken_by_closing(ends: tuple[FramedSocket, FramedSocket]) -> None:
     here, _ = ends
     heard: list[type[BaseException]] = []
 

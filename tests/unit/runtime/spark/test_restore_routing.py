@@ -6,9 +6,9 @@ import pytest
 
 from tidegate.ids import OperatorUid, Subtask
 from tidegate.runtime.operators.environment import RestoredOperator
-from tidegate.runtime.spark.dealing import start_of, with_starts
 from tidegate.runtime.spark.messages import ReadOrder
 from tidegate.runtime.spark.outbox import Outbox
+from tidegate.runtime.spark.restore_routing import start_of, with_starts
 from tidegate.runtime.spark.shape import Shape
 
 

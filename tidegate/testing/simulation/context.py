@@ -15,11 +15,11 @@ from tidegate.testing.simulation.tasks import Mode
 from tidegate.twophase import ledger
 from tidegate.twophase.spi import Committable
 
-__all__ = ["Surroundings"]
+__all__ = ["SimulationContext"]
 
 
 @dataclass
-class Surroundings:
+class SimulationContext:
     """Chance, the machines, and what survives a crash."""
 
     chance: random.Random

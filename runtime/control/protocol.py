@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from tidegate.errors import ConfigError, InternalError
-from tidegate.runtime.observe.figures import Snapshot, State
+from tidegate.runtime.observe.run_snapshot import RunSnapshot, State
 from tidegate.runtime.options import SavepointFormat
 
 __all__ = [
@@ -90,7 +90,7 @@ Question: TypeAlias = Hello | Look | Savepoint | Stop | Cancel | Restart | Outco
 class Seen(_Word, frozen=True):
     """The run as it is."""
 
-    snapshot: Snapshot
+    snapshot: RunSnapshot
 
 
 class Triggered(_Word, frozen=True):

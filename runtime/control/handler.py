@@ -10,41 +10,43 @@ from typing import Any
 from tidegate.clock import new_id
 from tidegate.errors import ConfigError, InternalError, TidegateError, UnavailableError
 from tidegate.runtime.client import JobClient
-from tidegate.runtime.control import words
+from tidegate.runtime.control import protocol
 from tidegate.runtime.control.restarting import RESTARTING
-from tidegate.runtime.observe.figures import Snapshot
+from tidegate.runtime.observe.run_snapshot import RunSnapshot
 from tidegate.runtime.result import JobResult
 
-__all__ = ["Desk"]
+__all__ = ["CommandHandler"]
 
 
-class Desk:
+class CommandHandler:
     """Answers for one run; may be asked by several threads."""
 
-    def __init__(self, client: JobClient, owns: Callable[[], bool], latest: Callable[[], Snapshot]) -> None:
+    def __init__(
+        self, client: JobClient, owns: Callable[[], bool], latest: Callable[[], RunSnapshot]
+    ) -> None:
         self._client = client
         self._owns = owns
         self._latest = latest
         self._triggers: dict[str, tuple[Future[Any], ...]] = {}
         self._lock = threading.Lock()
 
-    def answer(self, question: words.Question) -> words.Answer:
+    def answer(self, question: protocol.Question) -> protocol.Answer:
         """Answer; only the outcome of a command is waited for."""
         try:
             match question:
-                case words.Look():
-                    return words.Seen(self._latest())
-                case words.Outcome():
+                case protocol.Look():
+                    return protocol.Seen(self._latest())
+                case protocol.Outcome():
                     return self._outcome(question.trigger)
-                case words.Hello():
-                    return words.Done()
+                case protocol.Hello():
+                    return protocol.Done()
                 case _:
                     return self._triggered(self._started(question))
         except TidegateError as error:
-            return words.Refused(type(error).__name__, str(error))
+            return protocol.Refused(type(error).__name__, str(error))
 
     def _started(
-        self, command: words.Savepoint | words.Stop | words.Cancel | words.Restart
+        self, command: protocol.Savepoint | protocol.Stop | protocol.Cancel | protocol.Restart
     ) -> tuple[Future[Any], ...]:
         """What is to be waited for, one after the other."""
         if not self._owns():
@@ -54,9 +56,9 @@ class Desk:
             )
         client = self._client
         match command:
-            case words.Savepoint():
+            case protocol.Savepoint():
                 return (client.trigger_savepoint(command.directory, format_type=command.format_type),)
-            case words.Stop() if command.savepoint:
+            case protocol.Stop() if command.savepoint:
                 taken = client.stop_with_savepoint(
                     command.drain,
                     command.directory,
@@ -64,21 +66,21 @@ class Desk:
                     for_good=command.for_good,
                 )
                 return taken, client.gone() if command.for_good else client.get_job_execution_result()
-            case words.Stop():
+            case protocol.Stop():
                 return (client.stop(drain=command.drain),)
-            case words.Cancel():
+            case protocol.Cancel():
                 return (client.cancel(),)
-            case words.Restart():
+            case protocol.Restart():
                 RESTARTING.ask()
                 return (client.stop(),)
 
-    def _triggered(self, waited_for: tuple[Future[Any], ...]) -> words.Triggered:
+    def _triggered(self, waited_for: tuple[Future[Any], ...]) -> protocol.Triggered:
         trigger = new_id(8)
         with self._lock:
             self._triggers[trigger] = waited_for
-        return words.Triggered(trigger)
+        return protocol.Triggered(trigger)
 
-    def _outcome(self, trigger: str) -> words.Answer:
+    def _outcome(self, trigger: str) -> protocol.Answer:
         with self._lock:
             waited_for = self._triggers.get(trigger)
         if waited_for is None:
@@ -91,7 +93,7 @@ class Desk:
             raise
         except BaseException as error:
             raise InternalError(f"the run ended with {type(error).__name__}: {error}") from error
-        return words.Done(
+        return protocol.Done(
             place=next((each for each in results if isinstance(each, str)), None),
             state=next((each.state for each in results if isinstance(each, JobResult)), None),
         )
