@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -44,6 +44,8 @@ __all__ = [
     "option",
     "options_of_components",
     "origins",
+    "prefixed",
+    "required",
 ]
 
 T = TypeVar("T")
@@ -81,6 +83,19 @@ def option(
     return field(default=default, repr=shown, metadata=metadata)
 
 
+def required(key: str, doc: str) -> Any:
+    """A field like that of `option`, without a default: `load` refuses settings that leave it open."""
+    return field(metadata={"key": key, "doc": doc, "old": None, "least": 1})
+
+
+def prefixed(prefix: str, doc: str) -> Any:
+    """A field that takes all keys with a prefix that no other field has, by the rest of the key.
+
+    For keys that cannot be declared, since something else names them: a client's properties, the columns of a table.
+    """
+    return field(default_factory=dict, metadata={"prefix": prefix, "doc": doc})
+
+
 def options_of_components(declared: Callable[[], Iterable[type[Any]]]) -> Any:
     """A field that takes what was set of the options that other classes declare, by dotted key."""
     return field(default_factory=dict, metadata={"declared": declared})
@@ -95,7 +110,8 @@ def load(cls: type[T], *layers: Layer) -> T:
     """An options object from layers, the strongest first; fields no layer names keep their default.
 
     Raises:
-        ConfigError: a key nobody knows, a value of the wrong type, or two keys of one option in one layer.
+        ConfigError: a key nobody knows, a value of the wrong type, two keys of one option in one layer, or a required option
+            that no layer has.
     """
     given_keys = {key for layer in layers for key in layer.values}
     owner: Any = cls
@@ -104,14 +120,22 @@ def load(cls: type[T], *layers: Layer) -> T:
     if not given_keys <= known.keys() | {_shout(key) for key in known}:
         known = _known(owner, all_components=True)
     shouted = {_shout(key): key for key in known}
+    prefixes = {
+        each.metadata["prefix"]: each.name for each in dataclasses.fields(owner) if "prefix" in each.metadata
+    }
+    under: dict[str, dict[str, Any]] = {name: {} for name in prefixes.values()}
     found: dict[str, Any] = {}
     told: dict[str, str] = {}
     for layer in reversed(layers):
         said: dict[str, str] = {}
         for given, value in layer.values.items():
             key = shouted.get(given, "") if layer.shouted else given
+            if key not in known and (prefix := next(filter(given.startswith, prefixes), None)):
+                under[prefixes[prefix]][given.removeprefix(prefix)] = value
+                continue
             if key not in known:
-                hint = _nearest(given, {each.key for each in known.values()}, layer.shouted)
+                keys = {each.key for each in known.values()} | {f"{prefix}*" for prefix in prefixes}
+                hint = _nearest(given, keys, layer.shouted)
                 raise ConfigError(f"unknown option {given!r} in {layer.name}{hint}")
             option = known[key]
             if said.setdefault(option.key, given) != given:
@@ -121,7 +145,8 @@ def load(cls: type[T], *layers: Layer) -> T:
             label = f"option {key!r} in {layer.name}"
             found[option.key] = parse_setting(value, option.type, option.name, label)
             told[option.key] = layer.name
-    own = {known[key].name: value for key, value in found.items() if known[key].owner is cls}
+    _check_required(owner, found, layers)
+    own = {known[key].name: value for key, value in found.items() if known[key].owner is cls} | under
     others = {key: value for key, value in found.items() if known[key].owner is not cls}
     for each in dataclasses.fields(cls):  # type: ignore[arg-type]  # a type variable cannot be bound to dataclasses
         if "declared" in each.metadata:
@@ -248,6 +273,19 @@ def from_assignments(assignments: Iterable[str]) -> Layer:
             )
         values[key.strip()] = value.strip()
     return Layer("command line", values)
+
+
+def _check_required(cls: type[Any], found: Mapping[str, Any], layers: Sequence[Layer]) -> None:
+    """Refuse settings without a value for an option that has no default."""
+    declared = declarations(cls).items()
+    missing = [
+        repr(key) for key, each in declared if each.default is dataclasses.MISSING and key not in found
+    ]
+    if missing:
+        raise ConfigError(
+            f"required {'option' if len(missing) == 1 else 'options'} {', '.join(missing)} missing in "
+            f"{', '.join(layer.name for layer in layers)}; expected a value for each"
+        )
 
 
 @dataclass(frozen=True, slots=True)

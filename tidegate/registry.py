@@ -1,6 +1,6 @@
 """Finds implementations by name, so the engine imports none of them and third parties plug in as ours do.
 
-Every connector, backend and kind of checkpoint storage announces itself as an entry point of its distribution.
+Every connector, backend, kind of checkpoint storage and table factory announces itself as an entry point of its distribution.
 
 Example:
     >>> load("tidegate.backends", "heap").name
@@ -9,16 +9,24 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from tidegate.errors import ConfigError
 
 __all__ = ["Group", "load", "names"]
 
-Group = Literal["tidegate.backends", "tidegate.connectors", "tidegate.storages"]
+Group = Literal["tidegate.backends", "tidegate.connectors", "tidegate.storages", "tidegate.tables"]
+
+_TITLES: Final[Mapping[Group, str]] = {
+    "tidegate.backends": "backend",
+    "tidegate.connectors": "connector",
+    "tidegate.storages": "storage",
+    "tidegate.tables": "table factory",
+}
 
 
 @cache
@@ -26,14 +34,19 @@ def load(group: Group, name: str) -> Any:
     """The object registered as `name`.
 
     Raises:
-        ConfigError: nothing has that name, or what has it cannot be imported.
+        ConfigError: nothing has that name, several have it, or what has it cannot be imported.
     """
     found = list(entry_points(group=group, name=name))
     if not found:
         known = names(group)
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}" if near else f"known are {', '.join(known)}"
-        raise ConfigError(f"no {group.rpartition('.')[2].removesuffix('s')} is called {name!r}; {hint}")
+        raise ConfigError(f"no {_TITLES[group]} is called {name!r}; {hint}")
+    values = sorted({point.value for point in found})
+    if len(values) > 1:
+        raise ConfigError(
+            f"{_TITLES[group]} {name!r} is ambiguous; got {' and '.join(values)}; expected one of them; uninstall the others"
+        )
     try:
         return found[0].load()
     except (ImportError, AttributeError) as error:

@@ -13,7 +13,7 @@ Example:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,17 @@ from tidegate.connectors.generator.source import GeneratorSource
 from tidegate.errors import ConfigError
 from tidegate.row import Row
 
-__all__ = ["Ascending", "DataGenSource", "FieldKind", "OneOf", "RandomFloat", "RandomInt", "RandomText"]
+__all__ = [
+    "Ascending",
+    "DataGenSource",
+    "FieldKind",
+    "FieldValues",
+    "OneOf",
+    "RandomFloat",
+    "RandomInt",
+    "RandomText",
+    "count_of",
+]
 
 
 class FieldKind(ABC):
@@ -132,13 +142,33 @@ class DataGenSource(GeneratorSource[Row]):
             raise ConfigError(
                 "data generator has no fields; expected one or more, such as {'id': Ascending(1, 10)}"
             )
-        ends = [kind.end - kind.start + 1 for kind in fields.values() if isinstance(kind, Ascending)]
-        most = min(ends, default=None)
-        if count is not None and most is not None and count > most:
-            raise ConfigError(
-                f"data generator: {count} rows of an ascending field with {most} values; expected at most {most}"
-            )
-        super().__init__(_Rows(dict(fields)), most if count is None else count, splits, rows_per_second)
+        super().__init__(_Rows(dict(fields)), count_of(fields.values(), count), splits, rows_per_second)
+
+
+@dataclass(frozen=True)
+class FieldValues:
+    """The values of fields by name, in the order of a row."""
+
+    fields: Mapping[str, FieldKind]
+
+    def __call__(self, number: int) -> tuple[Any, ...]:
+        """Those of the row of a number."""
+        return tuple(kind(number, _chance(name, number)) for name, kind in self.fields.items())
+
+
+def count_of(kinds: Iterable[FieldKind], count: int | None) -> int | None:
+    """How many rows there are: `count`, or if None as many as the shortest `Ascending` has.
+
+    Raises:
+        ConfigError: there are fewer ascending values than rows.
+    """
+    ends = [kind.end - kind.start + 1 for kind in kinds if isinstance(kind, Ascending)]
+    most = min(ends, default=None)
+    if count is not None and most is not None and count > most:
+        raise ConfigError(
+            f"data generator: {count} rows of an ascending field with {most} values; expected at most {most}"
+        )
+    return most if count is None else count
 
 
 @dataclass(frozen=True)
