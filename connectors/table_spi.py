@@ -158,7 +158,7 @@ class ScanTableSource(ABC):
 class LookupFunction(ABC):
     """Finds rows by key, from outside. One for each subtask, called by its thread alone."""
 
-    def open(self) -> None:  # noqa: B027 # may be left as it is
+    def open(self) -> None:  # noqa: B027
         """Connect. Called once before any lookup; may block.
 
         Raises:
@@ -175,14 +175,14 @@ class LookupFunction(ABC):
             UnavailableError: the system did not answer; the subtask fails and is restored.
         """
 
-    def close(self) -> None:  # noqa: B027 # may be left as it is
+    def close(self) -> None:  # noqa: B027
         """Release resources; called once, also after an error."""
 
 
 class AsyncLookupFunction(ABC):
     """Finds rows by key while others are looked up. Called in the event loop of its subtask, by its thread alone."""
 
-    async def open(self) -> None:  # noqa: B027 # may be left as it is
+    async def open(self) -> None:  # noqa: B027
         """Connect. Called once before any lookup; raises as `lookup` does."""
 
     @abstractmethod
@@ -193,7 +193,7 @@ class AsyncLookupFunction(ABC):
             UnavailableError: the system did not answer; the subtask fails and is restored.
         """
 
-    async def close(self) -> None:  # noqa: B027 # may be left as it is
+    async def close(self) -> None:  # noqa: B027
         """Release resources; called once, also after an error."""
 
 

@@ -12,14 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn
 
 from tidegate.errors import ConfigError
 from tidegate.logical_types import DataTypes, Field, IntervalUnit, LogicalType
 
 __all__ = ["parse_type"]
-
-T = TypeVar("T")
 
 _TOKEN: Final = re.compile(
     r"""\s*(?: (?P<word>[^\W\d]\w*) | (?P<number>\d+) | (?P<text>'(?:[^']|'')*') | (?P<name>`(?:[^`]|``)+`)
@@ -118,18 +116,19 @@ class _Parser:
             case str(word) if word in _MEASURED:
                 if word in ("CHAR", "CHARACTER") and self._word("VARYING"):
                     word = "VARCHAR"
-                return self._made(_MEASURED[word], start, *self._numbers())
+                make = _MEASURED[word]
+                return self._made(make, *self._numbers(2 if make is DataTypes.DECIMAL else 1))
             case "DOUBLE":
                 self._word("PRECISION")
                 return DataTypes.DOUBLE()
             case "TIME" | "TIMESTAMP" as word:
                 return self._time(word, start)
             case "INTERVAL":
-                return self._interval(start)
+                return self._interval()
             case "ARRAY" | "MULTISET" | "MAP" as word:
-                return self._collection(word, start)
+                return self._collection(word)
             case "ROW":
-                return self._made(DataTypes.ROW, start, self._fields())
+                return self._made(DataTypes.ROW, self._fields())
             case "RAW":
                 return self._raw()
         self._at = start
@@ -137,15 +136,15 @@ class _Parser:
         return self._refuse(f"a type; did you mean {near[0]}?" if near else f"one of {', '.join(_NAMES)}")
 
     def _time(self, word: str, start: int) -> LogicalType:
-        numbers = self._numbers()
+        numbers = self._numbers(1)
         local = self._zone() if self._text[self._at :].strip() else None
         if word == "TIME" and local is None:
-            return self._made(DataTypes.TIME, start, *numbers)
+            return self._made(DataTypes.TIME, *numbers)
         if word == "TIME" or local == "with":
             self._at = start
             self._refuse("TIME(p), TIMESTAMP(p) or TIMESTAMP_LTZ(p); a zone for each value is not supported")
         made = DataTypes.TIMESTAMP if local is None else DataTypes.TIMESTAMP_LTZ
-        return self._made(made, start, *numbers)
+        return self._made(made, *numbers)
 
     def _zone(self) -> str | None:
         """What is said of a time zone: None for without, which is also the default."""
@@ -159,24 +158,24 @@ class _Parser:
         self._expect("ZONE")
         return found
 
-    def _interval(self, start: int) -> LogicalType:
+    def _interval(self) -> LogicalType:
         first = self._unit()
-        return self._made(DataTypes.INTERVAL, start, first, self._unit() if self._word("TO") else None)
+        return self._made(DataTypes.INTERVAL, first, self._unit() if self._word("TO") else None)
 
     def _unit(self) -> tuple[IntervalUnit, int]:
         word = self._word(*_UNITS)
         if word is None:
             self._refuse(f"one of {', '.join(_UNITS)}")
-        return self._made(_UNITS[word], self._at, *self._numbers())
+        return _UNITS[word](*self._numbers(1 if word in ("YEAR", "DAY", "SECOND") else 0))
 
-    def _collection(self, word: str, start: int) -> LogicalType:
+    def _collection(self, word: str) -> LogicalType:
         self._expect("<")
         items = [self.type()]
         if word == "MAP":
             self._expect(",")
             items.append(self.type())
         self._expect(">")
-        return self._made(_COLLECTIONS[word], start, *items)
+        return self._made(_COLLECTIONS[word], *items)
 
     def _fields(self) -> list[Field]:
         open_sign = self._sign("<", "(") or self._refuse("'<'")
@@ -200,23 +199,23 @@ class _Parser:
         self._expect(")")
         return DataTypes.RAW(_unquoted(cls), _unquoted(snapshot))
 
-    def _numbers(self) -> list[int]:
+    def _numbers(self, most: int) -> list[int]:
+        """What stands in parentheses, if they are there and may be."""
         found = list[int]()
-        if self._sign("("):
-            while True:
-                found.append(int(self._take("number") or self._refuse("a number")))
-                if not self._sign(","):
-                    break
+        if most and self._sign("("):
+            found.append(self._number())
+            if most > 1 and self._sign(","):
+                found.append(self._number())
             self._expect(")")
         return found
 
-    def _made(self, make: Callable[..., T], start: int, *parts: object) -> T:
+    def _number(self) -> int:
+        return int(self._take("number") or self._refuse("a number"))
+
+    def _made(self, make: Callable[..., LogicalType], *parts: object) -> LogicalType:
         """What `make` makes of the parts; what it refuses is said with the text."""
         try:
             return make(*parts)
-        except TypeError:
-            self._at = start
-            self._refuse("fewer numbers in parentheses")
         except ConfigError as error:
             raise ConfigError(f"type {self._text!r}: {error}") from error
 

@@ -259,9 +259,7 @@ def _decimal(logical: LogicalType) -> Converter:
 
 def _date(logical: LogicalType) -> Converter:
     def convert(value: Any) -> Any:
-        if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date):
-            _refuse(logical, value, "a date")
-        return value
+        return value if type(value) is datetime.date else _refuse(logical, value, "a date")
 
     return convert
 
@@ -290,10 +288,11 @@ def _moment(logical: LogicalType) -> Converter:
         if in_ns and type(value) is int:
             return value if low <= value <= high and value % step == 0 else _refuse(logical, value, expected)
         zoned = getattr(value, "tzinfo", None) is not None
-        if not isinstance(value, cls) or zoned != local or (not in_ns and value.microsecond % step):
+        if type(value) is not cls or zoned != local or (not in_ns and value.microsecond % step):
             _refuse(logical, value, expected)
         try:
-            value = value.astimezone(datetime.UTC) if local else value
+            # Without a zone `fold` says nothing, and codecs do not keep it.
+            value = (value.astimezone(datetime.UTC) if local else value).replace(fold=0)
         except OverflowError:
             _refuse(logical, value, "a moment of the years 1 to 9999 in UTC")
         return _nanoseconds(value) if in_ns else value
@@ -331,7 +330,7 @@ def _duration(logical: LogicalType) -> Converter:
     )
 
     def convert(value: Any) -> Any:
-        if isinstance(value, datetime.timedelta):
+        if type(value) is datetime.timedelta:
             found = value // _MICROSECOND * 1_000
         else:
             found = value if in_ns and type(value) is int else limit
