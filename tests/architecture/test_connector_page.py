@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from tidegate.connectors import spi as connectors
+from tidegate.connectors import spi as connectors, table_spi as tables
 from tidegate.twophase import spi as twophase
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "connectors.md"
@@ -41,7 +41,7 @@ def signatures(ability: type) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "ability"), [*abilities(connectors), *abilities(twophase)], ids=lambda value: str(value)[:40]
+    ("name", "ability"), [*abilities(connectors), *abilities(tables), *abilities(twophase)], ids=lambda value: str(value)[:40]
 )
 def test_the_page_has_every_optional_ability_with_its_signatures(name: str, ability: type) -> None:
     rows = [

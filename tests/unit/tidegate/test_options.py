@@ -19,6 +19,8 @@ from tidegate.options import (
     guard,
     load,
     option,
+    prefixed,
+    required,
 )
 
 
@@ -194,3 +196,35 @@ def test_two_keys_of_one_option_in_one_layer_are_refused() -> None:
         ConfigError, match=r"'buffer' and 'buffer.size' in file are one option; got both; expected"
     ):
         load(Renamed, Layer("file", {"buffer": 1, "buffer.size": 2}))
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    topic: str = required("topic", "where rows are")
+    group: str = required("group", "who reads them")
+    rate: int = option("rate", 5, "rows a second")
+    properties: dict[str, str] = prefixed("properties.", "of the client")
+
+
+def test_required_options_and_all_under_a_prefix_are_taken() -> None:
+    strong = Layer("hint", {"properties.acks": "all"})
+    weak = Layer("table", {"topic": "a", "group": "b", "properties.acks": "1", "properties.a.b": "c"})
+
+    assert load(TableOptions, strong, weak) == TableOptions("a", "b", 5, {"acks": "all", "a.b": "c"})
+
+
+def test_required_options_that_no_layer_has_are_named() -> None:
+    with pytest.raises(
+        ConfigError,
+        match="required options 'topic', 'group' missing in table orders; expected a value for each",
+    ):
+        load(TableOptions, Layer("table orders", {}))
+    with pytest.raises(ConfigError, match="required option 'group' missing in hint, table"):
+        load(TableOptions, Layer("hint", {}), Layer("table", {"topic": "a"}))
+
+
+def test_a_key_that_is_near_a_prefix_is_told_the_prefix() -> None:
+    with pytest.raises(
+        ConfigError, match=r"unknown option 'propertie.x' in table; did you mean 'properties.\*'"
+    ):
+        load(TableOptions, Layer("table", {"topic": "a", "group": "b", "propertie.x": "1"}))
