@@ -31,7 +31,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_check
 from tidegate import registry
 from tidegate.changelog import ChangelogMode
 from tidegate.connectors.spi import Sink, Source
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, InternalError
 from tidegate.logical_types import LogicalType
 from tidegate.options import Layer, load
 from tidegate.schema import MetadataColumn, Schema, check_column
@@ -67,6 +67,7 @@ __all__ = [
     "TableFactory",
     "TableSink",
     "TableSource",
+    "push_filters",
     "table_sink",
     "table_source",
 ]
@@ -279,7 +280,7 @@ class PushedFilters:
     """What a source does with filters.
 
     `accepted` are used by `source`; `remaining` are evaluated behind it. One that only leaves out most rows, as by statistics
-    of files, is in both. One that is in neither would be lost, and is refused.
+    of files, is in both. `push_filters` refuses one that is in neither.
     """
 
     source: ScanTableSource
@@ -424,6 +425,22 @@ class SupportsParallelism(Protocol):
     def parallelism(self) -> int | None:
         """How many; None as the job has."""
         ...
+
+
+def push_filters(source: SupportsFilter, filters: Sequence[Filter]) -> PushedFilters:
+    """What a source does with filters, none of which is lost.
+
+    Raises:
+        InternalError: the source neither accepts one nor leaves it.
+    """
+    pushed = source.with_filters(filters)
+    for each in filters:
+        if each not in pushed.accepted and each not in pushed.remaining:
+            raise InternalError(
+                f"{type(source).__name__} lost the filter {each}; expected it among those that it accepts or leaves; report it "
+                "to the author of the connector"
+            )
+    return pushed
 
 
 def table_source(table: TableDescription) -> TableSource:

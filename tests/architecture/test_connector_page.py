@@ -41,7 +41,9 @@ def signatures(ability: type) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "ability"), [*abilities(connectors), *abilities(tables), *abilities(twophase)], ids=lambda value: str(value)[:40]
+    ("name", "ability"),
+    [*abilities(connectors), *abilities(tables), *abilities(twophase)],
+    ids=lambda value: str(value)[:40],
 )
 def test_the_page_has_every_optional_ability_with_its_signatures(name: str, ability: type) -> None:
     rows = [

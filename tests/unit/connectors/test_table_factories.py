@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,6 +13,11 @@ from tidegate.changelog import ChangelogMode
 from tidegate.connectors.generator.table import DataGenTable, DataGenTableSource
 from tidegate.connectors.print.table import PrintTable
 from tidegate.connectors.table_spi import (
+    Comparison,
+    Filter,
+    IsNull,
+    Not,
+    PushedFilters,
     ScanTableSource,
     SupportsFilter,
     SupportsLimit,
@@ -20,12 +26,13 @@ from tidegate.connectors.table_spi import (
     SupportsTableSink,
     SupportsTableSource,
     TableDescription,
+    push_filters,
     table_sink,
     table_source,
 )
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.elements import Batch, RowKind
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, InternalError
 from tidegate.schema import Schema
 from tidegate.twophase.spi import WriterContext
 from tidegate.type_mapping import type_information
@@ -263,6 +270,24 @@ def test_a_virtual_metadata_column_is_not_written() -> None:
     assert (
         table_sink(TableDescription("t", schema, {"connector": "print"})).sink().delivery == "at-least-once"
     )
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    keeps: tuple[Filter, ...]
+
+    def with_filters(self, filters: Sequence[Filter]) -> PushedFilters:
+        return PushedFilters(generated(), (), self.keeps)
+
+
+def test_a_filter_that_a_source_forgets_is_not_lost_silently() -> None:
+    one, other = IsNull(("id",)), Not(Comparison(("id",), "=", 1))
+
+    assert push_filters(Forgetful((other, one)), [one, other]).remaining == (other, one)
+    with pytest.raises(
+        InternalError, match=r"Forgetful lost the filter Not\(filter=Comparison\(.*; report it"
+    ):
+        push_filters(Forgetful((one,)), [one, other])
 
 
 def test_a_partition_column_is_a_physical_column() -> None:
