@@ -173,7 +173,9 @@ ENGINE: dict[str, Entry] = {
     "execution.replay-from": proven("0", 0, "unit/runtime/test_job.py", "replay_from"),
     "execution.take-over": proven("true", True, "unit/runtime/test_take_over.py", "take-over"),
     "high-availability.standby": proven("true", True, "crash/test_standby.py", "owner_and_standby"),
-    "high-availability.lease": proven("3 s", 3_000, "unit/runtime/checkpoint/test_lease_acquirer.py", "lease"),
+    "high-availability.lease": proven(
+        "3 s", 3_000, "unit/runtime/checkpoint/test_lease_acquirer.py", "lease"
+    ),
     "execution.sorted-inputs.memory": proven(
         "1 mb", 2**20, "unit/runtime/stream/test_batch.py", "execution.sorted-inputs.memory"
     ),
