@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,7 @@ from tidegate.twophase.spi import WriterContext
 from tidegate.type_mapping import type_information
 from tidegate.type_values import converter
 
+NOTHING: Mapping[str, str] = {}
 COLUMNS = ["id", "amount", "name", "rate"]
 SCHEMA = Schema.new_builder().from_fields(COLUMNS, ["INT", "INT", "STRING", "DOUBLE"]).build()
 DATAGEN = {
@@ -53,14 +54,14 @@ DATAGEN = {
 }
 
 
-def generated(schema: Schema = SCHEMA, **options: str) -> DataGenTableSource:
+def generated(options: Mapping[str, str] = NOTHING, schema: Schema = SCHEMA) -> DataGenTableSource:
     found = table_source(TableDescription("orders", schema, {"connector": "datagen", **options}))
     assert isinstance(found, DataGenTableSource)
     return found
 
 
-def one_column(type: str, **options: str) -> DataGenTableSource:
-    return generated(Schema.new_builder().column("x", type).build(), **options)
+def one_column(type: str, options: Mapping[str, str] = NOTHING) -> DataGenTableSource:
+    return generated(options, Schema.new_builder().column("x", type).build())
 
 
 def rows_of(source: ScanTableSource, count: int) -> list[Any]:
@@ -109,7 +110,7 @@ def test_generated_values_are_of_the_type_of_their_column(type: str) -> None:
 
 
 def test_a_table_has_the_abilities_that_its_source_shows() -> None:
-    source = generated(**{"scan.parallelism": "3", "number-of-rows": "10"})
+    source = generated({"scan.parallelism": "3", "number-of-rows": "10"})
 
     assert isinstance(source, SupportsProjection)
     assert isinstance(source, SupportsLimit)
@@ -132,10 +133,10 @@ def test_a_table_ends_with_its_rows_its_sequence_or_a_limit() -> None:
     sequence = {"fields.id.kind": "sequence", "fields.id.start": "5", "fields.id.end": "9"}
 
     assert not generated().scan().bounded
-    assert generated(**{"number-of-rows": "7"}).scan().count == 7
-    assert generated(**sequence).scan().count == 5
-    assert generated(**sequence).with_projection(["name"]).scan().count == 5
-    assert generated(**sequence).with_limit(3).scan().count == 3
+    assert generated({"number-of-rows": "7"}).scan().count == 7
+    assert generated(sequence).scan().count == 5
+    assert generated(sequence).with_projection(["name"]).scan().count == 5
+    assert generated(sequence).with_limit(3).scan().count == 3
     assert generated().with_limit(3).scan().count == 3
 
 
@@ -209,7 +210,7 @@ def test_options_that_do_not_fit_are_refused(options: dict[str, str], message: s
 
 def test_a_length_of_a_char_is_that_of_its_type() -> None:
     with pytest.raises(ConfigError, match=r"length 3 does not fit; expected a length of CHAR\(5\)"):
-        one_column("CHAR(5)", **{"fields.x.length": "3"})
+        one_column("CHAR(5)", {"fields.x.length": "3"})
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def test_a_length_of_a_char_is_that_of_its_type() -> None:
 )
 def test_a_schema_that_cannot_be_read_is_refused(schema: Schema, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        generated(schema)
+        generated(schema=schema)
 
 
 @pytest.mark.parametrize(
