@@ -200,7 +200,7 @@ class _Parser:
         return DataTypes.RAW(_unquoted(cls), _unquoted(snapshot))
 
     def _numbers(self, most: int) -> list[int]:
-        """What stands in parentheses, if they are there and may be."""
+        """The numbers in parentheses, at most so many; none if there are no parentheses."""
         found = list[int]()
         if most and self._sign("("):
             found.append(self._number())

@@ -36,7 +36,7 @@ class PrintTableSink(TableSink):
     parallelism: int | None
 
     def changelog_mode(self, produced: ChangelogMode) -> ChangelogMode:
-        """All that there is."""
+        """Every kind that the query produces."""
         return produced
 
     def sink(self) -> PrintSink:

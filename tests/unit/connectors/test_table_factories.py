@@ -69,7 +69,6 @@ def rows_of(source: ScanTableSource, count: int) -> list[Any]:
     return [scan.function(number) for number in range(count)]
 
 
-@pytest.mark.spec("003/EX-33")
 @pytest.mark.parametrize("target", ["inline", "embedded"])
 def test_generated_rows_are_printed_as_changes(target: str, capfd: pytest.CaptureFixture[str]) -> None:
     source = table_source(TableDescription("source", SCHEMA, DATAGEN))

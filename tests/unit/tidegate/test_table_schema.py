@@ -184,7 +184,7 @@ def test_a_newer_serial_form_is_refused() -> None:
     ],
     ids=["nothing", "no version", "no type", "other field"],
 )
-def test_what_is_no_schema_is_refused(data: bytes) -> None:
+def test_invalid_data_is_refused(data: bytes) -> None:
     with pytest.raises(
         StateCorruptError, match=r"schema cannot be read: .*; expected what Schema.encode made"
     ):

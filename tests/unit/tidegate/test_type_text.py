@@ -78,6 +78,6 @@ def test_other_spellings_are_read(text: str, written: str | None) -> None:
     ],
     ids=lambda value: value[:30],
 )
-def test_what_is_no_type_is_refused_with_its_position(text: str, message: str) -> None:
+def test_an_invalid_type_is_refused_with_its_position(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_type(text)
