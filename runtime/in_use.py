@@ -11,6 +11,7 @@ from tidegate.components import options_for, owner_of, with_options
 from tidegate.options import declarations
 from tidegate.runtime.embedded.options import EmbeddedOptions
 from tidegate.runtime.graph.transformations import Transformation
+from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.options import SparkOptions
 
@@ -33,7 +34,7 @@ def apply_settings(steps: Iterable[Transformation], options: JobOptions) -> froz
         return options_for(name, options.components)
 
     for step in _all(steps):
-        if step.kind in ("source", "sink"):
+        if step.kind.role in (Role.SOURCE, Role.SINK):
             step.payload = with_options(step.payload, options_of)
     return frozenset(used)
 

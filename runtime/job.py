@@ -37,6 +37,7 @@ from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.journals import journaled
 from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph, paced
 from tidegate.runtime.graph.transformations import Transformation
+from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.options import FIRST_MS, INTERVAL_MS, JobOptions
 from tidegate.runtime.restoring import SnapshotRestore
 from tidegate.twophase import ledger
@@ -201,7 +202,7 @@ class Startup:
         options = self.program.options
         graph = self.program.graph(None)
         if options.take_over and not any(
-            node.kind == "sink" and isinstance(node.payload, SupportsTakeOver)
+            node.kind.role is Role.SINK and isinstance(node.payload, SupportsTakeOver)
             for node in graph.nodes.values()
         ):
             raise ConfigError(

@@ -9,14 +9,16 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
 from tidegate.connectors.base.pickling import dumps
 from tidegate.errors import ConfigError
-from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.graph.transformations import Hash
+
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.job_graph import JobVertex
 
 __all__ = ["adopt_main_classes", "pack", "pack_main_classes", "pack_vertices", "unpack"]
 

@@ -1,6 +1,7 @@
 """Finds implementations by name, so the engine imports none of them and third parties plug in as ours do.
 
-Every connector, backend, kind of checkpoint storage and table factory announces itself as an entry point of its distribution.
+Every connector, backend, kind of checkpoint storage and table factory announces itself as an entry point of its
+distribution; so does an operator of another package.
 
 Example:
     >>> load("tidegate.backends", "heap").name
@@ -19,11 +20,14 @@ from tidegate.errors import ConfigError
 
 __all__ = ["Group", "load", "names"]
 
-Group = Literal["tidegate.backends", "tidegate.connectors", "tidegate.storages", "tidegate.tables"]
+Group = Literal[
+    "tidegate.backends", "tidegate.connectors", "tidegate.operators", "tidegate.storages", "tidegate.tables"
+]
 
 _TITLES: Final[Mapping[Group, str]] = {
     "tidegate.backends": "backend",
     "tidegate.connectors": "connector",
+    "tidegate.operators": "operator",
     "tidegate.storages": "storage",
     "tidegate.tables": "table factory",
 }

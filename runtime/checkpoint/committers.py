@@ -13,6 +13,7 @@ from tidegate.ids import OperatorUid
 from tidegate.runtime.checkpoint.manifest import Manifest, Unsettled
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.graph.job_graph import JobGraph
+from tidegate.runtime.operators.operator import Role
 from tidegate.twophase.spi import (
     Answer,
     Committable,
@@ -44,7 +45,7 @@ class Committers:
         self._clock = clock
         self._home = home
         self._running = running
-        sinks = {uid: node.payload for uid, node in graph.nodes.items() if node.kind == "sink"}
+        sinks = {uid: node.payload for uid, node in graph.nodes.items() if node.kind.role is Role.SINK}
         if take_over:
             sinks = {uid: _taking_over(sink) for uid, sink in sinks.items()}
         self._sinks = {uid: sink for uid, sink in sinks.items() if isinstance(sink, SupportsCommit)}

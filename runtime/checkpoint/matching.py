@@ -18,6 +18,7 @@ from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
 from tidegate.runtime.checkpoint.restore import holds_state
 from tidegate.runtime.graph.shapes import Shape
 from tidegate.runtime.graph.stream_graph import StreamNode
+from tidegate.runtime.operators.operator import Role
 
 __all__ = ["Matching", "parse_mapping"]
 
@@ -121,7 +122,7 @@ class Matching:
                 )
             if new in (old, ""):
                 continue
-            if self._nodes[new].kind == "sink":
+            if self._nodes[new].kind.role is Role.SINK:
                 raise ConfigError(
                     f"--map {old}={new} renames a sink, whose uid is part of names in the system it writes to; "
                     f'give the sink its old uid by .uid("{old}")'
@@ -203,8 +204,8 @@ class Matching:
         fitting = [
             node
             for node in self._nodes.values()
-            if (node.kind == kind if kind is not None else node.name == held.name)
-            and (node.kind != "sink" or node.uid == held.uid)
+            if (node.kind.name == kind if kind is not None else node.name == held.name)
+            and (node.kind.role is not Role.SINK or node.uid == held.uid)
             and (node.shape is None or node.shape.automatic or node.uid not in self._held)
         ]
         fitting.sort(key=lambda node: -_likeness(held.shape, node.shape))

@@ -5,6 +5,7 @@ The same class runs in a TaskManager process and, for the inline executor, in a 
 
 from __future__ import annotations
 
+import dataclasses
 import queue
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,16 +17,16 @@ from tidegate.clock import Clock
 from tidegate.elements import Element
 from tidegate.failures import end_of
 from tidegate.ids import Subtask
-from tidegate.keys import range_of
 from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.handshake import LeaseLost, LeaseRenewed
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
 from tidegate.runtime.embedded.peer_messages import Granted
 from tidegate.runtime.embedded.peers import LocalChannel, Peers
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
-from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.operators.environment import ChainEnvironment, environment_of
 from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.operators.measures import Measures
+from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.shipping import unpack
 from tidegate.runtime.task.blocking import BlockingTask, FinishedRunner
 from tidegate.runtime.task.downstream import DownstreamTask
@@ -165,7 +166,7 @@ class Worker:
             results, batch = self._deployment.results, FinishedRunner if finished else BlockingTask
             runner = batch(*parts, channels=channels, results=results, memory_bytes=memory)
         else:
-            kind = IterationTask if vertex.head.kind == "iterate" else DownstreamTask
+            kind = IterationTask if vertex.head.kind.role is Role.ITERATION else DownstreamTask
             blocking = self._deployment.options.checkpointing != "AT_LEAST_ONCE"
             runner = kind(*parts, channels=channels, grant=self._grant, blocking=blocking)
         self._runners[subtask] = runner
@@ -223,33 +224,25 @@ class Worker:
         memory = deployment.memory.get(subtask)
         if memory is not None and vertex.batch:
             memory //= 2  # the other half is for sorting its input
-        return ChainEnvironment(
-            subtask=subtask,
-            parallelism=vertex.parallelism,
-            max_parallelism=vertex.max_parallelism,
-            key_groups=range_of(subtask.index, vertex.parallelism, vertex.max_parallelism),
-            pipeline=deployment.pipeline,
-            lineage=deployment.lineage,
-            branch=deployment.branch,
-            term=deployment.term,
+        options = deployment.options
+        env = environment_of(
+            vertex,
+            subtask,
+            deployment,
             attempt=deployment.attempt,
-            clock=deployment.options.resources.clock or self._clock,
+            clock=options.resources.clock or self._clock,
             backend=deployment.backend,
-            state=BackendContext(deployment.directory, files, deployment.options.of_backend, memory),
-            cache_entries=deployment.options.cache_entries,
+            state=BackendContext(deployment.directory, files, options.of_backend, memory),
             checkpoint=deployment.checkpoint,
-            restored=deployment.restored.get(subtask, {}),
-            resources=deployment.options.resources,
+            restored=deployment.restored.get(subtask),
+        )
+        return dataclasses.replace(
+            env,
             measures=self._measures,
-            uploads=self._uploads if deployment.options.background_snapshots else None,
-            incremental=deployment.options.incremental,
+            uploads=self._uploads if options.background_snapshots else None,
             requests=self._requests,
-            traced=vertex.traced,
-            batch=vertex.batch,
-            snapshots_wait=not deployment.options.background_snapshots,
-            exposed_ms=deployment.options.exposed_ms,
+            snapshots_wait=not options.background_snapshots,
             outside=self._clock,
-            commit_ms=deployment.options.commit_ms,
             wake=lambda: self._inbox.put(Wake()),
         )
 

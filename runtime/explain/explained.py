@@ -12,6 +12,7 @@ from tidegate.runtime.graph.plan import real_inputs, ship_strategy
 from tidegate.runtime.graph.stream_graph import StreamGraph, StreamNode, build_stream_graph
 from tidegate.runtime.in_use import apply_settings
 from tidegate.runtime.launch import Launch, default_parallelism, job_name
+from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.schedule.slots import Slot, allocate, cluster_size
 
@@ -43,7 +44,7 @@ class Explained:
 
     def visible(self, vertex: JobVertex) -> list[StreamNode]:
         """The steps of a chain that people know."""
-        return [node for node in vertex.nodes.values() if node.kind != "side"]
+        return [node for node in vertex.nodes.values() if node.kind.role is not Role.SIDE_OUTPUT]
 
     def before(self, vertex: JobVertex) -> dict[OperatorUid, OperatorUid | None]:
         """For each visible step of a chain the one it follows there."""
@@ -55,7 +56,7 @@ class Explained:
 
     def state(self, vertex: JobVertex) -> StreamNode | None:
         """The step of a chain that can keep state per key, if there is one."""
-        return vertex.head if vertex.keyed is not None and vertex.head.kind != "sink" else None
+        return vertex.head if vertex.keyed is not None and vertex.head.kind.role is not Role.SINK else None
 
     def strategy(self, edge: JobEdge) -> str:
         """How records are dealt over an exchange."""

@@ -19,12 +19,12 @@ from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.connectors.spi import Sink
 from tidegate.elements import Batch
-from tidegate.ids import Branch, CheckpointId, LineageId, PipelineId, Subtask
-from tidegate.keys import ranges
+from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.explain.explained import Explained
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.chain import OperatorChain
-from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.operators.environment import ChainEnvironment, DryRun, environment_of
+from tidegate.runtime.options import JobOptions
 from tidegate.runtime.stream.functions import Function
 from tidegate.runtime.working_directory import OwnedDirectory
 from tidegate.twophase.spi import SinkWriter, WriterContext
@@ -48,7 +48,7 @@ def _of_chain(heading: str, vertex: JobVertex) -> Iterator[str]:
             for timed in (False, True):
                 which = f", input {side + 1}" if len(sides) > 1 else ""
                 times = "records with timestamps" if timed else "records without timestamps"
-                yield f"{heading}\n# {times}{which}\n{chain.explain(timed, side)}"
+                yield f"{heading}\n# {times}{which}\n{chain.data.explain(timed, side)}"
 
 
 @contextlib.contextmanager
@@ -82,20 +82,14 @@ def _harmless(payload: Any) -> Any:
 def _environment(vertex: JobVertex, directory: Path) -> ChainEnvironment:
     backend: Backend = registry.load("tidegate.backends", "heap")()
     files = StorageFiles(MemoryStorage().blobs, "explain")
-    return ChainEnvironment(
-        subtask=Subtask(vertex.id, 0),
-        parallelism=vertex.parallelism,
-        max_parallelism=vertex.max_parallelism,
-        key_groups=ranges(vertex.parallelism, vertex.max_parallelism)[0],
-        pipeline=PipelineId("explain"),
-        lineage=LineageId("explain"),
-        branch=Branch(0),
+    return environment_of(
+        vertex,
+        Subtask(vertex.id, 0),
+        DryRun(JobOptions()),
         attempt="explain",
         clock=SYSTEM_CLOCK,
         backend=backend,
         state=BackendContext(directory, files, {}),
-        cache_entries=1,
-        batch=vertex.batch,
     )
 
 

@@ -15,6 +15,7 @@ from tidegate.ids import OperatorUid, Subtask
 from tidegate.runtime.graph.chaining import obstacles
 from tidegate.runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from tidegate.runtime.graph.transformations import NEVER_MS, Forward, Hash, Partition, Rescale
+from tidegate.runtime.operators.operator import Role
 from tidegate.types import TypeInformation
 
 __all__ = [
@@ -33,17 +34,6 @@ Distribution: TypeAlias = Literal["pointwise", "all-to-all"]
 ResultPartitionType: TypeAlias = Literal["PIPELINED_BOUNDED", "BLOCKING"]
 """Whether records are taken while they are made, through channels of bounded size, or once all of them are there."""
 
-_NESTING: Final = (
-    "filter",
-    "flat_map",
-    "process",
-    "async_wait",
-    "co_flat_map",
-    "co_process",
-    "broadcast_process",
-    "window",
-    "side",
-)
 _DEEPEST: Final = 16
 """Python nests 20 loops at most, and a chain becomes one function."""
 
@@ -139,7 +129,7 @@ class JobVertex:
     @property
     def is_source(self) -> bool:
         """Whether it reads from outside instead of from another vertex."""
-        return self.head.kind == "source"
+        return self.head.kind.role is Role.SOURCE
 
     @property
     def traced(self) -> bool:
@@ -217,7 +207,7 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     depths: dict[OperatorUid, int] = {}
     for uid, node in graph.nodes.items():
         edges = graph.inputs(uid)
-        depth = depths[edges[0].source] + (node.kind in _NESTING) if edges else 0
+        depth = depths[edges[0].source] + node.kind.nests if edges else 0
         chained = _chained(graph, node, depth)
         heads[uid], depths[uid] = (heads[edges[0].source], depth) if chained else (uid, 1)
     members: dict[OperatorUid, list[StreamNode]] = {}
@@ -238,7 +228,9 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
 def _chained(graph: StreamGraph, node: StreamNode, depth: int) -> bool:
     edges = graph.inputs(node.uid)
     # What a side output is can be told only by the step that emits it, so it never leaves that step's chain.
-    return node.kind == "side" or (bool(edges) and depth <= _DEEPEST and not obstacles(graph, edges[0]))
+    return node.kind.role is Role.SIDE_OUTPUT or (
+        bool(edges) and depth <= _DEEPEST and not obstacles(graph, edges[0])
+    )
 
 
 def _numbered(edges: Iterable[StreamEdge]) -> Iterator[tuple[int, StreamEdge]]:
@@ -283,7 +275,7 @@ def _vertex(
     inside = {node.uid for node in nodes}
     return JobVertex(
         id=str(head),
-        name=" -> ".join(node.title for node in nodes if node.kind != "side"),
+        name=" -> ".join(node.title for node in nodes if node.kind.role is not Role.SIDE_OUTPUT),
         nodes={node.uid: node for node in nodes},
         follows={
             node.uid: tuple(

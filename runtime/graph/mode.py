@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from tidegate.errors import ConfigError
+from tidegate.runtime.operators.operator import Role
 
 if TYPE_CHECKING:
     from tidegate.runtime.graph.stream_graph import StreamNode
@@ -27,14 +28,14 @@ def runs_as_batch(mode: RuntimeMode, steps: Iterable[StreamNode]) -> bool:
         ConfigError: BATCH is asked for and an input never ends, or it would be a batch job with iterations.
     """
     known = list(steps)
-    endless = [step for step in known if step.kind == "source" and not step.payload.bounded]
+    endless = [step for step in known if step.kind.role is Role.SOURCE and not step.payload.bounded]
     if mode == "BATCH" and endless:
         raise ConfigError(
             f"source {endless[0].name!r} (uid {endless[0].uid!r}) is unbounded and runtime mode is BATCH; expected "
             "inputs that end; use STREAMING, or AUTOMATIC to let the sources decide"
         )
     batch = mode == "BATCH" or (mode == "AUTOMATIC" and not endless)
-    rounds = [step for step in known if step.kind == "iterate"]
+    rounds = [step for step in known if step.kind.role is Role.ITERATION]
     if batch and rounds:
         raise ConfigError(
             f"iteration {rounds[0].uid!r} cannot be part of a batch job, whose stages follow each other; got runtime "

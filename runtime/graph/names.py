@@ -10,8 +10,10 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from tidegate.runtime.operators.operator import Role
+
 if TYPE_CHECKING:
-    from tidegate.runtime.graph.transformations import Kind, Transformation
+    from tidegate.runtime.graph.transformations import Transformation
 
 __all__ = ["FunctionNames", "Label", "title"]
 
@@ -43,7 +45,7 @@ Label: TypeAlias = str | Callable[[FunctionNames], str]
 def title(step: Transformation, names: FunctionNames) -> str:
     """What plans call `step`."""
     label = step.label(names) if callable(step.label) else step.label
-    return _PREFIXES.get(step.kind, "") + (label or _given(step) or _by_kind(step))
+    return _PREFIXES.get(step.kind.role, "") + (label or _given(step) or _by_kind(step))
 
 
 _NAMELESS: Final = (
@@ -54,20 +56,12 @@ _NAMELESS: Final = (
     functools.partial,
     type,
 )
-_PREFIXES: Final[dict[Kind, str]] = {"source": "Source: ", "sink": "Sink: "}
-_SPELLED: Final[dict[Kind, str]] = {
-    "co_map": "Co-Map",
-    "co_flat_map": "Co-Flat Map",
-    "co_process": "Co-Process",
-    "broadcast_process": "Co-Process-Broadcast",
-}
+_PREFIXES: Final = {Role.SOURCE: "Source: ", Role.SINK: "Sink: "}
 
 
 def _given(step: Transformation) -> str | None:
-    return step.name if step.name != step.kind else None
+    return step.name if step.name != step.kind.name else None
 
 
 def _by_kind(step: Transformation) -> str:
-    if step.kind in _PREFIXES:
-        return type(step.payload).__name__
-    return _SPELLED.get(step.kind) or step.kind.replace("_", " ").title()
+    return type(step.payload).__name__ if step.kind.role in _PREFIXES else step.kind.title

@@ -9,6 +9,7 @@ from typing import Any, Final
 from tidegate.runtime.graph.chaining import obstacles
 from tidegate.runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from tidegate.runtime.graph.transformations import Partition
+from tidegate.runtime.operators.operator import Role
 
 __all__ = ["plan_json", "real_inputs", "ship_strategy"]
 
@@ -21,8 +22,8 @@ def plan_json(graph: StreamGraph) -> str:
     """
     rounds = graph.rounds
     inside = {uid for body in rounds.values() for uid in body}
-    steps = [node for node in graph.nodes.values() if node.kind != "side"]
-    steps.sort(key=lambda node: (node.kind == "sink", node.number))
+    steps = [node for node in graph.nodes.values() if node.kind.role is not Role.SIDE_OUTPUT]
+    steps.sort(key=lambda node: (node.kind.role is Role.SINK, node.number))
     described = {step.uid: _node(graph, step) for step in steps}
     for head, body in rounds.items():
         described[head]["step_function"] = [described[uid] for uid in described if uid in body]
@@ -40,19 +41,23 @@ def real_inputs(graph: StreamGraph, node: StreamNode) -> Iterator[tuple[StreamNo
         if edge.feedback:
             continue
         source = graph.nodes[edge.source]
-        while source.kind == "side":
+        while source.kind.role is Role.SIDE_OUTPUT:
             source = graph.nodes[graph.inputs(source.uid)[0].source]
         yield source, edge
 
 
-_PACTS: Final = {"source": "Data Source", "sink": "Data Sink", "iterate": "IterativeDataStream"}
+_PACTS: Final = {
+    Role.SOURCE: "Data Source",
+    Role.SINK: "Data Sink",
+    Role.ITERATION: "IterativeDataStream",
+}
 
 
 def _node(graph: StreamGraph, node: StreamNode) -> dict[str, Any]:
     described = {
         "id": node.number,
         "type": node.title,
-        "pact": _PACTS.get(node.kind, "Operator"),
+        "pact": _PACTS.get(node.kind.role, "Operator"),
         "contents": node.title,
         "parallelism": node.parallelism,
     }

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tidegate.ids import OperatorUid
 from tidegate.runtime.graph.transformations import Hash
+from tidegate.runtime.operators.operator import Role
 
 if TYPE_CHECKING:
     from tidegate.runtime.graph.stream_graph import StreamEdge, StreamNode
@@ -55,7 +56,7 @@ def shapes(
         behind[edge.source].append(edge.target)
         if isinstance(edge.partition, Hash) and edge.partition.key_type is not None:
             keys[edge.target] = str(edge.partition.key_type)
-    landmarks = {uid: _titled(node) for uid, node in known.items() if node.kind in _LANDMARKS or uid in keyed}
+    landmarks = {uid: _titled(node) for uid, node in known.items() if node.kind.landmark or uid in keyed}
     # Steps come in topological order, so what is nearest of each neighbour is known when it is asked for.
     front: dict[OperatorUid, set[str]] = {}
     for uid in known:
@@ -66,7 +67,7 @@ def shapes(
     return {
         uid: Shape(
             automatic=uid in automatic,
-            kind=node.kind,
+            kind=node.kind.name,
             function=_function(node.payload),
             key_type=keys.get(uid, ""),
             place=(
@@ -76,10 +77,6 @@ def shapes(
         )
         for uid, node in known.items()
     }
-
-
-_LANDMARKS: Final = frozenset({"source", "window", "side"})
-"""Kinds of steps that tell a place apart. Stateless steps are none: adding one does not change what others are."""
 
 
 def _nearest(
@@ -92,7 +89,9 @@ def _nearest(
 
 
 def _titled(node: StreamNode) -> str:
-    return node.name if node.kind == "side" else f"{node.kind} {_function(node.payload)}".rstrip()
+    return (
+        node.name if node.kind.role is Role.SIDE_OUTPUT else f"{node.kind} {_function(node.payload)}".rstrip()
+    )
 
 
 def _function(payload: Any) -> str:

@@ -18,11 +18,11 @@ from tidegate.runtime.graph.transformations import (
     Chaining,
     Forward,
     Input,
-    Kind,
     Partition,
     Rebalance,
     Transformation,
 )
+from tidegate.runtime.operators.operator import Role, StepKind
 from tidegate.types import TypeInformation
 
 __all__ = ["DEFAULT_GROUP", "StreamEdge", "StreamGraph", "StreamNode", "build_stream_graph"]
@@ -50,7 +50,7 @@ class StreamNode:
 
     uid: OperatorUid
     name: str
-    kind: Kind
+    kind: StepKind
     payload: Any
     parallelism: int
     max_parallelism: int
@@ -114,7 +114,7 @@ def paced(graph: StreamGraph, every_ms: int) -> StreamGraph:
     for uid, node in nodes.items():
         if node.watermarks is not None:
             nodes[uid] = replace(node, watermarks=replace(node.watermarks, every_ms=every_ms))
-        elif node.kind == "stamp":
+        elif node.kind.stamps:
             nodes[uid] = replace(node, payload=replace(node.payload, every_ms=every_ms))
     return replace(graph, nodes=nodes)
 
@@ -145,7 +145,7 @@ def build_stream_graph(
             "the program has no sink and no step behind a source, so nothing would run; end it with sink_to(...) or print()"
         )
     numbers = _number(order)
-    steps = [step for step in order if step.kind != "union"]
+    steps = [step for step in order if step.kind.role is not Role.UNION]
     uids = _assign_uids(steps)
     names = FunctionNames()
     nodes: dict[OperatorUid, StreamNode] = {}
@@ -216,7 +216,7 @@ def _number(order: list[Transformation]) -> dict[int, int]:
 def _real_inputs(inputs: Iterable[Input]) -> Iterator[Input]:
     """A union is no step: whoever follows it has its inputs."""
     for source in inputs:
-        if source.transformation.kind != "union":
+        if source.transformation.kind.role is not Role.UNION:
             yield source
             continue
         for each in _real_inputs(source.transformation.inputs):
@@ -234,7 +234,7 @@ def _size(
     regrouping: bool,
 ) -> tuple[int, int]:
     """Parallelism and max parallelism."""
-    if step.kind in ("side", "feedback"):
+    if step.kind.role in (Role.SIDE_OUTPUT, Role.FEEDBACK):
         return before[0].parallelism, before[0].max_parallelism
     own = step.parallelism or step.usual_parallelism or parallelism
     asked = step.max_parallelism or max_parallelism
@@ -259,7 +259,7 @@ def _resolve(
 ) -> StreamNode:
     groups = {node.slot_sharing_group for node in before}
     inherited = groups.pop() if len(groups) == 1 else DEFAULT_GROUP
-    usual: Chaining = "head" if step.kind == "source" else "always"
+    usual: Chaining = "head" if step.kind.role is Role.SOURCE else "always"
     return StreamNode(
         uid,
         step.name,
@@ -270,10 +270,12 @@ def _resolve(
         title=called,
         number=number,
         # A side output is part of the step that emits it.
-        chaining=before[0].chaining if step.kind == "side" else step.chaining or usual,
+        chaining=before[0].chaining if step.kind.role is Role.SIDE_OUTPUT else step.chaining or usual,
         slot_sharing_group=step.slot_sharing_group or inherited,
         co_location_group=step.co_location_group,
-        buffer_timeout_ms=before[0].buffer_timeout_ms if step.kind == "side" else step.buffer_timeout_ms,
+        buffer_timeout_ms=before[0].buffer_timeout_ms
+        if step.kind.role is Role.SIDE_OUTPUT
+        else step.buffer_timeout_ms,
         watermarks=step.watermarks,
     )
 
@@ -283,7 +285,7 @@ def _feedback(
 ) -> list[StreamEdge]:
     """The edges that lead back, one per iteration; both ends share slots, so what goes back stays in its process."""
     edges = []
-    for end in (step for step in steps if step.kind == "feedback"):
+    for end in (step for step in steps if step.kind.role is Role.FEEDBACK):
         head, tail = nodes[uids[id(end.payload)]], nodes[uids[id(end)]]
         for source in _real_inputs(end.inputs):
             before = nodes[uids[id(source.transformation)]]
@@ -303,7 +305,7 @@ def _feedback(
         edges.append(StreamEdge(tail.uid, head.uid, Forward(), feedback=True))
     closed = {edge.target for edge in edges}
     for node in nodes.values():
-        if node.kind == "iterate" and node.uid not in closed:
+        if node.kind.role is Role.ITERATION and node.uid not in closed:
             raise ConfigError(
                 f"iteration {node.uid!r} has no feedback, so nothing goes round; close it by close_with(...)"
             )

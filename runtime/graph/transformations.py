@@ -11,10 +11,15 @@ from typing import Any, Final, Literal
 
 from tidegate.connectors.spi import Sink, Source
 from tidegate.runtime.graph.names import Label
+from tidegate.runtime.operators.operator import Role, StepKind
 from tidegate.types import TypeInformation
 
 __all__ = [
+    "FEEDBACK",
+    "ITERATION",
     "NEVER_MS",
+    "SIDE_OUTPUT",
+    "UNION",
     "Broadcast",
     "Chaining",
     "Custom",
@@ -22,7 +27,6 @@ __all__ = [
     "Global",
     "Hash",
     "Input",
-    "Kind",
     "Partition",
     "Rebalance",
     "Rescale",
@@ -33,26 +37,10 @@ __all__ = [
 NEVER_MS: Final = -1
 """The buffer timeout by which only full buffers are sent."""
 
-Kind = Literal[
-    "source",
-    "map",
-    "filter",
-    "flat_map",
-    "process",
-    "reduce",
-    "stamp",
-    "async_wait",
-    "co_map",
-    "co_flat_map",
-    "co_process",
-    "broadcast_process",
-    "window",
-    "side",
-    "union",
-    "iterate",
-    "feedback",
-    "sink",
-]
+SIDE_OUTPUT: Final = StepKind("side", role=Role.SIDE_OUTPUT, nests=True, landmark=True)
+UNION: Final = StepKind("union", role=Role.UNION)
+ITERATION: Final = StepKind("iterate", role=Role.ITERATION)
+FEEDBACK: Final = StepKind("feedback", role=Role.FEEDBACK)
 
 Chaining = Literal["always", "head", "never"]
 """Whether a step shares a thread with what precedes and what follows, with what follows only, or with nothing."""
@@ -126,7 +114,7 @@ class Transformation:
     `payload` is the user's function, or the description of a source or sink.
     """
 
-    kind: Kind
+    kind: StepKind
     name: str
     payload: Callable[..., Any] | Source[Any] | Sink | Any
     inputs: tuple[Input, ...] = ()

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,15 +23,35 @@ from tidegate.runtime.operators.async_queue import Mark, OrderedQueue, Request, 
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.event_loop import Answer, AsyncCall
 from tidegate.runtime.operators.failure import of_request
-from tidegate.runtime.operators.operator import Call, Deferring
+from tidegate.runtime.operators.operator import Call, Deferring, Operator, StepKind
 from tidegate.runtime.operators.operator_list import OperatorList
-from tidegate.runtime.stream.async_data_stream import AsyncStep
+from tidegate.runtime.stream.functions import Wrapper
 from tidegate.runtime.stream.results import refuse_text
 from tidegate.serde import codec_for, isolate
 
-__all__ = ["AsyncWait", "Kept"]
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.stream_graph import StreamNode
+    from tidegate.runtime.stream.async_data_stream import AsyncFunction, AsyncRetryStrategy
+
+__all__ = ["ASYNC_WAIT", "AsyncStep", "AsyncWait", "Kept"]
 
 _QUEUE = "queue"
+
+
+@dataclass(frozen=True)
+class AsyncStep(Wrapper):
+    """A function and the terms of its use."""
+
+    function: AsyncFunction
+    timeout_ms: int
+    capacity: int
+    ordered: bool
+    retry: AsyncRetryStrategy
+
+    @property
+    def functions(self) -> tuple[AsyncFunction, ...]:
+        """The function."""
+        return (self.function,)
 
 
 class Kept(msgspec.Struct, frozen=True, tag_field="v", tag=1):
@@ -42,6 +63,13 @@ class Kept(msgspec.Struct, frozen=True, tag_field="v", tag=1):
     value: bytes | None
     timestamp: int | None
     parallelism: int
+
+
+def _open(node: StreamNode, context: OperatorContext) -> Operator:
+    return AsyncWait(node.payload, context)
+
+
+ASYNC_WAIT: Final = StepKind("async_wait", _open, nests=True)
 
 
 class AsyncWait(Deferring):

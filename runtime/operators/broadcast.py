@@ -1,32 +1,64 @@
-"""Functions with broadcast state at work in one subtask: one input reads it, the other changes it."""
+"""Functions with broadcast state: one input reads it, the other changes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.backends.keyed.descriptors import MapStateDescriptor, StateDescriptor
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.errors import ConfigError
 from tidegate.runtime.operators.context import KeyedContext, OperatorContext, RecordContext
 from tidegate.runtime.operators.keyed import KeyedProcess
-from tidegate.runtime.operators.operator import Call, Emitted, Operator
+from tidegate.runtime.operators.operator import Call, Emitted, Operator, StepInput, StepKind
 from tidegate.runtime.operators.operator_state import BroadcastState, ReadOnlyBroadcastState
-from tidegate.runtime.stream.broadcast import BroadcastStep
+from tidegate.runtime.stream.functions import Wrapper
 
-__all__ = ["open_broadcast"]
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.stream_graph import StreamNode
+    from tidegate.runtime.stream.broadcast import (
+        BaseBroadcastProcessFunction,
+        BroadcastProcessFunction,
+        KeyedBroadcastProcessFunction,
+    )
+
+__all__ = ["BROADCAST_PROCESS", "BroadcastStep"]
 
 _AT_ONCE: Final = 1_000
 """Keys that a function is applied to before the cache is brought back to its size."""
 
 
-def open_broadcast(step: BroadcastStep, context: OperatorContext, *, keyed: bool) -> Operator:
-    """The operator of a function with broadcast state."""
+@dataclass(frozen=True)
+class BroadcastStep(Wrapper):
+    """A function and the broadcast states it may use."""
+
+    function: BroadcastProcessFunction | KeyedBroadcastProcessFunction
+    descriptors: tuple[MapStateDescriptor, ...]
+
+    @property
+    def functions(self) -> tuple[BaseBroadcastProcessFunction, ...]:
+        """The function."""
+        return (self.function,)
+
+
+def _open(node: StreamNode, context: OperatorContext) -> Operator:
+    step: BroadcastStep = node.payload
     states = _States(step.descriptors, context)
-    if keyed:
+    if context.keyed:
         return _KeyedBroadcast(step, states, context.keyed_store("needs a key"), context.env.clock.now_ms)
     return _Broadcast(step, states, context.env.clock.now_ms)
+
+
+BROADCAST_PROCESS: Final = StepKind(
+    "broadcast_process",
+    _open,
+    title="Co-Process-Broadcast",
+    inputs=(StepInput(), StepInput("none")),
+    side_outputs=True,
+    nests=True,
+)
 
 
 class _States:

@@ -65,6 +65,11 @@ class OperatorContext(BaseRuntimeContext):
         self._name = name
         self._open_store = open_store
 
+    @property
+    def keyed(self) -> bool:
+        """Whether the input has keys."""
+        return self._open_store is not None
+
     def keyed_store(self, why: str) -> KeyedStore:
         """The operator's keyed state, opened when first asked for.
 

@@ -1,4 +1,4 @@
-"""What a chain needs to know about where it runs, and what it reports; the same on every executor."""
+"""Chain environment: what a chain needs to know about where it runs, and what it reports; the same on every executor."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from tidegate.backends.spi import Backend, BackendContext, Chunk, KeyedHandle
 from tidegate.clock import Clock
 from tidegate.ids import Branch, CheckpointId, FencingTerm, LineageId, OperatorUid, PipelineId, Subtask
-from tidegate.keys import KeyGroupRange
+from tidegate.keys import KeyGroupRange, range_of
 from tidegate.runtime.operators.event_loop import EventLoop
 from tidegate.runtime.operators.event_time import EventTime
 from tidegate.runtime.operators.measures import Measures
@@ -20,7 +21,18 @@ from tidegate.runtime.operators.operator_list import OperatorList
 from tidegate.runtime.program_resources import ProgramResources
 from tidegate.twophase.spi import Committable
 
-__all__ = ["ChainEnvironment", "OperatorReport", "RestoredOperator"]
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.job_graph import JobVertex
+    from tidegate.runtime.options import JobOptions
+
+__all__ = [
+    "ChainEnvironment",
+    "DryRun",
+    "JobRun",
+    "OperatorReport",
+    "RestoredOperator",
+    "environment_of",
+]
 
 
 class OperatorReport(msgspec.Struct, frozen=True):
@@ -124,3 +136,81 @@ class ChainEnvironment:
         path = self.state.directory / f"{uid}-{self.subtask.index}".replace("/", "_")
         path.mkdir(parents=True)
         return path
+
+
+class JobRun(Protocol):
+    """What all subtasks of a run have in common; executors send it to their workers."""
+
+    @property
+    def pipeline(self) -> PipelineId:
+        """Whose run it is."""
+        ...
+
+    @property
+    def lineage(self) -> LineageId:
+        """Its unbroken series of checkpoints."""
+        ...
+
+    @property
+    def branch(self) -> Branch:
+        """Which branch of the lineage."""
+        ...
+
+    @property
+    def term(self) -> FencingTerm:
+        """That of its owner."""
+        ...
+
+    @property
+    def options(self) -> JobOptions:
+        """Its settings."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """A run outside of any pipeline, of which nothing is kept."""
+
+    options: JobOptions
+    pipeline: PipelineId = PipelineId("dry-run")
+    lineage: LineageId = LineageId("dry-run")
+    branch: Branch = Branch(0)
+    term: FencingTerm = FencingTerm(0)
+
+
+def environment_of(
+    vertex: JobVertex,
+    subtask: Subtask,
+    run: JobRun,
+    *,
+    attempt: str,
+    clock: Clock,
+    backend: Backend,
+    state: BackendContext,
+    checkpoint: CheckpointId | None = None,
+    restored: Mapping[OperatorUid, RestoredOperator] | None = None,
+) -> ChainEnvironment:
+    """The environment of a subtask on any executor, which replaces what it does in its own way."""
+    return ChainEnvironment(
+        subtask=subtask,
+        parallelism=vertex.parallelism,
+        max_parallelism=vertex.max_parallelism,
+        key_groups=range_of(subtask.index, vertex.parallelism, vertex.max_parallelism),
+        pipeline=run.pipeline,
+        lineage=run.lineage,
+        branch=run.branch,
+        term=run.term,
+        attempt=attempt,
+        clock=clock,
+        backend=backend,
+        state=state,
+        cache_entries=run.options.cache_entries,
+        checkpoint=checkpoint,
+        restored=restored or {},
+        resources=run.options.resources,
+        incremental=run.options.incremental,
+        exposed_ms=run.options.exposed_ms,
+        commit_ms=run.options.commit_ms,
+        traced=vertex.traced,
+        batch=vertex.batch,
+    )

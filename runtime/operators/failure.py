@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from tidegate.elements import Batch
 from tidegate.errors import RecordError, TidegateError, UserCodeError
 from tidegate.failures import failure_of
 from tidegate.ids import Subtask
-from tidegate.runtime.graph.job_graph import JobVertex
-from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.operators.codegen import Compiled
 from tidegate.runtime.operators.context import OperatorContext
+
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.job_graph import JobVertex
+    from tidegate.runtime.graph.stream_graph import StreamNode
 
 __all__ = ["OverdueError", "blame", "explain", "of_request", "show"]
 

@@ -1,43 +1,68 @@
-"""Process functions at work in one subtask: with a key, state and timers, or without."""
+"""Process functions: with a key, state and timers, or without."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.errors import ConfigError
 from tidegate.runtime.operators.async_process import AsyncProcess
 from tidegate.runtime.operators.context import KeyedContext, OperatorContext, RecordContext
-from tidegate.runtime.operators.operator import Call, Emitted, Operator
+from tidegate.runtime.operators.operator import Call, Emitted, Operator, StepInput, StepKind
 from tidegate.runtime.stream.results import iterated
 from tidegate.runtime.stream.time_characteristic import TimeDomain
 from tidegate.serde import isolate
 
-__all__ = ["KeyedProcess", "Process", "open_process"]
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.stream_graph import StreamNode
+
+__all__ = ["CO_PROCESS", "PROCESS", "KeyedProcess", "Process"]
 
 Handler = Callable[[Any, Any], Iterable[Any] | None]
 
 
-def open_process(
-    handlers: tuple[Handler, ...], on_timer: Any, context: OperatorContext, *, keyed: bool
-) -> Operator:
+def _open(node: StreamNode, context: OperatorContext) -> Operator:
+    return _opened((node.payload.process_element,), node, context)
+
+
+def _open_two(node: StreamNode, context: OperatorContext) -> Operator:
+    return _opened((node.payload.process_element1, node.payload.process_element2), node, context)
+
+
+PROCESS: Final = StepKind(
+    "process", _open, side_outputs=True, declares_results=True, may_await=True, nests=True
+)
+CO_PROCESS: Final = StepKind(
+    "co_process",
+    _open_two,
+    title="Co-Process",
+    inputs=(StepInput(), StepInput()),
+    side_outputs=True,
+    declares_results=True,
+    may_await=True,
+    nests=True,
+)
+
+
+def _opened(handlers: tuple[Handler, ...], node: StreamNode, context: OperatorContext) -> Operator:
     """The operator of a process function: one handler per input, and what a timer calls.
 
     Raises:
         ConfigError: it is `async def`, and has no key or runs where that does not go.
     """
-    if context.asynchronous and not keyed:
+    if context.asynchronous and not context.keyed:
         raise ConfigError(
             f"operator {context.get_task_name()!r} is `async def`; got an input without keys; expected one behind "
             "key_by(...); use AsyncDataStream for requests that need no state"
         )
-    if keyed:
-        store = context.keyed_store("needs a key")
-        if context.asynchronous:
-            return AsyncProcess(handlers, on_timer, store, context)
-        return KeyedProcess(handlers, on_timer, store, KeyedContext(store, context.env.clock.now_ms))
-    return Process(handlers, context.env.clock.now_ms)
+    if not context.keyed:
+        return Process(handlers, context.env.clock.now_ms)
+    on_timer: Any = getattr(node.payload, "on_timer", None)
+    store = context.keyed_store("needs a key")
+    if context.asynchronous:
+        return AsyncProcess(handlers, on_timer, store, context)
+    return KeyedProcess(handlers, on_timer, store, KeyedContext(store, context.env.clock.now_ms))
 
 
 class Process(Operator):

@@ -1,22 +1,127 @@
-"""What a step of a chain is at work: how the generated loop calls it, and what time makes it do.
+"""Runtime operator interface: how a kind of step is described, and what runs for a step in one subtask.
 
-A plain function is an operator with one call. Operators with state, timers or two inputs add what time or a
-checkpoint asks of them; whatever they emit then goes through the steps behind them like any record.
+A `StepKind` says what the planner has to know and opens the `Operator`. A plain function is an operator with one
+call. Operators with state, timers or two inputs add what time or a checkpoint asks of them; whatever they emit then
+goes through the steps behind them like any record. A sink takes batches instead of records.
+
+Example:
+    >>> def open_double(node, context):
+    ...     return Operator((Call("map", lambda value: 2 * value),))
+    >>> DOUBLE = StepKind("double", open_double)
+    >>> DOUBLE.title
+    'Double'
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from tidegate.backends.keyed.row import Cursor
-from tidegate.backends.keyed.store import KeyedStore
-from tidegate.elements import Element
+from tidegate.elements import Batch, Element
+from tidegate.ids import CheckpointId
 from tidegate.runtime.operators.operator_list import OperatorList
 
-__all__ = ["NOTHING", "Call", "Deferring", "Emitted", "Operator", "Shape", "Shortcut"]
+if TYPE_CHECKING:
+    from tidegate.backends.keyed.row import Cursor
+    from tidegate.backends.keyed.store import KeyedStore
+    from tidegate.runtime.graph.stream_graph import StreamNode
+    from tidegate.runtime.operators.context import OperatorContext
+    from tidegate.runtime.operators.environment import OperatorReport
+
+__all__ = [
+    "NOTHING",
+    "BatchCall",
+    "Call",
+    "Deferring",
+    "Emitted",
+    "Operator",
+    "Role",
+    "RowKinds",
+    "Shape",
+    "Shortcut",
+    "StepInput",
+    "StepKind",
+]
+
+
+class Role(Enum):
+    """What a step is to the planner."""
+
+    OPERATOR = auto()
+    """Runs a function."""
+    SOURCE = auto()
+    SINK = auto()
+    SIDE_OUTPUT = auto()
+    """Part of the step in front of it, which emits what carries its tag."""
+    UNION = auto()
+    """No step of its own: what follows has all its inputs."""
+    ITERATION = auto()
+    """Where an iteration begins."""
+    FEEDBACK = auto()
+    """Leads back to where an iteration begins."""
+
+
+RowKinds = Literal["any", "insert-only"]
+"""Which changes an input takes or a step gives: +I, -U, +U and -D, or +I only."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepInput:
+    """One input of a step."""
+
+    keyed: Literal["optional", "required", "none"] = "optional"
+    """Whether its records are partitioned by key."""
+    takes: RowKinds = "any"
+
+
+Opener: TypeAlias = "Callable[[StreamNode, OperatorContext], Operator | None]"
+"""Opens the operator of a step in one subtask; its function is open already. None if nothing is called per record."""
+
+
+def _nothing_runs(node: StreamNode, context: OperatorContext) -> None:
+    """What a step opens that only says how records go."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepKind:
+    """What is common to all steps that run the same operator; a constant in the operator's module.
+
+    `name` is the default name of steps, and so part of automatic uids and of checkpoints: it never changes.
+    """
+
+    name: str
+    open: Opener = field(default=_nothing_runs, compare=False)
+    role: Role = Role.OPERATOR
+    title: str = ""
+    """What plans call a step without a name; if nothing is said, the name in capitals."""
+    inputs: tuple[StepInput, ...] = (StepInput(),)
+    gives: RowKinds = "any"
+    side_outputs: bool = False
+    """Whether its results may carry an `OutputTag`."""
+    declares_results: bool = False
+    """Whether its function says of which type its results are, so that the first of them are checked."""
+    keeps_records: bool = False
+    """Whether it emits nothing but what came in, so that results have their declared shape already."""
+    may_await: bool = False
+    """Whether its function may be `async def`."""
+    nests: bool = False
+    """Whether it is a loop or a condition inside the generated loop; Python nests 20 of them."""
+    landmark: bool = False
+    """Whether other steps are recognised by standing next to it, when a checkpoint is compared with a program."""
+    stamps: bool = False
+    """Whether it makes event time of its own, and ends that of the steps before it."""
+
+    def __post_init__(self) -> None:
+        if not self.title:
+            object.__setattr__(self, "title", self.name.replace("_", " ").title())
+
+    def __str__(self) -> str:
+        return self.name
+
 
 Shape = Literal["emitted", "map", "filter", "flat_map", "process", "stamp", "emit"]
 """How a call turns one record into others: as it is but for side outputs, `f(v)` once, kept if true, each of `f(v)`, each of
@@ -57,18 +162,33 @@ class Call:
     shortcut: Shortcut | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class BatchCall:
+    """What takes all records of a batch at once, behind the loop; `encode` makes of each in the loop what it takes."""
+
+    take: Callable[[Batch], None]
+    encode: Callable[[Any], Any] | None = None
+
+
 class Operator:
     """One step in one subtask. `calls` has one entry per input; `store` is its keyed state, if it has any.
 
-    `gives_away` says that what it emits is not part of its state, or cannot change.
+    `gives_away` says that what it emits is not part of its state, or cannot change. With `batches` it takes batches
+    instead of being called, and nothing follows it.
     """
 
     def __init__(
-        self, calls: tuple[Call, ...], store: KeyedStore | None = None, *, gives_away: bool = False
+        self,
+        calls: tuple[Call, ...],
+        store: KeyedStore | None = None,
+        *,
+        gives_away: bool = False,
+        batches: BatchCall | None = None,
     ) -> None:
         self.calls = calls
         self.store = store
         self.gives_away = gives_away
+        self.batches = batches
 
     def begin(self, watermark: int) -> None:
         """Event time is `watermark` from the start: what was due by it was emitted before."""
@@ -100,6 +220,22 @@ class Operator:
     def snapshot_lists(self) -> tuple[OperatorList, ...]:
         """Its operator state at a barrier: every list it has, also an empty one."""
         return ()
+
+    def prepare(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> OperatorReport | None:
+        """Make what it has written outside durable but invisible, and report it; `confirmed` is the newest decided checkpoint.
+
+        Raises:
+            UnavailableError: it could not; the checkpoint is declined.
+        """
+        return None
+
+    def spare_ms(self) -> float:
+        """How long the decision on what it has prepared can wait.
+
+        Raises:
+            UnavailableError: some of it could expire before its commit.
+        """
+        return math.inf
 
     def open(self) -> None:
         """Called once when the whole chain is set up."""

@@ -6,7 +6,7 @@ A stream shows every step on the way, a batch job what a key came to in the end.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.backends.keyed.descriptors import ValueStateDescriptor
 from tidegate.backends.keyed.row import Cursor, Row
@@ -14,20 +14,32 @@ from tidegate.backends.keyed.store import KeyedStore
 from tidegate.elements import MAX_WATERMARK
 from tidegate.isolation import isolate
 from tidegate.runtime.operators.context import OperatorContext
-from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator, Shortcut
+from tidegate.runtime.operators.operator import (
+    NOTHING,
+    Call,
+    Emitted,
+    Operator,
+    Shortcut,
+    StepInput,
+    StepKind,
+)
 from tidegate.runtime.operators.plain import plain_class, plain_test
 from tidegate.runtime.operators.rows import shaped
 from tidegate.runtime.stream.aggregations import Aggregation
 from tidegate.runtime.stream.functions import as_callable
 from tidegate.types import Kind, TypeInformation
 
-__all__ = ["open_reduce"]
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.stream_graph import StreamNode
+
+__all__ = ["REDUCE"]
 
 _STATE: Final = "reduced"
 
 
-def open_reduce(payload: Any, record_type: TypeInformation | None, context: OperatorContext) -> Operator:
+def _open(node: StreamNode, context: OperatorContext) -> Operator:
     """The operator of `reduce` and of the running aggregations, which keep what they get and emit: records of a type."""
+    payload, record_type = node.payload, node.output_type
     asks_for_state = context.store is not None
     store = context.keyed_store("reduces")
     combine = shaped(as_callable(payload), record_type)
@@ -37,6 +49,9 @@ def open_reduce(payload: Any, record_type: TypeInformation | None, context: Oper
     short = _shortcut(payload, combine, record_type, store)
     call = Call("map", state.reducer(combine), bind=store.cursor, shortcut=short)
     return Operator((call,), store, gives_away=True)
+
+
+REDUCE: Final = StepKind("reduce", _open, inputs=(StepInput("required", "insert-only"),), gives="insert-only")
 
 
 def _shortcut(

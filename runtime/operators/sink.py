@@ -1,20 +1,18 @@
-"""A sink's writer at work in one subtask."""
+"""Sink operator: writes what leaves the program, and prepares it for the commit at each barrier."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidegate import faults
 from tidegate.elements import Batch
 from tidegate.errors import UnavailableError
-from tidegate.ids import CheckpointId, OperatorUid
-from tidegate.runtime.graph.stream_graph import StreamNode
-from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.ids import CheckpointId
+from tidegate.runtime.operators.environment import OperatorReport
+from tidegate.runtime.operators.operator import BatchCall, Call, Emitted, Operator, Role, StepKind
 from tidegate.twophase.spi import (
     Committable,
-    ProgramContext,
     SinkWriter,
     SupportsEncoding,
     SupportsExpiry,
@@ -23,7 +21,11 @@ from tidegate.twophase.spi import (
     WriterContext,
 )
 
-__all__ = ["SinkOperator"]
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.stream_graph import StreamNode
+    from tidegate.runtime.operators.context import OperatorContext
+
+__all__ = ["SINK", "SinkOperator"]
 
 
 class _Prepared(NamedTuple):
@@ -32,62 +34,29 @@ class _Prepared(NamedTuple):
     """When the external system drops it, as monotonic seconds."""
 
 
-class SinkOperator:
+class SinkOperator(Operator):
     """Writes batches; at a barrier reports what was prepared and is not decided yet."""
 
-    def __init__(self, node: StreamNode, env: ChainEnvironment) -> None:
+    def __init__(self, node: StreamNode, context: OperatorContext) -> None:
         self._node = node
-        self._env = env
-        self._writer: SinkWriter | None = None
+        self._env = context.env
         self._prepared: list[_Prepared] = []
+        self._writer = writer = _open_writer(node, context)
+        if context.store is not None:
+            # Its function asks for state of keys, so each record is written while its key is bound.
+            super().__init__((Call("emit", self._write_one, bind=context.store.cursor),), context.store)
+        elif isinstance(writer, SupportsEncoding):
+            super().__init__((), batches=BatchCall(writer.write_encoded, writer.encode))
+        else:
+            super().__init__((), batches=BatchCall(writer.write))
 
-    @property
-    def uid(self) -> OperatorUid:
-        """The step it is."""
-        return self._node.uid
-
-    def open(self, program: ProgramContext) -> None:
-        """Open the writer; `program` is what functions of the user in it get."""
-        env = self._env
-        self._writer = self._node.payload.open_writer(
-            WriterContext(
-                pipeline=env.pipeline,
-                uid=self._node.uid,
-                subtask=env.subtask,
-                parallelism=env.parallelism,
-                lineage=env.lineage,
-                branch=env.branch,
-                attempt=env.attempt,
-                restored=env.operator(self._node.uid).writers,
-                clock=env.clock,
-                program=program,
-                exposed_ms=env.exposed_ms,
-                slot=env.slot() if env.slot else None,
-                term=env.term,
-            )
-        )
-
-    @property
-    def encoding(self) -> tuple[Callable[[Any], Any], Callable[[Batch], None]] | None:
-        """What encodes a record, and what takes a batch of encoded ones; None if the writer takes records."""
-        writer = self._opened
-        return (writer.encode, writer.write_encoded) if isinstance(writer, SupportsEncoding) else None
-
-    def write(self, batch: Batch) -> None:
-        """Hand a batch to the writer."""
-        self._opened.write(batch)
-
-    def write_one(self, value: Any, timestamp: int | None) -> tuple[()]:
-        """Hand a single record to the writer; nothing comes out."""
-        self._opened.write(Batch([value], None if timestamp is None else [timestamp]))
-        return ()
-
-    def watermark(self, timestamp: int) -> None:
+    def event_time(self, watermark: int) -> Emitted:
         """Tell the writer how far event time is, if it wants to know."""
         if isinstance(self._writer, SupportsWatermarks):
-            self._writer.watermark(timestamp)
+            self._writer.watermark(watermark)
+        return super().event_time(watermark)
 
-    def snapshot(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> OperatorReport:
+    def prepare(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> OperatorReport:
         """Prepare the epoch.
 
         What was prepared for a checkpoint that was never decided is reported again: its records are behind the
@@ -95,14 +64,14 @@ class SinkOperator:
         """
         if confirmed is not None:
             self._prepared = [each for each in self._prepared if each.work.checkpoint > confirmed]
-        prepared = self._opened.prepare(checkpoint)
+        prepared = self._writer.prepare(checkpoint)
         faults.point("sink.after-prepare")
         if prepared is not None:
             payload, describe, records = prepared
             index = self._env.subtask.index
             work = Committable(self._node.uid, index, checkpoint, payload, describe, records)
             self._prepared.append(_Prepared(work, self._expires()))
-        state = self._opened.snapshot(checkpoint) if isinstance(self._opened, SupportsWriterState) else None
+        state = self._writer.snapshot(checkpoint) if isinstance(self._writer, SupportsWriterState) else None
         reported = tuple(each.work for each in self._prepared)
         return OperatorReport(self._node.uid, self._env.subtask.index, writer=state, committables=reported)
 
@@ -127,17 +96,43 @@ class SinkOperator:
         return left_ms - self._env.commit_ms
 
     def close(self) -> None:
-        """Close the writer if it was opened."""
-        if self._writer is not None:
+        """Close the writer, then the state."""
+        try:
             self._writer.close()
+        finally:
+            super().close()
+
+    def _write_one(self, value: Any, timestamp: int | None) -> tuple[()]:
+        self._writer.write(Batch([value], None if timestamp is None else [timestamp]))
+        return ()
 
     def _expires(self) -> float:
-        writer = self._opened
+        writer = self._writer
         if not isinstance(writer, SupportsExpiry):
             return math.inf
         return self._env.clock.monotonic() + writer.expires_in_ms() / 1_000
 
-    @property
-    def _opened(self) -> SinkWriter:
-        assert self._writer is not None
-        return self._writer
+
+SINK: Final = StepKind("sink", SinkOperator, Role.SINK)
+
+
+def _open_writer(node: StreamNode, context: OperatorContext) -> SinkWriter:
+    env = context.env
+    writer: SinkWriter = node.payload.open_writer(
+        WriterContext(
+            pipeline=env.pipeline,
+            uid=node.uid,
+            subtask=env.subtask,
+            parallelism=env.parallelism,
+            lineage=env.lineage,
+            branch=env.branch,
+            attempt=env.attempt,
+            restored=env.operator(node.uid).writers,
+            clock=env.clock,
+            program=context,
+            exposed_ms=env.exposed_ms,
+            slot=env.slot() if env.slot else None,
+            term=env.term,
+        )
+    )
+    return writer

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.clock import Clock
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.ids import SplitId
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.event_time import Learner, SplitTime
-from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator
+from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator, Role, StepKind
 from tidegate.runtime.stream.watermarks import Assign, Bounded, WatermarkGenerator, WatermarkStrategy
 
-__all__ = ["Stamp", "open_stamp"]
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.stream_graph import StreamNode
+    from tidegate.runtime.operators.context import OperatorContext
+
+__all__ = ["SOURCE", "STAMP", "Stamp"]
 
 _PERIOD_MS: Final = 200
 """How often a generator that follows the clock is asked."""
 
 
-def open_stamp(strategy: WatermarkStrategy, env: ChainEnvironment) -> Operator | None:
+def _open(node: StreamNode, context: OperatorContext) -> Operator | None:
+    return _opened(node.payload, context.env)
+
+
+def _open_source(node: StreamNode, context: OperatorContext) -> Operator | None:
+    """A reader hands its records to the chain; all that is left to do is to give them times."""
+    return _opened(node.watermarks, context.env) if node.watermarks is not None else None
+
+
+STAMP: Final = StepKind("stamp", _open, stamps=True)
+SOURCE: Final = StepKind("source", _open_source, Role.SOURCE, inputs=(), landmark=True)
+
+
+def _opened(strategy: WatermarkStrategy, env: ChainEnvironment) -> Operator | None:
     """The operator of a strategy; in a batch job, where nothing is late, only of one that gives times."""
     if env.batch:
         if not strategy.gives_times:

@@ -18,16 +18,17 @@ from tidegate.backends.spi import Backend, BackendContext, InlineChunk, KeyedHan
 from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.backends.timeline import table_of
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.elements import Batch
 from tidegate.errors import TidegateError
-from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId
+from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.keys import ranges
 from tidegate.runtime.checkpoint.manifest import OperatorState
-from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
+from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
-from tidegate.runtime.operators.chain import OperatorChain
-from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
+from tidegate.runtime.operators.chain import ChainOperators
+from tidegate.runtime.operators.environment import DryRun, RestoredOperator, environment_of
+from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.operators.operator_list import OperatorList
+from tidegate.runtime.options import JobOptions
 from tidegate.runtime.working_directory import OwnedDirectory
 
 __all__ = ["Tried", "stored_lists", "stored_states", "tried"]
@@ -74,16 +75,16 @@ def tried(
     With `unclaimed` state may be left behind.
     """
     restored = {uid: _empty(stored[uid], files, vertex, unclaimed) for uid in vertex.nodes if uid in stored}
-    with _chain(vertex, restored, backend) as chain:
+    with _opening(vertex, restored, backend) as operators:
         for node in vertex.nodes.values():
-            if node.kind in ("source", "sink", "side"):
+            if node.kind.role in (Role.SOURCE, Role.SINK, Role.SIDE_OUTPUT):
                 continue
             try:
-                chain.open_step(node)
+                operators.open(node)
             except TidegateError as error:
                 yield node, Tried(error=error)
                 continue
-            store = chain.stores.get(node.uid)
+            store = operators.stores.get(node.uid)
             yield node, Tried(frozenset(store.slots if store is not None else ()))
 
 
@@ -102,40 +103,22 @@ def _empty(
 
 
 @contextmanager
-def _chain(
+def _opening(
     vertex: JobVertex, restored: Mapping[OperatorUid, RestoredOperator], backend: Backend
-) -> Iterator[OperatorChain]:
+) -> Iterator[ChainOperators]:
     with ExitStack() as stack:
         directory = stack.enter_context(OwnedDirectory("trial"))
-        env = ChainEnvironment(
-            subtask=vertex.subtasks[0],
-            parallelism=vertex.parallelism,
-            max_parallelism=vertex.max_parallelism,
-            key_groups=ranges(vertex.parallelism, vertex.max_parallelism)[0],
-            pipeline=PipelineId("trial"),
-            lineage=LineageId("trial"),
-            branch=Branch(0),
+        env = environment_of(
+            vertex,
+            vertex.subtasks[0],
+            DryRun(JobOptions()),
             attempt="trial",
             clock=SYSTEM_CLOCK,
             backend=backend,
             state=BackendContext(directory, StorageFiles(MemoryStorage().blobs, "trial"), {}),
-            cache_entries=1,
             checkpoint=CheckpointId(1) if restored else None,
             restored=restored,
         )
-        chain = OperatorChain(vertex, env, _Nowhere())
-        stack.callback(chain.close)
-        yield chain
-
-
-class _Nowhere:
-    """Functions that are only opened send nothing."""
-
-    def emit(self, edge: JobEdge, batch: Batch) -> None:
-        """Nobody takes it."""
-
-    def watermark(self, edge: JobEdge, timestamp: int) -> None:
-        """Nobody waits for it."""
-
-    def idle(self, edge: JobEdge, idle: bool) -> None:
-        """Nobody waits for it."""
+        operators = ChainOperators(vertex, env)
+        stack.callback(operators.close)
+        yield operators

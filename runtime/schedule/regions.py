@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
+from tidegate.runtime.operators.operator import Role
 
 __all__ = ["joined", "parts", "pipelined_regions", "running_again"]
 
@@ -82,4 +83,4 @@ def joined(groups: Iterable[Iterable[T]]) -> list[frozenset[T]]:
 
 
 def _meets_outside(vertex: JobVertex) -> bool:
-    return vertex.is_source or any(node.kind == "sink" for node in vertex.nodes.values())
+    return vertex.is_source or any(node.kind.role is Role.SINK for node in vertex.nodes.values())

@@ -141,7 +141,7 @@ def read_epoch(
         runner.post(EndInput())
     _end(runner, wake)
     runner.post(Trigger(order.checkpoint, order.confirmed))
-    wake.work(runner, partial(_until, runner.chain.empty))
+    wake.work(runner, partial(_until, runner.chain.operators.empty))
     return limited
 
 
@@ -157,17 +157,17 @@ def work_epoch(
     runner.resume_time(order.since_ms)
     if order.confirmed is not None:
         runner.post(Settled(order.confirmed))
-    wake.work(runner, partial(_until, runner.chain.ready))
+    wake.work(runner, partial(_until, runner.chain.operators.ready))
     # In the order of the channels, whatever order the shuffle delivers in: a repeat does the same.
     for turn in zip_longest(*(lanes[channel] for channel in sorted(lanes))):
         for frame in turn:
             if frame is not None:
                 runner.deliver(frame.channel, wires[frame.channel.edge].element(frame))
-        wake.work(runner, partial(_until, runner.chain.ready))
+        wake.work(runner, partial(_until, runner.chain.operators.ready))
     _end(runner, wake)
     for channel in channels_into(vertex, runner.subtask.index):
         runner.deliver(channel, Barrier(order.checkpoint, order.confirmed))
-    wake.work(runner, partial(_until, runner.chain.empty))
+    wake.work(runner, partial(_until, runner.chain.operators.empty))
 
 
 def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
@@ -198,9 +198,9 @@ def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
 
 def _end(runner: StreamTask, wake: WakeSignal) -> None:
     """Wait for the answers to all requests, and let the clock have its part."""
-    wake.work(runner, partial(_until, runner.chain.empty))
-    runner.chain.end_epoch()
-    wake.work(runner, partial(_until, runner.chain.empty))
+    wake.work(runner, partial(_until, runner.chain.operators.empty))
+    runner.chain.time.end_epoch()
+    wake.work(runner, partial(_until, runner.chain.operators.empty))
 
 
 def _until(come: Callable[[], bool]) -> float:
@@ -221,7 +221,7 @@ class _Patience:
     def left_s(self) -> float:
         """How long to wait for room, or for what the reader has promised."""
         runner, now = self._runner, SYSTEM_CLOCK.monotonic()
-        if not runner.chain.ready():
+        if not runner.chain.operators.ready():
             return _LISTEN_S
         if runner.left == 0 or runner.promised_s is None:
             return 0.0

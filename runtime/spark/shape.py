@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tidegate.errors import ConfigError
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph
+from tidegate.runtime.operators.operator import Role
 
 __all__ = ["Shape", "shape_of"]
 
@@ -49,12 +50,12 @@ def _refuse_misfits(graph: JobGraph) -> None:
             "execution.runtime-mode to STREAMING, which runs it too, or execution.target to embedded"
         )
     for node in graph.nodes.values():
-        if node.kind == "source" and node.payload.continuous:
+        if node.kind.role is Role.SOURCE and node.payload.continuous:
             raise ConfigError(
                 f"source {node.name!r} (uid {node.uid!r}) must stay open between checkpoints, and an epoch on Spark opens "
                 "its readers anew; set execution.target to embedded"
             )
-        if node.kind == "iterate":
+        if node.kind.role is Role.ITERATION:
             raise ConfigError(
                 f"records go round in iteration {node.uid!r}, and an epoch on Spark goes one way; "
                 "set execution.target to embedded"

@@ -8,6 +8,7 @@ like any other, so Spark repeats only executions that died.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import random
 import sys
@@ -24,9 +25,8 @@ from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import UnavailableError
 from tidegate.failures import end_of
 from tidegate.ids import Subtask
-from tidegate.keys import range_of
 from tidegate.runtime.graph.job_graph import JobVertex
-from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.operators.environment import environment_of
 from tidegate.runtime.operators.failure import OverdueError
 from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.spark import freezing
@@ -161,28 +161,20 @@ class _Task:
         files = StateFiles(blobs, f"{order.run}/shared", order.options.inline_bytes)
         backend, state = state_of(order, subtask, start, directory, files)
         slots = Slots(order.storage, order.run, order.checkpoint)
-        self.env = ChainEnvironment(
-            subtask=subtask,
-            parallelism=vertex.parallelism,
-            max_parallelism=vertex.max_parallelism,
-            key_groups=range_of(subtask.index, vertex.parallelism, vertex.max_parallelism),
-            pipeline=order.pipeline,
-            lineage=order.lineage,
-            branch=order.branch,
+        env = environment_of(
+            vertex,
+            subtask,
+            order,
             attempt=f"{order.run}_{order.attempt}_{self.id}",
             clock=EpochClock(order.now_ms, SYSTEM_CLOCK),
             backend=backend,
             state=state,
-            cache_entries=order.options.cache_entries,
             checkpoint=order.confirmed,
             restored=start,
-            resources=order.options.resources,
-            incremental=order.options.incremental,
-            traced=vertex.traced,
+        )
+        self.env = dataclasses.replace(
+            env,
             snapshots_wait=True,
-            exposed_ms=order.options.exposed_ms,
-            commit_ms=order.options.commit_ms,
-            term=order.term,
             outside=SYSTEM_CLOCK,
             slot=functools.cache(functools.partial(_slot, slots, subtask, first=first)),
             wake=self.wake.ring,
@@ -211,7 +203,7 @@ def _read(order: Order, read: ReadOrder, task: _Task, outbox: Outbox) -> TaskRes
             reports,
             runner.records,
             min(due, default=None),
-            chain.time,
+            chain.time.reached,
             runner.time,
             measured,
             limited,
@@ -239,14 +231,14 @@ def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> Tas
             reports,
             runner.records,
             _timer_ms(order, runner),
-            chain.time,
+            chain.time.reached,
             measured=measured,
         )
 
 
 def _timer_ms(order: Order, runner: StreamTask) -> int | None:
     """In how many milliseconds its next timer is due, by the time of epochs."""
-    timer = runner.chain.next_timer()
+    timer = runner.chain.time.next_timer()
     return None if timer is None else timer - order.now_ms
 
 

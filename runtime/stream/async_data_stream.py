@@ -18,14 +18,14 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import Transformation
+from tidegate.runtime.operators.async_wait import ASYNC_WAIT, AsyncStep
 from tidegate.runtime.stream.checkpointed import stateless
 from tidegate.runtime.stream.datastream import DataStream, instance_of
-from tidegate.runtime.stream.functions import Function, Wrapper
+from tidegate.runtime.stream.functions import Function
 from tidegate.runtime.stream.generics import IN, OUT, R, T
 from tidegate.runtime.stream.shapes import AsyncInvokes
 from tidegate.runtime.stream.step import positive
@@ -38,7 +38,6 @@ __all__ = [
     "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
-    "AsyncStep",
     "ExponentialBackoffDelayRetryStrategy",
     "FixedDelayRetryStrategy",
     "NoRetryStrategy",
@@ -262,22 +261,6 @@ def has_exception_predicate(error: Exception) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class AsyncStep(Wrapper):
-    """A function and the terms of its use."""
-
-    function: AsyncFunction
-    timeout_ms: int
-    capacity: int
-    ordered: bool
-    retry: AsyncRetryStrategy = field(default=NO_RETRY_STRATEGY)
-
-    @property
-    def functions(self) -> tuple[AsyncFunction, ...]:
-        """The function."""
-        return (self.function,)
-
-
 class AsyncDataStream:
     """Applies an `AsyncFunction` to a stream with up to `capacity` requests under way in each subtask.
 
@@ -360,4 +343,4 @@ def _wait(
     stateless(step, retry.get_retry_predicate())
     found = output_type or result_type(function.async_invoke, element=True)
     inputs = (instance_of(step, stream, DataStream)._input,)
-    return DataStream(stream._env, Transformation("async_wait", "async wait", terms, inputs, found))
+    return DataStream(stream._env, Transformation(ASYNC_WAIT, "async wait", terms, inputs, found))

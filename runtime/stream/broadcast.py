@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias
 
 from tidegate.backends.keyed.descriptors import MapStateDescriptor, StateDescriptor
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import Broadcast, Input, Transformation
-from tidegate.runtime.stream.functions import Function, RecordTime, TimerService, Wrapper
+from tidegate.runtime.operators.broadcast import BROADCAST_PROCESS, BroadcastStep
+from tidegate.runtime.stream.functions import Function, RecordTime, TimerService
 from tidegate.runtime.stream.generics import IN1, IN2, KEY, OUT
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.types import TypeInformation
@@ -45,7 +45,6 @@ __all__ = [
     "BaseBroadcastProcessFunction",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
-    "BroadcastStep",
     "BroadcastStream",
     "KeyedBroadcastProcessFunction",
 ]
@@ -154,19 +153,6 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
         """Handle a timer registered for the current key."""
 
 
-@dataclass(frozen=True)
-class BroadcastStep(Wrapper):
-    """A function and the broadcast states it may use."""
-
-    function: BroadcastProcessFunction | KeyedBroadcastProcessFunction
-    descriptors: tuple[MapStateDescriptor, ...]
-
-    @property
-    def functions(self) -> tuple[BaseBroadcastProcessFunction, ...]:
-        """The function."""
-        return (self.function,)
-
-
 class BroadcastStream:
     """A stream whose records go to every subtask of the step it is connected to; made by `DataStream.broadcast`."""
 
@@ -208,5 +194,5 @@ class BroadcastConnectedStream:
         inputs = (self._main, self._broadcast.input)
         return DataStream(
             self._env,
-            Transformation("broadcast_process", "broadcast_process", step, inputs, output_type),
+            Transformation(BROADCAST_PROCESS, BROADCAST_PROCESS.name, step, inputs, output_type),
         )

@@ -11,19 +11,27 @@ from tidegate.backends.keyed.descriptors import MapStateDescriptor
 from tidegate.connectors.spi import Sink
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import (
+    ITERATION,
+    SIDE_OUTPUT,
+    UNION,
     Broadcast,
     Custom,
     Forward,
     Global,
     Hash,
     Input,
-    Kind,
     Partition,
     Rebalance,
     Rescale,
     Shuffle,
     Transformation,
 )
+from tidegate.runtime.operators.functions import CO_FLAT_MAP, CO_MAP, FILTER, FLAT_MAP, MAP
+from tidegate.runtime.operators.keyed import CO_PROCESS, PROCESS
+from tidegate.runtime.operators.operator import Role, StepKind
+from tidegate.runtime.operators.reduce import REDUCE
+from tidegate.runtime.operators.sink import SINK
+from tidegate.runtime.operators.stamp import STAMP
 from tidegate.runtime.operators.window.assigner import WindowAssigner
 from tidegate.runtime.operators.window.assigners import GlobalWindows
 from tidegate.runtime.stream.aggregations import Aggregation, Projection
@@ -110,11 +118,11 @@ class DataStream(Step, Generic[T]):
 
     def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Replace each record by the result of `func`."""
-        return self._then("map", func, output_type or result_type(as_callable(func)))
+        return self._then(MAP, func, output_type or result_type(as_callable(func)))
 
     def filter(self, func: Filter[T]) -> DataStream[T]:
         """Keep the records for which `func` is true."""
-        return self._then("filter", func, self._transformation.output_type)
+        return self._then(FILTER, func, self._transformation.output_type)
 
     @overload
     def flat_map(self, func: FlatMap[T, R], output_type: None = None) -> DataStream[R]: ...
@@ -124,7 +132,7 @@ class DataStream(Step, Generic[T]):
 
     def flat_map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Replace each record by the records that `func` returns or yields."""
-        return self._then("flat_map", func, output_type or result_type(as_callable(func), element=True))
+        return self._then(FLAT_MAP, func, output_type or result_type(as_callable(func), element=True))
 
     @overload
     def key_by(
@@ -140,13 +148,38 @@ class DataStream(Step, Generic[T]):
 
     def process(self, func: Processes[T, R], output_type: TypeInformation | None = None) -> DataStream[R]:
         """Handle each record with its time and side outputs."""
-        return self._then(
-            "process", instance_of("process", func, ProcessFunction), output_type or _emits(func)
-        )
+        return self._then(PROCESS, instance_of("process", func, ProcessFunction), output_type or _emits(func))
+
+    def transform(
+        self,
+        name: str,
+        operator: StepKind | str,
+        function: Any = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Run an operator of your own; a text is the name under which a package has registered it.
+
+        `function` is what the operator runs, if it runs any; `name` is that of the step.
+
+        Raises:
+            ConfigError: it is no operator of one input, or needs a key and the stream has none.
+        """
+        kind = registry.load("tidegate.operators", operator) if isinstance(operator, str) else operator
+        kind = instance_of("transform", kind, StepKind)
+        if kind.role is not Role.OPERATOR or len(kind.inputs) != 1:
+            raise ConfigError(
+                f"transform takes an operator of one input; got {kind.name!r}, a {kind.role.name.lower()} of "
+                f"{len(kind.inputs)}"
+            )
+        if kind.inputs[0].keyed == "required" and not isinstance(self, KeyedStream):
+            raise ConfigError(
+                f"operator {kind.name!r} needs a key and the stream has none; use key_by(...) first"
+            )
+        return DataStream(self._env, Transformation(kind, name, function, (self._input,), output_type))
 
     def project(self, *fields: int) -> DataStream:
         """Keep the named positions of tuples, in the given order."""
-        return self._then("map", Projection(fields), None).name("project")
+        return self._then(MAP, Projection(fields), None).name("project")
 
     def assign_timestamps_and_watermarks(
         self,
@@ -164,19 +197,17 @@ class DataStream(Step, Generic[T]):
                 "watermark alignment pauses readers, so it belongs to a source; give the strategy to from_source(...)"
             )
         strategy.generator()  # which refuses one that cannot work, here rather than in a subtask
-        step = Transformation(
-            "stamp", "timestamps", strategy, (self._input,), self._transformation.output_type
-        )
+        step = Transformation(STAMP, "timestamps", strategy, (self._input,), self._transformation.output_type)
         return DataStream(self._env, step)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """The stream of what this step's function yields as `(output_tag, value)`."""
-        if self._transformation.kind not in ("process", "co_process", "broadcast_process", "window"):
+        if not self._transformation.kind.side_outputs:
             raise ConfigError(
                 f"{self._transformation.name!r} has no side outputs; only process functions and windows have"
             )
         tag = instance_of("get_side_output", output_tag, OutputTag)
-        step = Transformation("side", f"side output {tag.tag_id}", tag, (self._input,), tag.type_info)
+        step = Transformation(SIDE_OUTPUT, f"side output {tag.tag_id}", tag, (self._input,), tag.type_info)
         return DataStream(self._env, step)
 
     def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream[T]:
@@ -277,21 +308,21 @@ class DataStream(Step, Generic[T]):
             "iterate(...)", "a loop in a process function, or a topic that the program reads and writes"
         )
         wait = positive("max_wait_time", max_wait_time)
-        step = Transformation("iterate", "IterationSource", wait, (self._input,), self.get_type())
+        step = Transformation(ITERATION, "IterationSource", wait, (self._input,), self.get_type())
         return IterativeStream(self._env, step)
 
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
         """One stream of the records of all of them, which are of one type where they have one."""
         united = (self, *streams)
         info = common_type([stream._transformation.output_type for stream in united])
-        merged = Transformation("union", "union", None, tuple(stream._input for stream in united), info)
+        merged = Transformation(UNION, UNION.name, None, tuple(stream._input for stream in united), info)
         return DataStream(self._env, merged)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Write the records to `sink`."""
         if not isinstance(sink, Sink):
             raise ConfigError(f"sink_to takes a Sink; got {type(sink).__name__}")
-        step = Transformation("sink", "sink", sink, (self._input,))
+        step = Transformation(SINK, SINK.name, sink, (self._input,))
         self._env.add_sink(step)
         return DataStreamSink(self._env, step)
 
@@ -352,10 +383,9 @@ class DataStream(Step, Generic[T]):
             )
         return DataStream(self._env, self._transformation, partition)
 
-    def _then(self, kind: Kind, func: Any, output_type: TypeInformation | None) -> DataStream:
-        return DataStream(
-            self._env, Transformation(kind, kind, _checked(kind, func), (self._input,), output_type)
-        )
+    def _then(self, kind: StepKind, func: Any, output_type: TypeInformation | None) -> DataStream:
+        checked = _checked(kind.name, func)
+        return DataStream(self._env, Transformation(kind, kind.name, checked, (self._input,), output_type))
 
 
 class KeyedStream(DataStream[T], Generic[T, KEY]):
@@ -364,7 +394,7 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
     def process(self, func: Processes[T, R], output_type: TypeInformation | None = None) -> DataStream[R]:
         """Handle each record with state and timers of its key."""
         return self._then(
-            "process", instance_of("process", func, KeyedProcessFunction), output_type or _emits(func)
+            PROCESS, instance_of("process", func, KeyedProcessFunction), output_type or _emits(func)
         )
 
     def window(self, window_assigner: WindowAssigner) -> WindowedStream[T]:
@@ -381,7 +411,7 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
 
     def reduce(self, func: Reduce[T]) -> DataStream[T]:
         """Emit, for each record, what `func` makes of all records of its key so far."""
-        return self._then("reduce", func, self._transformation.output_type)
+        return self._then(REDUCE, func, self._transformation.output_type)
 
     def map_with_state(
         self,
@@ -394,7 +424,7 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
         The state is None at first, and forgotten where None is answered.
         """
         step = MapWithState(_checked("map_with_state", func), state_type)
-        return self._then("process", step, output_type).name("map_with_state")
+        return self._then(PROCESS, step, output_type).name("map_with_state")
 
     def fold(self, initial_value: Any, func: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Deprecated: emit, for each record, what `func` makes of `initial_value` and its key's records so far."""
@@ -462,13 +492,13 @@ class ConnectedStreams(Generic[IN1, IN2]):
 
     def map(self, func: CoMaps[IN1, IN2, R], output_type: TypeInformation | None = None) -> DataStream[R]:
         """Replace each record of either stream by one."""
-        return self._then("co_map", instance_of("map", func, CoMapFunction), output_type)
+        return self._then(CO_MAP, instance_of("map", func, CoMapFunction), output_type)
 
     def flat_map(
         self, func: CoFlatMaps[IN1, IN2, R], output_type: TypeInformation | None = None
     ) -> DataStream[R]:
         """Replace each record of either stream by any number."""
-        return self._then("co_flat_map", instance_of("flat_map", func, CoFlatMapFunction), output_type)
+        return self._then(CO_FLAT_MAP, instance_of("flat_map", func, CoFlatMapFunction), output_type)
 
     def process(
         self, func: CoProcesses[IN1, IN2, R], output_type: TypeInformation | None = None
@@ -476,14 +506,14 @@ class ConnectedStreams(Generic[IN1, IN2]):
         """Handle the records of both streams, with state and timers if both have keys."""
         keyed = isinstance(self._first, KeyedStream) and isinstance(self._second, KeyedStream)
         expected = KeyedCoProcessFunction if keyed else CoProcessFunction
-        return self._then("co_process", instance_of("process", func, expected), output_type)
+        return self._then(CO_PROCESS, instance_of("process", func, expected), output_type)
 
-    def _then(self, kind: Kind, func: Any, output_type: TypeInformation | None) -> DataStream:
+    def _then(self, kind: StepKind, func: Any, output_type: TypeInformation | None) -> DataStream:
         keyed = [isinstance(stream, KeyedStream) for stream in (self._first, self._second)]
         if any(keyed) and not all(keyed):
             raise ConfigError("one of two connected streams has a key; key both by key_by(...), or none")
         inputs = (self._first._input, dataclasses.replace(self._second._input, side=1))
-        return DataStream(self._env, Transformation(kind, kind, func, inputs, output_type))
+        return DataStream(self._env, Transformation(kind, kind.name, func, inputs, output_type))
 
 
 class DataStreamSink(Step):

@@ -22,7 +22,9 @@ from tidegate.runtime.flink_conf import understood
 from tidegate.runtime.graph.plan import plan_json
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.launch import Launch, run_program, start_program
+from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.operators.rows import shaper
+from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.options import JobOptions, client_layers
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.stream.checkpoint_config import CheckpointingMode
@@ -150,7 +152,7 @@ class StreamExecutionEnvironment(Supplies):
         """A stream of what `source` reads, with times as the strategy says."""
         if not isinstance(source, Source):
             raise ConfigError(f"from_source takes a Source; got {type(source).__name__}")
-        step = Transformation("source", source_name, source, (), type_info or source.produced_type)
+        step = Transformation(SOURCE, source_name, source, (), type_info or source.produced_type)
         if watermark_strategy is not None:
             instance_of("from_source", watermark_strategy, WatermarkStrategy)
             watermark_strategy.generator()  # which refuses one that cannot work, here rather than in a subtask
@@ -223,7 +225,7 @@ class StreamExecutionEnvironment(Supplies):
 
     def add_step(self, step: Transformation) -> None:
         """Remember a step, which runs if the program has no sinks at all; called by all that add one."""
-        if step.kind not in _VIEWS:
+        if step.kind.role not in _VIEWS:
             self._steps.append(step)
 
     def execute(self, job_name: str | None = None) -> JobResult:
@@ -310,7 +312,7 @@ class StreamExecutionEnvironment(Supplies):
         return Launch(steps, job_name, options, script=_script(), root=root)
 
 
-_VIEWS: Final = ("source", "union", "side", "iterate")
+_VIEWS: Final = (Role.SOURCE, Role.UNION, Role.SIDE_OUTPUT, Role.ITERATION)
 """Steps that do nothing without others."""
 
 

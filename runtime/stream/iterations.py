@@ -18,7 +18,7 @@ Example:
 from __future__ import annotations
 
 from tidegate.errors import ConfigError
-from tidegate.runtime.graph.transformations import Transformation
+from tidegate.runtime.graph.transformations import FEEDBACK, Transformation
 from tidegate.runtime.stream.datastream import DataStream, instance_of
 
 __all__ = ["IterativeStream"]
@@ -52,7 +52,7 @@ class IterativeStream(DataStream):
         self._closed = True
         self._env.add_sink(
             Transformation(
-                "feedback", "IterationSink", self._transformation, (feedback._input,), feedback.get_type()
+                FEEDBACK, "IterationSink", self._transformation, (feedback._input,), feedback.get_type()
             )
         )
         return feedback_stream

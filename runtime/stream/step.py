@@ -9,10 +9,11 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.transformations import NEVER_MS, Transformation
+from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.stream.slot_sharing import SlotSharingGroup
 from tidegate.runtime.unsupported_api import UnsupportedApi
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from tidegate.runtime.stream.environment import StreamExecutionEnvironment
 
 __all__ = ["Step", "buffer_timeout", "positive"]
+
+_VIEWS: Final = (Role.UNION, Role.SIDE_OUTPUT)
+"""Not steps that run: they are part of the steps in front of them."""
 
 
 class Step(UnsupportedApi):
@@ -32,7 +36,7 @@ class Step(UnsupportedApi):
         self._transformation = transformation
         self._is_view = not new
         # Later settings are for later steps; a view of an earlier step, such as a key, leaves it as it is.
-        if new and transformation.kind not in ("union", "side") and (usual := env.get_parallelism()) > 0:
+        if new and transformation.kind.role not in _VIEWS and (usual := env.get_parallelism()) > 0:
             transformation.usual_parallelism = usual
         if new:
             env.add_step(transformation)
@@ -97,7 +101,7 @@ class Step(UnsupportedApi):
     def _operator(self, what: str) -> Transformation:
         """The step, if it is one that runs."""
         step = self._own(what)
-        if step.kind in ("union", "side"):
+        if step.kind.role in _VIEWS:
             raise ConfigError(
                 f"{what} is for a step that runs; {step.name!r} is only a view of others; "
                 "call it on a step before or behind it"

@@ -31,6 +31,7 @@ from tidegate.runtime.operators.window.assigners import (
 )
 from tidegate.runtime.operators.window.evictors import CountEvictor, Evictor
 from tidegate.runtime.operators.window.folding import Aggregating, Folding, FromInitial, Reducing
+from tidegate.runtime.operators.window.operator import WINDOW
 from tidegate.runtime.operators.window.output import OutputMode
 from tidegate.runtime.operators.window.triggers import CountTrigger, NeverTrigger, PurgingTrigger, Trigger
 from tidegate.runtime.operators.window.windowing import Windowing
@@ -265,7 +266,7 @@ class _Windowed(UnsupportedApi, Generic[T]):
             self.get_input_type(),
         )
         one_stateful("window", *user_functions(windowing))
-        step = Transformation("window", "window", windowing, (self._source,), output_type)
+        step = Transformation(WINDOW, WINDOW.name, windowing, (self._source,), output_type)
         step.label = windowing.label
         step.parallelism = self._parallelism
         return DataStream(self._env, step)

@@ -97,10 +97,10 @@ class BlockingTask(StreamTask):
     def _released(self) -> Iterator[bool]:
         """Everything from the end of the input on, in steps; says of each whether something was done."""
         yield from self._unsorted()
-        if self._chain.by_key:
+        if self._chain.data.by_key:
             yield from self._by_key()
-        self._chain.advance_watermark(MAX_WATERMARK)
-        while not self._chain.empty():
+        self._chain.time.advance_watermark(MAX_WATERMARK)
+        while not self._chain.operators.empty():
             yield False
         self._broadcast(EndOfInput())
         yield True
@@ -128,7 +128,7 @@ class BlockingTask(StreamTask):
             yield True
 
     def _sorts(self, edge: JobEdge) -> bool:
-        return isinstance(edge.partition, Hash) and self._chain.by_key
+        return isinstance(edge.partition, Hash) and self._chain.data.by_key
 
     def _sort(self, number: int, batch: Batch, keys: list[Any]) -> None:
         stored = {key: key_bytes(key) for key in set(keys)}
@@ -142,12 +142,12 @@ class BlockingTask(StreamTask):
         for stored, records in groupby(self._sorter.sorted(), key=itemgetter(0)):
             key = key_from_bytes(stored)
             for batch, side in self._batches(key, records):
-                self._chain.process(batch, side)
+                self._chain.data.process(batch, side)
                 done += len(batch)
-                if done >= _PIECE or not self._chain.ready():
+                if done >= _PIECE or not self._chain.operators.ready():
                     yield True
                     done = 0
-            self._chain.end_key()
+            self._chain.data.end_key()
 
     def _batches(self, key: Any, records: Iterator[Sortable]) -> Iterator[tuple[Batch, int]]:
         """The records of a key, as many at once as come from one input."""

@@ -71,7 +71,7 @@ class DownstreamTask(StreamTask):
 
     def resume_time(self, since_ms: int) -> None:
         """Go on with event time where the checkpoint left it, before the first step; what the inputs say first is not news."""
-        self._inputs.begin(self._chain.resume_time((), since_ms))
+        self._inputs.begin(self._chain.time.resume((), since_ms))
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
         """Take an element that arrived; called by the thread that calls `step`."""
@@ -91,7 +91,7 @@ class DownstreamTask(StreamTask):
         if self._due is not None:
             return self._cut(*self._due)
         if self._ending:
-            if not self._chain.empty():
+            if not self._chain.operators.empty():
                 return False
             self._ending = False
             self._broadcast(EndOfInput())
@@ -125,7 +125,7 @@ class DownstreamTask(StreamTask):
                 before = self._inputs.all_idle
                 self._move_time(self._inputs.idle(channel, element.idle))
                 if self._inputs.all_idle != before:
-                    self._chain.advance_idleness(not before)
+                    self._chain.time.advance_idleness(not before)
             case EndOfInput():
                 self._ending = self._inputs.end(channel)
 
@@ -142,7 +142,7 @@ class DownstreamTask(StreamTask):
 
     def _move_time(self, timestamp: int | None) -> None:
         if timestamp is not None:
-            self._chain.advance_watermark(timestamp)
+            self._chain.time.advance_watermark(timestamp)
 
     def _begin(self, timestamp: int) -> None:
         if timestamp > self._inputs.now:
@@ -165,7 +165,7 @@ class DownstreamTask(StreamTask):
 
     def _cut(self, barrier: Barrier, overtaken: frozenset[Hashable] = frozenset()) -> bool:
         """Take a snapshot, now or when the chain can be cut."""
-        if not self._chain.settled():
+        if not self._chain.operators.settled():
             self._due = barrier, overtaken
             return False
         self._due = None

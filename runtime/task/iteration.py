@@ -107,7 +107,7 @@ class IterationTask(DownstreamTask):
 
     def _end(self) -> bool:
         now = self._env.machine.monotonic()
-        if not self._chain.empty() or not all(gate.settled for gate in self._gates.values()):
+        if not self._chain.operators.empty() or not all(gate.settled for gate in self._gates.values()):
             self._quiet_since = None
         elif self._over:
             self._ending = False
@@ -117,7 +117,7 @@ class IterationTask(DownstreamTask):
             self._quiet_since = now
         elif now >= self._quiet_since + self._max_wait_ms / 1_000:
             self._over = True
-            self._chain.advance_watermark(MAX_WATERMARK)
+            self._chain.time.advance_watermark(MAX_WATERMARK)
             return True
         return False
 

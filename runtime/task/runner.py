@@ -78,7 +78,7 @@ class StreamTask(ABC):
     @property
     def reusable(self) -> bool:
         """Whether what it has emitted is all that is needed of it, once its input is at its end."""
-        return self._chain.spent and self.subtask not in self._env.measures.adding
+        return self._chain.snapshots.spent and self.subtask not in self._env.measures.adding
 
     def open(self) -> None:
         """Open the chain; called once before the first step."""
@@ -96,25 +96,25 @@ class StreamTask(ABC):
     def step(self) -> bool:
         """Handle the mailbox and due timers, then one piece of input if every receiver can take more."""
         self.take_mail()
-        timer = self._chain.next_timer()
+        timer = self._chain.time.next_timer()
         if timer is not None and timer <= self._env.clock.now_ms():
-            self._chain.advance_processing_time(self._env.clock.now_ms())
+            self._chain.time.advance_processing_time(self._env.clock.now_ms())
         is_open = self._open
         self._flow.held_up(not is_open)
         if not is_open:
             return False
         for gate in self._gates.values():
             gate.flush_due()
-        sent = self._chain.send_arrivals()
-        return (self._chain.ready() and (self._resume() if self._backlog else self._work())) or sent
+        sent = self._chain.time.send_arrivals()
+        return (self._chain.operators.ready() and (self._resume() if self._backlog else self._work())) or sent
 
     def flow(self) -> Flow:
         """How freely records moved since this was asked last."""
-        return self._flow.read(self._used, self._waiting(), self.records, self._chain.time)
+        return self._flow.read(self._used, self._waiting(), self.records, self._chain.time.reached)
 
     def wait_s(self) -> float | None:
         """In how many seconds there is something to do even if nothing arrives; None if that is not known."""
-        timer = self._chain.next_timer()
+        timer = self._chain.time.next_timer()
         waits = [None if timer is None else (timer - self._env.clock.now_ms()) / 1_000]
         if self._open:
             waits += [gate.wait_s for gate in self._gates.values()]
@@ -171,7 +171,7 @@ class StreamTask(ABC):
     def _process_some(self, batch: Batch, side: int = 0, *, at: OperatorUid | None = None) -> float:
         """Work on as many records as control can wait for, learn from how long they take; in seconds."""
         start = self._env.clock.monotonic()
-        self._chain.process(batch, side, at=at)
+        self._chain.data.process(batch, side, at=at)
         took = self._env.clock.monotonic() - start
         self._learn(took, len(batch))
         return took
@@ -182,7 +182,7 @@ class StreamTask(ABC):
 
     def _begin(self, timestamp: int) -> None:
         """Event time goes on from here."""
-        self._chain.advance_watermark(timestamp)
+        self._chain.time.advance_watermark(timestamp)
 
     @abstractmethod
     def _work(self) -> bool:
@@ -201,12 +201,12 @@ class StreamTask(ABC):
             case Settled():
                 self._settled(message.checkpoint)
             case Aborted():
-                self._chain.aborted(message.checkpoint)
+                self._chain.snapshots.aborted(message.checkpoint)
             case _:
                 self._handle_input(message)
 
     def _settled(self, checkpoint: CheckpointId) -> None:
-        self._chain.completed(checkpoint)
+        self._chain.snapshots.completed(checkpoint)
 
     def _broadcast(self, element: Control) -> None:
         for gate in self._gates.values():
@@ -218,7 +218,7 @@ class StreamTask(ABC):
     def _save(self, barrier: Barrier) -> PendingReports:
         """Part what belongs to a checkpoint from what does not, here and behind all exchanges."""
         self._broadcast(barrier)
-        pending = self._chain.snapshot(barrier.checkpoint, barrier.confirmed)
+        pending = self._chain.snapshots.take(barrier.checkpoint, barrier.confirmed)
         faults.point("task.after-snapshot")
         return pending
 
@@ -237,7 +237,7 @@ class StreamTask(ABC):
             self._report(Declined(self.subtask, checkpoint, error))
             return
         # Declining would not help: the work is older at the next checkpoint.
-        spare_ms = self._chain.spare_ms()
+        spare_ms = self._chain.snapshots.spare_ms()
         faults.point("task.before-ack")
         self._report(Acked(self.subtask, checkpoint, tuple(reports), spare_ms))
 

@@ -24,6 +24,7 @@ from tidegate.errors import ConfigError
 from tidegate.ids import CheckpointId, OperatorUid, SplitId
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.operators.stamp import Stamp
 from tidegate.runtime.task.exchange import RecordWriter
 from tidegate.runtime.task.messages import (
@@ -94,13 +95,13 @@ class SourceTask(StreamTask):
             env.parallelism,
             self._outside,
             self._wake,
-            self._chain.context(uid),
+            self._chain.operators.contexts[uid],
             lambda event: self._report(ToEnumerator(uid, self.subtask.index, event)),
             env.pipeline,
             brief=env.slot is not None,
         )
         self._reader = self._source.open_reader(context)
-        self._stamp = self._chain.stamp(uid)
+        self._stamp = self._chain.operators.stamp(uid)
         aligned = self._vertex.head.watermarks.aligned if self._stamp is not None else None
         if self._stamp is not None and aligned is not None:
             self._size.largest = _ALIGNED
@@ -121,7 +122,7 @@ class SourceTask(StreamTask):
 
     def wait_s(self) -> float | None:
         """Until the reader has something again, or a timer is due."""
-        reading = self.promised_s if self._open and self._chain.ready() else None
+        reading = self.promised_s if self._open and self._chain.operators.ready() else None
         telling = self._pacing.wait_s() if self._pacing is not None and not self._ending else None
         waits = [wait for wait in (super().wait_s(), reading, telling) if wait is not None]
         return min(waits, default=None)
@@ -139,7 +140,7 @@ class SourceTask(StreamTask):
     def resume_time(self, since_ms: int) -> None:
         """Go on with event time where the checkpoint left it, before the first step; splits bring theirs, whoever read them."""
         reader = self._opened
-        self._chain.resume_time(reader.at_hand() if isinstance(reader, SupportsPausing) else (), since_ms)
+        self._chain.time.resume(reader.at_hand() if isinstance(reader, SupportsPausing) else (), since_ms)
 
     def begin_settled(self, checkpoint: CheckpointId) -> None:
         """What it begins at are the positions of a settled checkpoint; called where whoever read up to them is gone."""
@@ -182,7 +183,7 @@ class SourceTask(StreamTask):
                 self._flow.reading(self._env.clock.monotonic() - start)
                 return True
             case Unreadable():
-                self._chain.process(result.letters, at=self._dead_letters)
+                self._chain.data.process(result.letters, at=self._dead_letters)
                 if result.batch is not None:
                     self._process(result.batch)
                 self._flow.reading(self._env.clock.monotonic() - start)
@@ -190,7 +191,7 @@ class SourceTask(StreamTask):
             case Watermark() | Idle() if self._env.batch:
                 return True
             case Watermark():
-                self._chain.advance_watermark(result.timestamp)
+                self._chain.time.advance_watermark(result.timestamp)
                 return True
             case Idle():
                 self._idle = result.idle
@@ -217,14 +218,14 @@ class SourceTask(StreamTask):
         if idle == self._told_idle:
             return False
         self._told_idle = idle
-        self._chain.advance_idleness(idle)
+        self._chain.time.advance_idleness(idle)
         return True
 
     def _end_time(self) -> bool:
         self._ending = True
         if self._pacing is not None:
             self._pacing.end()
-        self._chain.advance_watermark(MAX_WATERMARK)
+        self._chain.time.advance_watermark(MAX_WATERMARK)
         return True
 
     def _process(self, batch: Batch) -> None:
@@ -232,7 +233,7 @@ class SourceTask(StreamTask):
         if self._stamp is not None and batch.origin is not None and isinstance(self._opened, SupportsPausing):
             self._process_split(self._stamp, batch, batch.origin.split, self._opened.at_hand())
         else:
-            self._chain.process(batch)
+            self._chain.data.process(batch)
         took = self._env.clock.monotonic() - start
         self.records += len(batch)
         if self.left is not None:
@@ -243,13 +244,13 @@ class SourceTask(StreamTask):
         self, stamp: Stamp, batch: Batch, split: SplitId, at_hand: Collection[SplitId]
     ) -> None:
         stamp.read(split, at_hand)
-        self._chain.process(batch)
+        self._chain.data.process(batch)
         if split not in at_hand:
             stamp.forget(split)
-            self._chain.announce()
+            self._chain.time.announce()
 
     def _end_input(self) -> bool:
-        if not self._drained and self._chain.empty():
+        if not self._drained and self._chain.operators.empty():
             self._drained = True
             self._broadcast(EndOfInput())
             self._report(Drained(self.subtask))
@@ -305,7 +306,9 @@ class SourceTask(StreamTask):
     def _dead_letters(self) -> OperatorUid:
         """The side output for what could not be read."""
         vertex = self._vertex
-        return next(uid for uid in vertex.follows[vertex.head.uid] if vertex.nodes[uid].kind == "side")
+        return next(
+            uid for uid in vertex.follows[vertex.head.uid] if vertex.nodes[uid].kind.role is Role.SIDE_OUTPUT
+        )
 
     @property
     def _opened(self) -> SourceReader[Any]:

@@ -41,14 +41,16 @@ from tidegate.clock import ManualClock
 from tidegate.elements import Barrier, Batch, Element, Watermark
 from tidegate.errors import ConfigError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId, Subtask
-from tidegate.keys import canonical, key_bytes, key_group, owner, ranges
+from tidegate.keys import canonical, key_bytes, key_group, owner
 from tidegate.runtime.checkpoint import manifest
 from tidegate.runtime.checkpoint.assemble import operator_state
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
 from tidegate.runtime.graph.job_graph import JobVertex, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Transformation
-from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
+from tidegate.runtime.operators.environment import DryRun, OperatorReport, environment_of
+from tidegate.runtime.operators.operator import Role
+from tidegate.runtime.options import JobOptions
 from tidegate.runtime.shipping import pack_vertices, unpack
 from tidegate.runtime.stream.datastream import DataStream
 from tidegate.runtime.stream.environment import StreamExecutionEnvironment
@@ -164,7 +166,7 @@ class Harness:
         return sorted(
             timer
             for runner in self._runners.values()
-            for store in runner.chain.stores.values()
+            for store in runner.chain.operators.stores.values()
             for timer in (store.processing_timers if processing_time else store.event_timers).pending()
         )
 
@@ -197,10 +199,10 @@ class Harness:
     def _connect(self, program: _Program, restored: Restored) -> None:
         packed = pack_vertices(self._graph.vertices.values())
         for vertex in self._graph.vertices.values():
-            if vertex.head.kind == "sink":
+            if vertex.head.kind.role is Role.SINK:
                 self._taken[vertex.head.name] = []
         for vertex in reversed(self._graph.vertices.values()):
-            if vertex.head.kind in ("source", "sink"):
+            if vertex.head.kind.role in (Role.SOURCE, Role.SINK):
                 continue
             for subtask in vertex.subtasks:
                 own: JobVertex = unpack(packed[vertex.id]) if vertex.parallelism > 1 else vertex
@@ -214,21 +216,16 @@ class Harness:
     def _runner(self, vertex: JobVertex, subtask: Subtask, restored: Restored) -> DownstreamTask:
         directory = self._directory.path / subtask.vertex.replace("/", "_")
         files = StorageFiles(self._storage.blobs, f"harness-{self._number}")
-        env = ChainEnvironment(
-            subtask=subtask,
-            parallelism=vertex.parallelism,
-            max_parallelism=vertex.max_parallelism,
-            key_groups=ranges(vertex.parallelism, vertex.max_parallelism)[subtask.index],
-            pipeline=PipelineId("harness"),
-            lineage=LineageId("harness"),
-            branch=Branch(0),
+        env = environment_of(
+            vertex,
+            subtask,
+            DryRun(JobOptions(cache_entries=100)),
             attempt="harness",
             clock=self.clock,
             backend=self._backend,
             state=BackendContext(directory, files, {}),
-            cache_entries=100,
             checkpoint=self._number if restored else None,
-            restored=restored.get(subtask, {}),
+            restored=restored.get(subtask),
         )
         return DownstreamTask(
             vertex,
@@ -253,7 +250,7 @@ class Harness:
 
     def _channel(self, target: str, channel: ChannelId) -> _Collecting | _Direct:
         head = self._graph.vertices[target].head
-        if head.kind == "sink":
+        if head.kind.role is Role.SINK:
             return _Collecting(self._taken[head.name])
         return _Direct(self._runners[Subtask(target, channel.target)], channel)
 
@@ -297,7 +294,7 @@ class Harness:
         found: dict[OperatorUid, JobVertex] = {
             uid: self._graph.vertices[subtask.vertex]
             for subtask, runner in self._runners.items()
-            for uid in runner.chain.stores
+            for uid in runner.chain.operators.stores
             if step is None or uid == step
         }
         if len(found) != 1:
@@ -309,7 +306,7 @@ class Harness:
         own = canonical(key, vertex.keyed.key_type if vertex.keyed is not None else None)
         group = key_group(key_bytes(own), vertex.max_parallelism)
         subtask = Subtask(vertex.id, owner(group, vertex.parallelism, vertex.max_parallelism))
-        return self._runners[subtask].chain.stores[uid], own
+        return self._runners[subtask].chain.operators.stores[uid], own
 
 
 class _Program(StreamExecutionEnvironment):

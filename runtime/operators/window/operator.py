@@ -1,4 +1,4 @@
-"""Windows at work in one subtask: a record goes into its windows, a window fires when its trigger says so.
+"""Windows: a record goes into its windows, a window fires when its trigger says so.
 
 A window is only a name. What belongs to it lies in keyed state under that name, and its timers carry it, so a
 restored subtask goes on with the same windows. Event-time windows end at their last moment plus the allowed lateness,
@@ -7,13 +7,13 @@ others at their last moment; windows without an end stay until they are purged.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.backends.spi import Timer
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.errors import RecordError
 from tidegate.runtime.operators.context import OperatorContext
-from tidegate.runtime.operators.operator import Call, Emitted, Operator
+from tidegate.runtime.operators.operator import Call, Emitted, Operator, StepInput, StepKind
 from tidegate.runtime.operators.window.assigner import MergingWindowAssigner
 from tidegate.runtime.operators.window.codec import WindowCodec
 from tidegate.runtime.operators.window.contents import open_contents
@@ -29,7 +29,25 @@ from tidegate.runtime.operators.window.windows import TimeWindow
 from tidegate.runtime.stream.windows import ProcessAllWindowFunction, ProcessWindowFunction
 from tidegate.serde import isolate
 
-__all__ = ["WindowOperator"]
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.stream_graph import StreamNode
+
+__all__ = ["WINDOW", "WindowOperator"]
+
+
+def _open(node: StreamNode, context: OperatorContext) -> Operator:
+    return WindowOperator(node.payload, context)
+
+
+WINDOW: Final = StepKind(
+    "window",
+    _open,
+    inputs=(StepInput("required", "insert-only"),),
+    gives="insert-only",
+    side_outputs=True,
+    nests=True,
+    landmark=True,
+)
 
 
 class WindowOperator(Operator):

@@ -16,6 +16,8 @@ from tidegate.connectors.spi import NotYet, Source, SourceReader
 from tidegate.ids import PipelineId, SplitId
 from tidegate.runtime.graph.transformations import Input, Transformation
 from tidegate.runtime.job import Program, Startup
+from tidegate.runtime.operators.sink import SINK
+from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.driver import SparkDriver
 from tidegate.runtime.status import RunStatus
@@ -59,8 +61,8 @@ def silent_source() -> Source[Any]:
 
 def test_an_idle_job_takes_a_checkpoint_per_interval_and_stops_when_told(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    source = Transformation("source", "silent", silent_source(), parallelism=1)
-    sink = Transformation("sink", "out", CollectSink(str(tmp_path / "out")), (Input(source),), parallelism=1)
+    source = Transformation(SOURCE, "silent", silent_source(), parallelism=1)
+    sink = Transformation(SINK, "out", CollectSink(str(tmp_path / "out")), (Input(source),), parallelism=1)
     options = JobOptions(target="local[2]", interval_ms=INTERVAL_MS)
     program = Program("idle", PipelineId("idle"), (sink,), options, 1)
     startup = Startup(program, open_storage(str(tmp_path / "state")), SYSTEM_CLOCK, print)

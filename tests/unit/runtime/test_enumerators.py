@@ -21,6 +21,7 @@ from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.job import Program
 from tidegate.runtime.operators.environment import OperatorReport
+from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.options import JobOptions
 
 UID = OperatorUid("numbers")
@@ -70,7 +71,7 @@ class SixSplits(Source[RangeSplit]):
 
 
 def graph(source: Source[Any]) -> JobGraph:
-    step = Transformation("source", "numbers", source, uid=UID)
+    step = Transformation(SOURCE, "numbers", source, uid=UID)
     return Program("job", PipelineId("job"), (step,), JobOptions(), 3).graph(None)
 
 

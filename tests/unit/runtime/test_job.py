@@ -23,6 +23,8 @@ from tidegate.runtime.checkpoint.record import read_record
 from tidegate.runtime.checkpoint.savepoint import write_savepoint
 from tidegate.runtime.graph.transformations import Input, Transformation
 from tidegate.runtime.job import Program, Startup
+from tidegate.runtime.operators.sink import SINK as SINK_KIND
+from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.driver import SparkDriver
 from tidegate.runtime.status import RunStatus
@@ -71,8 +73,8 @@ def work(checkpoint: int) -> Committable:
 def start(
     storage: MemoryStorage, sink: Told, said: list[str], clock: Clock = SYSTEM_CLOCK, **options: Any
 ) -> Startup:
-    source = Transformation("source", "source", CollectionSource([1]), uid="source")
-    step = Transformation("sink", "sink", sink, (Input(source),), uid=SINK)
+    source = Transformation(SOURCE, "source", CollectionSource([1]), uid="source")
+    step = Transformation(SINK_KIND, "sink", sink, (Input(source),), uid=SINK)
     program = Program("orders", ORDERS, (step,), JobOptions(**options), parallelism=1)
     return Startup(program, storage, clock, said.append)
 

@@ -19,12 +19,13 @@ from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.job import Program
+from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.reread import read_again
 
 
 def graph(source: Source[Any], parallelism: int = 2) -> JobGraph:
-    step = Transformation("source", "numbers", source, uid="numbers")
+    step = Transformation(SOURCE, "numbers", source, uid="numbers")
     return Program("job", PipelineId("job"), (step,), JobOptions(), parallelism).graph(None)
 
 

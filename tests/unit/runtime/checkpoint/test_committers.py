@@ -21,6 +21,8 @@ from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.graph.job_graph import build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Input, Transformation
+from tidegate.runtime.operators.sink import SINK
+from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, GlobalCommitter, WriterContext
 
 LINEAGE, OUT = LineageId("lineage"), OperatorUid("out")
@@ -38,8 +40,8 @@ def committers(tmp_path: Path, sink: CollectSink) -> Committers:
 
 def over(sink: CollectSink, tmp_path: Path) -> Committers:
     """The committers of a program with this sink."""
-    source = Transformation("source", "in", CollectionSource([1]))
-    end = Transformation("sink", "out", sink, (Input(source),), uid=OUT)
+    source = Transformation(SOURCE, "in", CollectionSource([1]))
+    end = Transformation(SINK, "out", sink, (Input(source),), uid=OUT)
     pipeline = Pipeline(LocalStorage(tmp_path / "state"), PipelineId("orders"), RunId("run"), SYSTEM_CLOCK)
     pipeline.acquire(lambda: LINEAGE, fresh=False, say=print)
     return Committers(

@@ -18,18 +18,21 @@ from tidegate.runtime.checkpoint.restore import adopt_max_parallelism, redistrib
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Input, Transformation
+from tidegate.runtime.operators.keyed import PROCESS
 from tidegate.runtime.operators.operator_list import Dealt, OperatorList, read, written
+from tidegate.runtime.operators.sink import SINK
+from tidegate.runtime.operators.stamp import SOURCE
 
 Step = Callable[..., Transformation]
 COUNT = OperatorUid("count")
 
 
 def program(parallelism: int, most: int) -> JobGraph:
-    source = Transformation("source", "source", CollectionSource([1]), uid="source")
+    source = Transformation(SOURCE, "source", CollectionSource([1]), uid="source")
     count = Transformation(
-        "process", "count", abs, (Input(source, Hash(abs)),), uid="count", max_parallelism=most
+        PROCESS, "count", abs, (Input(source, Hash(abs)),), uid="count", max_parallelism=most
     )
-    sink = Transformation("sink", "sink", PrintSink(), (Input(count),), uid="sink")
+    sink = Transformation(SINK, "sink", PrintSink(), (Input(count),), uid="sink")
     return build_job_graph(build_stream_graph([sink], parallelism=parallelism, restored={COUNT: most}))
 
 

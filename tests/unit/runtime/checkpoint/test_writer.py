@@ -12,6 +12,7 @@ from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.checkpoint.writer import CheckpointWriter
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.job import Program, Startup
+from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.options import JobOptions
 
 ONE, TWO = CheckpointId(1), CheckpointId(2)
@@ -25,7 +26,7 @@ def storage() -> Full:
 @pytest.fixture
 def writer(storage: Full) -> CheckpointWriter:
     """Writes for a pipeline that is owned."""
-    step = Transformation("source", "source", CollectionSource([1]), uid="source")
+    step = Transformation(SOURCE, "source", CollectionSource([1]), uid="source")
     program = Program("orders", PipelineId("orders"), (step,), JobOptions(), parallelism=1)
     startup = Startup(program, storage, SYSTEM_CLOCK, print)
     startup.acquire()

@@ -8,7 +8,8 @@ import pytest
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
-from tidegate.runtime.graph.transformations import Forward, Hash, Input, Rebalance, Transformation
+from tidegate.runtime.graph.transformations import UNION, Forward, Hash, Input, Rebalance, Transformation
+from tidegate.runtime.operators.functions import FLAT_MAP
 
 Step = Callable[..., Transformation]
 
@@ -100,7 +101,7 @@ def test_a_chain_never_nests_deeper_than_python_allows(step: Step) -> None:
     graph = chains(step("sink", stream))
 
     assert sum(len(vertex.nodes) for vertex in graph.vertices.values()) == 42
-    nested = [[n for n in v.nodes.values() if n.kind == "flat_map"] for v in graph.vertices.values()]
+    nested = [[n for n in v.nodes.values() if n.kind is FLAT_MAP] for v in graph.vertices.values()]
     assert all(len(steps) <= 16 for steps in nested)
     assert len(nested) == 3
 
@@ -110,7 +111,7 @@ def test_a_union_is_keyed_only_if_all_of_it_is(
     step: Step, second: Hash | Rebalance | None, keyed: bool
 ) -> None:
     inputs = (Input(step("source"), Hash(abs)), Input(step("source"), second))
-    union = Transformation("union", "union", None, inputs)
+    union = Transformation(UNION, "union", None, inputs)
 
     graph = chains(step("sink", step("map", union)))
 
@@ -119,10 +120,8 @@ def test_a_union_is_keyed_only_if_all_of_it_is(
 
 
 def test_how_a_union_is_dealt_beats_how_its_inputs_are(step: Step) -> None:
-    inner = Transformation(
-        "union", "inner", None, (Input(step("source"), Rebalance()), Input(step("source")))
-    )
-    outer = Transformation("union", "outer", None, (Input(inner), Input(step("source"))))
+    inner = Transformation(UNION, "inner", None, (Input(step("source"), Rebalance()), Input(step("source"))))
+    outer = Transformation(UNION, "outer", None, (Input(inner), Input(step("source"))))
 
     dealt = chains(step("sink", step("map", outer, partition=Hash(abs)))).vertices["map-1"].inputs
     left_alone = chains(step("sink", step("map", outer))).vertices["map-1"].inputs

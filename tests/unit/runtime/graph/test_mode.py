@@ -7,17 +7,21 @@ import pytest
 
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.mode import RuntimeMode, runs_as_batch
+from tidegate.runtime.graph.transformations import ITERATION
+from tidegate.runtime.operators.functions import MAP
+from tidegate.runtime.operators.operator import StepKind
+from tidegate.runtime.operators.stamp import SOURCE
 
 
-def step(kind: str, name: str, payload: Any = None) -> Any:
+def step(kind: StepKind, name: str, payload: Any = None) -> Any:
     return SimpleNamespace(kind=kind, name=name, uid=f"{name}-1", payload=payload)
 
 
 def source(name: str, *, bounded: bool) -> Any:
-    return step("source", name, SimpleNamespace(bounded=bounded))
+    return step(SOURCE, name, SimpleNamespace(bounded=bounded))
 
 
-MAPS = step("map", "map")
+MAPS = step(MAP, "map")
 ENDS, GOES_ON = source("files", bounded=True), source("socket", bounded=False)
 
 
@@ -45,4 +49,4 @@ def test_a_batch_job_has_no_iterations(mode: RuntimeMode) -> None:
     with pytest.raises(
         ConfigError, match=rf"iteration 'round-1' cannot be part of a batch job.*got runtime mode {mode}"
     ):
-        runs_as_batch(mode, [ENDS, step("iterate", "round")])
+        runs_as_batch(mode, [ENDS, step(ITERATION, "round")])

@@ -19,7 +19,7 @@ from tidegate.backends.storage import MemoryStorage, StorageFiles
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.keys import KeyGroupRange
 from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
-from tidegate.runtime.operators.reduce import open_reduce
+from tidegate.runtime.operators.reduce import REDUCE
 from tidegate.runtime.stream.aggregations import Aggregation
 from tidegate.types import TypeInformation, Types
 
@@ -65,7 +65,10 @@ class Subject:
         self.store = KeyedStore(HeapBackend(), KeyGroupRange(0, 4), 4, (), BackendContext(root, files, {}))
         env = SimpleNamespace(batch=False)
         context: Any = SimpleNamespace(env=env, store=None, keyed_store=lambda why: self.store)
-        call = open_reduce(payload, info, context).calls[0]
+        node: Any = SimpleNamespace(payload=payload, output_type=info)
+        operator = REDUCE.open(node, context)
+        assert operator is not None
+        call = operator.calls[0]
         self.shortcut = call.shortcut
         if not short:
             call = dataclasses.replace(call, shortcut=None)

@@ -19,8 +19,9 @@ from tidegate.errors import UnavailableError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.keys import ranges
 from tidegate.runtime.graph.stream_graph import StreamNode
-from tidegate.runtime.operators.environment import ChainEnvironment
-from tidegate.runtime.operators.sink import SinkOperator
+from tidegate.runtime.operators.context import OperatorContext
+from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
+from tidegate.runtime.operators.sink import SINK, SinkOperator
 from tidegate.runtime.options import JobOptions
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
@@ -61,39 +62,34 @@ class Opens:
 
 
 def operator(clock: ManualClock, writer: SinkWriter, commit_ms: int = COMMIT_MS) -> SinkOperator:
-    node = StreamNode(OperatorUid("out"), "out", "sink", Opens(writer), 1, 128, None)
+    node = StreamNode(OperatorUid("out"), "out", SINK, Opens(writer), 1, 128, None)
     files: Any = StorageFiles(MemoryStorage().blobs, "run")
-    opened = SinkOperator(
-        node,
-        ChainEnvironment(
-            subtask=Subtask("out", 0),
-            parallelism=1,
-            max_parallelism=128,
-            key_groups=ranges(1, 128)[0],
-            pipeline=PipelineId("p"),
-            lineage=LineageId("l"),
-            branch=Branch(0),
-            attempt="a",
-            clock=clock,
-            backend=HeapBackend(),
-            state=BackendContext(Path("/nowhere"), files, {}),
-            cache_entries=10,
-            commit_ms=commit_ms,
-        ),
+    env = ChainEnvironment(
+        subtask=Subtask("out", 0),
+        parallelism=1,
+        max_parallelism=128,
+        key_groups=ranges(1, 128)[0],
+        pipeline=PipelineId("p"),
+        lineage=LineageId("l"),
+        branch=Branch(0),
+        attempt="a",
+        clock=clock,
+        backend=HeapBackend(),
+        state=BackendContext(Path("/nowhere"), files, {}),
+        cache_entries=10,
+        commit_ms=commit_ms,
     )
-    program: Any = None  # what functions of the user get; there are none
-    opened.open(program)
-    return opened
+    return SinkOperator(node, OperatorContext(node.uid, node.name, env, None, RestoredOperator()))
 
 
 def test_work_of_declined_checkpoints_ages_until_it_fails_the_subtask() -> None:
     clock = ManualClock()
     sink = operator(clock, Lasting())
 
-    sink.snapshot(ONE, None)
+    sink.prepare(ONE, None)
     assert sink.spare_ms() == 8_000
     clock.advance(8_000)
-    assert len(sink.snapshot(TWO, None).committables) == 2, "what was declined is reported again"
+    assert len(sink.prepare(TWO, None).committables) == 2, "what was declined is reported again"
     assert sink.spare_ms() == 0
     clock.advance(1)
     with pytest.raises(
@@ -107,17 +103,17 @@ def test_work_of_declined_checkpoints_ages_until_it_fails_the_subtask() -> None:
 def test_decided_work_does_not_age() -> None:
     clock = ManualClock()
     sink = operator(clock, Lasting())
-    sink.snapshot(ONE, None)
+    sink.prepare(ONE, None)
     clock.advance(60_000)
 
-    sink.snapshot(TWO, ONE)
+    sink.prepare(TWO, ONE)
 
     assert sink.spare_ms() == 8_000
 
 
 def test_work_that_is_prepared_late_has_little_time_from_the_beginning() -> None:
     with_little = operator(ManualClock(), Lasting(COMMIT_MS - 1))
-    with_little.snapshot(ONE, None)
+    with_little.prepare(ONE, None)
 
     with pytest.raises(UnavailableError, match="transaction 1 expires in 1999 ms"):
         with_little.spare_ms()
@@ -127,7 +123,7 @@ def test_work_that_never_expires_can_wait() -> None:
     clock = ManualClock()
     sink = operator(clock, Eternal())
     assert sink.spare_ms() == math.inf
-    sink.snapshot(ONE, None)
+    sink.prepare(ONE, None)
     clock.advance(10**9)
     assert sink.spare_ms() == math.inf
 
@@ -139,11 +135,11 @@ def test_two_declined_checkpoints_and_a_slow_decision_fit_into_the_time_that_a_s
     clock = ManualClock()
     sink = operator(clock, Lasting(options.exposed_ms - 8_000), options.commit_ms)
 
-    sink.snapshot(ONE, None)
+    sink.prepare(ONE, None)
     clock.advance(8_000)
-    sink.snapshot(TWO, None)
+    sink.prepare(TWO, None)
     clock.advance(8_000)
-    sink.snapshot(THREE, None)
+    sink.prepare(THREE, None)
 
     assert sink.spare_ms() == 4_000, "half an interval for the acks of others and the decision"
     assert JobOptions(interval_ms=100, pause_ms=5_000).exposed_ms == 80_000

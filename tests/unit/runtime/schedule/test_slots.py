@@ -15,6 +15,7 @@ from tidegate.options import Layer, load
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Transformation
+from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.schedule.slots import Slot, allocate, cluster_size, memory_of_task, memory_shares
 
@@ -164,7 +165,7 @@ def test_slots_hold_one_group_and_at_most_one_subtask_of_each_vertex(
 ) -> None:
     def source(parallelism: int, group: str) -> Transformation:
         payload = CollectionSource([1])
-        return Transformation("source", "s", payload, parallelism=parallelism, slot_sharing_group=group)
+        return Transformation(SOURCE, "s", payload, parallelism=parallelism, slot_sharing_group=group)
 
     steps = [source(*size) for size in sizes]
     graph = build_job_graph(build_stream_graph(steps, parallelism=1))

@@ -13,6 +13,8 @@ from tidegate.runtime.graph.job_graph import build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Input, Transformation
 from tidegate.runtime.operators.environment import OperatorReport
+from tidegate.runtime.operators.sink import SINK
+from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.spark.messages import TaskResult
 from tidegate.runtime.spark.readers import Readers
 
@@ -22,8 +24,8 @@ IN = OperatorUid("in")
 @pytest.fixture
 def readers() -> Readers:
     """Two readers of ten numbers."""
-    source = Transformation("source", "in", CollectionSource(range(10)), uid="in")
-    sink = Transformation("sink", "out", CollectSink("/tmp"), (Input(source),))
+    source = Transformation(SOURCE, "in", CollectionSource(range(10)), uid="in")
+    sink = Transformation(SINK, "out", CollectSink("/tmp"), (Input(source),))
     return Readers(
         build_job_graph(build_stream_graph([sink], parallelism=2)),
         None,

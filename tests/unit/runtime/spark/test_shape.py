@@ -12,21 +12,24 @@ from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
 from tidegate.runtime.graph.transformations import Hash, Input, Rebalance, Transformation
+from tidegate.runtime.operators.functions import MAP
+from tidegate.runtime.operators.sink import SINK
+from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.spark.shape import shape_of
 
 
 def source(uid: str = "in") -> Transformation:
-    return Transformation("source", uid, CollectionSource([1, 2]), uid=uid)
+    return Transformation(SOURCE, uid, CollectionSource([1, 2]), uid=uid)
 
 
 def step(*inputs: Input, uid: str) -> Transformation:
-    return Transformation("map", uid, abs, inputs, uid=uid)
+    return Transformation(MAP, uid, abs, inputs, uid=uid)
 
 
 def graph(*ends: Transformation) -> JobGraph:
     sinks = [
         Transformation(
-            "sink",
+            SINK,
             "out",
             CollectSink("/tmp"),
             (Input(end),),
@@ -92,7 +95,7 @@ def test_a_batch_job_is_refused_with_the_ways_out() -> None:
 
 
 def test_a_source_that_must_stay_open_is_refused_by_name() -> None:
-    line = Transformation("source", "lines", SocketTextSource("localhost", 9), uid="lines", parallelism=1)
+    line = Transformation(SOURCE, "lines", SocketTextSource("localhost", 9), uid="lines", parallelism=1)
 
     with pytest.raises(
         ConfigError,

@@ -31,6 +31,7 @@ from tidegate.runtime.graph.transformations import (
     Shuffle,
 )
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
+from tidegate.runtime.operators.functions import MAP
 from tidegate.runtime.task.exchange import ChannelId
 from tidegate.runtime.task.in_flight import Backlog, InFlightElement, Recording, overtakable
 from tidegate.types import TypeInformation, Types
@@ -46,7 +47,7 @@ def edge(partition: Partition, parallelism: int, info: TypeInformation | None = 
 
 
 def vertex(inbound: JobEdge, parallelism: int) -> JobVertex:
-    step = StreamNode(UID, "to", "map", None, parallelism, 128, None)
+    step = StreamNode(UID, "to", MAP, None, parallelism, 128, None)
     return JobVertex(UID, "to", {UID: step}, {UID: ()}, parallelism, 128, (inbound,), ())
 
 

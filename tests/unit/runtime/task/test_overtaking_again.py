@@ -27,6 +27,7 @@ from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.graph.transformations import Broadcast
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
+from tidegate.runtime.operators.functions import MAP
 from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import ChannelId
 from tidegate.runtime.task.messages import Acked, Announce, FromSubtask
@@ -48,7 +49,7 @@ class Stepped:
         self.seen: list[Any] = []
         self.said: list[FromSubtask] = []
         self.channels = [ChannelId(each.name, 0, 0) for each in edges]
-        step = StreamNode(UID, "to", "map", self._note, 1, 128, None)
+        step = StreamNode(UID, "to", MAP, self._note, 1, 128, None)
         env = ChainEnvironment(
             subtask=Subtask(UID, 0),
             parallelism=1,

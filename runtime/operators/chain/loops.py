@@ -1,0 +1,223 @@
+"""Data of a chain: passes batches through the generated loops, and what comes out to exchanges and sinks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tidegate import faults
+from tidegate.backends.keyed.journal import TimersDue
+from tidegate.backends.keyed.row import Row
+from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch
+from tidegate.ids import OperatorUid
+from tidegate.runtime.operators.chain.operators import ChainOperators
+from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile_stages
+from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.operators.failure import explain, refused
+from tidegate.runtime.operators.operator import Call, Operator, Role
+from tidegate.runtime.operators.rows import Declared, settled, shaper
+from tidegate.runtime.operators.tracing import Tracer
+
+if TYPE_CHECKING:
+    from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
+
+__all__ = ["ChainLoops", "Outlet"]
+
+
+class Outlet(Protocol):
+    """Takes what leaves the chain through its exchanges."""
+
+    def emit(self, edge: JobEdge, batch: Batch) -> None:
+        """Deal the batch to the subtasks behind `edge`."""
+        ...
+
+    def watermark(self, edge: JobEdge, timestamp: int) -> None:
+        """Tell all subtasks behind `edge` how far event time is."""
+        ...
+
+    def idle(self, edge: JobEdge, idle: bool) -> None:
+        """Tell all subtasks behind `edge` whether to wait for this one's event time."""
+        ...
+
+
+class ChainLoops:
+    """Compiles the loops of a chain and runs them."""
+
+    def __init__(
+        self, vertex: JobVertex, env: ChainEnvironment, operators: ChainOperators, outlet: Outlet
+    ) -> None:
+        self._vertex = vertex
+        self._env = env
+        self._operators = operators
+        self._outlet = outlet
+        self._tracer = Tracer(vertex.head.uid) if env.traced else None
+        self._takers: list[tuple[Callable[[Batch], None], OperatorUid | None]] = []
+        """What takes each output of the loops, and the step that may refuse a record of it."""
+        self._encoders: dict[int, Encoder] = {}
+        self._stages: dict[OperatorUid, Stage] = {}
+        self._compiled: dict[tuple[OperatorUid, int | None, bool], Compiled] = {}
+        self._announce: Callable[[], None] = _nothing_new
+
+    def wire(self, announce: Callable[[], None]) -> None:
+        """Connect the steps once their operators are open; `announce` is called behind each part of a batch."""
+        self._announce = announce
+        outputs = {uid: self._open_outputs(uid) for uid in self._vertex.nodes}
+        self._build(self._vertex.head.uid, outputs, stateful=False)
+
+    def process(self, batch: Batch, side: int = 0, *, at: OperatorUid | None = None) -> None:
+        """Pass every record through the whole chain, or on from a step `at`; `side` is the input it came in on."""
+        head = self._vertex.head.uid if at is None else at
+        operator = self._operators.get(head)
+        store = operator.store if operator is not None else None
+        rows = store.prefetch(batch.keys) if store is not None and batch.keys is not None else None
+        if self._tracer is None:
+            self.run(head, side, batch, rows)
+        else:
+            for place, alone in enumerate(self._tracer.one_by_one(batch)):
+                self.run(head, side, alone, rows[place : place + 1] if rows is not None else None)
+                if store is not None:
+                    store.note(self._tracer.origin)
+            self._tracer.let_go()
+        if store is not None:
+            store.end_batch()
+        faults.point("task.after-batch")
+
+    @property
+    def by_key(self) -> bool:
+        """Whether the first step keeps something per key, so that a batch job brings it one key after the other."""
+        head = self._operators.get(self._vertex.head.uid)
+        return head is not None and head.store is not None
+
+    def end_key(self) -> None:
+        """All records of a key have been processed: fire its timers, then forget its state."""
+        head = self._vertex.head.uid
+        operator = self._operators.get(head)
+        assert operator is not None
+        assert operator.store is not None
+        blamed = self._operators.blame(head, "a timer at the end of its key")
+        with operator.store.last_of_key(), blamed:
+            for fire in (operator.event_time, operator.processing_time):
+                values, times = fire(MAX_WATERMARK)
+                if values:
+                    self.run(head, None, Batch(values, times))
+        operator.event_time(MIN_WATERMARK)
+
+    def run(self, uid: OperatorUid, side: int | None, batch: Batch, rows: list[Row] | None = None) -> None:
+        """Pass records to a step on its input `side`, or what it has emitted by itself to those behind it."""
+        loop = self._loop(uid, side, batch.timestamps is not None)
+        columns: list[Any] = [batch.values, batch.timestamps, rows]
+        if loop.cuts:
+            columns = [iter(column) if column is not None else None for column in columns]
+        more = True
+        while more:
+            try:
+                results = loop.run(*columns)
+            except BaseException as error:
+                raise explain(error, loop, batch, self._vertex, self._env.subtask) from error
+            for output, (values, times) in zip(loop.outputs, results, strict=True):
+                if values:
+                    self._take(output, Batch(values, times), batch)
+            more = any(cut.moved for cut in loop.cuts)
+            self._announce()
+
+    def let_go(self) -> None:
+        """Pass on what is held while the origin of a record is known."""
+        if self._tracer is not None:
+            self._tracer.let_go()
+
+    def note(self, operator: Operator, service: str, until: int) -> None:
+        """Say in the journal of an operator's state which timers have changed it."""
+        if self._tracer is not None and operator.store is not None:
+            operator.store.note(TimersDue(service, until))
+
+    def explain(self, timed: bool = False, side: int = 0) -> str:
+        """The source of the generated loop for an input."""
+        return self._compile(self._vertex.head.uid, side, timed, {}).source
+
+    def _take(self, output: int, batch: Batch, came_of: Batch) -> None:
+        take, uid = self._takers[output]
+        node = self._vertex.nodes[uid] if uid is not None else None
+        with nullcontext() if node is None else refused(node, self._env.subtask, came_of):
+            take(batch)
+
+    def _loop(self, uid: OperatorUid, side: int | None, timed: bool) -> Compiled:
+        """The loop to take for the next batch; it checks the results of steps that had none in batches before."""
+        compiled = self._compiled.get((uid, side, timed))
+        if compiled is None:
+            stages = self._stages[uid].walk()
+            checks = {each.number: Declared(each.typed) for each in stages if each.typed is not None}
+        elif any(check.seen for check in compiled.checks.values()):
+            checks = {number: check for number, check in compiled.checks.items() if not check.seen}
+        else:
+            return compiled
+        self._compiled[uid, side, timed] = compiled = self._compile(uid, side, timed, checks)
+        return compiled
+
+    def _compile(
+        self, uid: OperatorUid, side: int | None, timed: bool, checks: Mapping[int, Declared]
+    ) -> Compiled:
+        """The loop that starts with a step, called for input `side`, or behind it."""
+        stage, operator = self._stages[uid], self._operators.get(uid)
+        call = operator.calls[side] if operator is not None and operator.calls and side is not None else None
+        if side is None and (
+            stage.sides or (stage.call is not None and stage.call.shape in ("process", "emit"))
+        ):
+            call = Call("emitted", _as_it_is)
+        where = f"{self._env.subtask} {uid}{f' input {side}' if side is not None else ' timers'}"
+        head = dataclasses.replace(stage, call=call)
+        return compile_stages(where, head, timed=timed, checks=checks, encoders=self._encoders)
+
+    def _build(
+        self, uid: OperatorUid, outputs: Mapping[OperatorUid, tuple[int, ...]], *, stateful: bool
+    ) -> Stage:
+        node, operator, nodes = self._vertex.nodes[uid], self._operators.get(uid), self._vertex.nodes
+        stateful = stateful or (
+            operator is not None and operator.store is not None and not operator.gives_away
+        )
+        built = {child: self._build(child, outputs, stateful=stateful) for child in self._vertex.follows[uid]}
+        called = {child: stage for child, stage in built.items() if not self._takes_batches(child)}
+        sides = [child for child in called if nodes[child].kind.role is Role.SIDE_OUTPUT]
+        self._stages[uid] = stage = Stage(
+            uid,
+            list(nodes).index(uid),
+            operator.calls[0] if operator is not None and operator.calls else None,
+            tuple(stage for child, stage in called.items() if child not in sides),
+            outputs[uid]
+            + tuple(output for child in built if child not in called for output in outputs[child]),
+            tuple((nodes[child].payload, called[child]) for child in sides),
+            isolated=stateful or len(self._takers) > 1,
+            shape=shaper(node.output_type) if not node.kind.keeps_records else None,
+            settled=settled(node.output_type),
+            typed=node.output_type if node.kind.declares_results else None,
+        )
+        return stage
+
+    def _takes_batches(self, uid: OperatorUid) -> bool:
+        operator = self._operators.get(uid)
+        return operator is not None and operator.batches is not None
+
+    def _open_outputs(self, uid: OperatorUid) -> tuple[int, ...]:
+        """Number what takes the results of a step as batches: exchanges, and the step itself."""
+        first = len(self._takers)
+        for edge in self._vertex.outputs:
+            if edge.node == uid:
+                emit = partial(self._outlet.emit, edge)
+                held = emit if self._tracer is None else self._tracer.holding(emit, edge.traced)
+                self._takers.append((held, None))
+        operator = self._operators.get(uid)
+        if operator is not None and operator.batches is not None:
+            if operator.batches.encode is not None:
+                self._encoders[len(self._takers)] = Encoder(uid, operator.batches.encode)
+            self._takers.append((operator.batches.take, uid))
+        return tuple(range(first, len(self._takers)))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _nothing_new() -> None:
+    """Stands for the announcements of operators until they are open."""
