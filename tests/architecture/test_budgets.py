@@ -39,7 +39,6 @@ WIDE_CLASSES: dict[str, str] = {
     "backends/keyed/store.py:KeyedStore": "all that operators ask of keyed state: rows, namespaces, cuts, the end of a key",
     "runtime/checkpoint/pipeline.py:Pipeline": "all that the owner of a pipeline does to its record, under one lock",
     "runtime/embedded/worker_group.py:WorkerGroup": "what a region's workers are told: their deployment, messages, the lease, the end",
-    "runtime/operators/chain.py:OperatorChain": "all that a subtask asks of its chain: records, both times, answers, cuts",
     "runtime/operators/context.py:OperatorContext": "carries PyFlink's RuntimeContext: a method for each kind of state",
     "runtime/operators/stamp.py:Stamp": "an operator's methods, and what a reader that knows its splits tells it",
 }
