@@ -238,9 +238,9 @@ def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, time
 def _sort_out(loop: _Loop, stage: Stage, depth: int, time: str | None) -> None:
     """Send results that carry a tag to their side output, or nowhere if nobody reads it."""
     number, result = stage.number, f"v{stage.number}"
-    loop.add(
-        depth + 1, f"if type({result}) is tuple and len({result}) == 2 and type({result}[0]) is OutputTag:"
-    )
+    # Most results carry none, so the length, which takes a call, is asked last.
+    tagged = f"type({result}) is tuple and {result} and type({result}[0]) is OutputTag and len({result}) == 2"
+    loop.add(depth + 1, f"if {tagged}:")
     for place, (tag, side) in enumerate(stage.sides):
         loop.add(depth + 2, f"if {result}[0] == {loop.name(f'tag{number}_{place}', tag)}:")
         loop.add(depth + 3, f"s{number} = {result}[1]")
