@@ -159,22 +159,13 @@ class DataStream(Step, Generic[T]):
     ) -> DataStream:
         """Run an operator of your own; a text is the name under which a package has registered it.
 
-        `function` is what the operator runs, if it runs any; `name` is that of the step.
+        `function` is what the operator runs, if it runs any; `name` is that of the step. The inputs of an operator say
+        whether they need keys.
 
         Raises:
-            ConfigError: it is no operator of one input, or needs a key and the stream has none.
+            ConfigError: it has another number of inputs, or needs a key and the stream has none.
         """
-        kind = registry.load("tidegate.operators", operator) if isinstance(operator, str) else operator
-        kind = instance_of("transform", kind, StepKind)
-        if kind.role is not Role.OPERATOR or len(kind.inputs) != 1:
-            raise ConfigError(
-                f"transform takes an operator of one input; got {kind.name!r}, a {kind.role.name.lower()} of "
-                f"{len(kind.inputs)}"
-            )
-        if kind.inputs[0].keyed == "required" and not isinstance(self, KeyedStream):
-            raise ConfigError(
-                f"operator {kind.name!r} needs a key and the stream has none; use key_by(...) first"
-            )
+        kind = _operator(operator, isinstance(self, KeyedStream))
         return DataStream(self._env, Transformation(kind, name, function, (self._input,), output_type))
 
     def project(self, *fields: int) -> DataStream:
@@ -508,12 +499,25 @@ class ConnectedStreams(Generic[IN1, IN2]):
         expected = KeyedCoProcessFunction if keyed else CoProcessFunction
         return self._then(CO_PROCESS, instance_of("process", func, expected), output_type)
 
-    def _then(self, kind: StepKind, func: Any, output_type: TypeInformation | None) -> DataStream:
+    def transform(
+        self,
+        name: str,
+        operator: StepKind | str,
+        function: Any = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Run an operator of your own over both streams; as `DataStream.transform`."""
+        kind = _operator(operator, *(isinstance(each, KeyedStream) for each in (self._first, self._second)))
+        return self._then(kind, function, output_type, name)
+
+    def _then(
+        self, kind: StepKind, func: Any, output_type: TypeInformation | None, name: str | None = None
+    ) -> DataStream:
         keyed = [isinstance(stream, KeyedStream) for stream in (self._first, self._second)]
         if any(keyed) and not all(keyed):
             raise ConfigError("one of two connected streams has a key; key both by key_by(...), or none")
         inputs = (self._first._input, dataclasses.replace(self._second._input, side=1))
-        return DataStream(self._env, Transformation(kind, kind.name, func, inputs, output_type))
+        return DataStream(self._env, Transformation(kind, name or kind.name, func, inputs, output_type))
 
 
 class DataStreamSink(Step):
@@ -539,6 +543,23 @@ def _checked(step: str, func: Any) -> Any:
     if not callable(as_callable(func)):
         raise ConfigError(f"{step} takes a function; got {type(func).__name__}")
     return func
+
+
+def _operator(operator: StepKind | str, *keyed: bool) -> StepKind:
+    """The operator that fits inputs of which some have keys."""
+    kind = registry.load("tidegate.operators", operator) if isinstance(operator, str) else operator
+    kind = instance_of("transform", kind, StepKind)
+    if kind.role is not Role.OPERATOR or len(kind.inputs) != len(keyed):
+        raise ConfigError(
+            f"transform takes an operator with one input per stream; got {kind.role.name.lower()} {kind.name!r}; "
+            f"inputs: {len(kind.inputs)}; streams: {len(keyed)}"
+        )
+    for place, (wanted, has_key) in enumerate(zip(kind.inputs, keyed, strict=True), 1):
+        if wanted.keyed == "required" and not has_key:
+            raise ConfigError(
+                f"operator {kind.name!r} needs a key and input {place} has none; use key_by(...) first"
+            )
+    return kind
 
 
 def _nothing(value: Any) -> None:
