@@ -41,10 +41,10 @@ class ChainTime:
         self._passed: dict[OperatorUid, int] = {}
         """How far it is behind each step."""
 
-    def resume(self, at_hand: Collection[SplitId], since_ms: int) -> int:
-        """Let event time go on where the checkpoint left it, and say so to all behind; where it is for the first step.
+    def resume(self, splits: Collection[SplitId], since_ms: int) -> int:
+        """Continue event time where the checkpoint left it and send it on; returns where it is for the first step.
 
-        Nobody is idle before `end_epoch`: until then there may be records that have not been asked for.
+        No split is idle before `end_epoch`: until then there may be records that have not been read.
         """
         index, parallelism = self._env.subtask.index, self._env.parallelism
         for uid in self._vertex.nodes:
@@ -58,7 +58,7 @@ class ChainTime:
                     for split in each.splits
                     if split.split is not None or (alike and each.subtask == index)
                 }
-                operator.resume(time, {split: kept.get(split) for split in at_hand or (None,)}, since_ms)
+                operator.resume(time, {split: kept.get(split) for split in splits or (None,)}, since_ms)
                 operator.patient = True
             if time > MIN_WATERMARK:
                 if operator is not None:
@@ -67,7 +67,7 @@ class ChainTime:
         return self._passed.get(self._vertex.head.uid, MIN_WATERMARK)
 
     def end_epoch(self) -> None:
-        """All that there is to read is read: see who is idle, and fire what is due by the clock."""
+        """All input of the epoch has been read: decide which splits are idle, and fire what is due by the clock."""
         for _, operator in self._operators.all():
             if isinstance(operator, Stamp):
                 operator.patient = False
@@ -139,7 +139,7 @@ class ChainTime:
         ]
 
     def _by_clock(self) -> Iterator[tuple[OperatorUid, Operator]]:
-        """Whom the clock concerns: in a batch job timers of a key wait for its end."""
+        """Operators whose timers follow the clock; in a batch job timers of a key wait for its end."""
         for uid, operator in self._operators.all():
             if operator.store is None or not self._env.batch:
                 yield uid, operator
