@@ -97,7 +97,7 @@ class StepKind:
     open: Opener = field(default=_nothing_runs, compare=False)
     role: Role = Role.OPERATOR
     title: str = ""
-    """What plans call a step without a name; if nothing is said, the name in capitals."""
+    """What plans call a step without a name; the capitalized name if empty."""
     inputs: tuple[StepInput, ...] = (StepInput(),)
     gives: RowKinds = "any"
     side_outputs: bool = False
