@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -139,8 +138,10 @@ class ChainLoops:
 
     def _take(self, output: int, batch: Batch, came_of: Batch) -> None:
         take, uid = self._takers[output]
-        node = self._vertex.nodes[uid] if uid is not None else None
-        with nullcontext() if node is None else refused(node, self._env.subtask, came_of):
+        if uid is None:
+            take(batch)
+            return
+        with refused(self._vertex.nodes[uid], self._env.subtask, came_of):
             take(batch)
 
     def _loop(self, uid: OperatorUid, side: int | None, timed: bool) -> Compiled:
