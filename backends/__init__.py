@@ -1,1 +1,1 @@
-"""State backends: the keyed state of an operator, its materialisations and where checkpoints live."""
+"""State backends: keyed state, materialisations and checkpoint storages."""

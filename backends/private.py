@@ -1,4 +1,4 @@
-"""Directories and files of this machine that only this user can enter or read.
+"""Private directories and files: only the current OS user can enter or read them.
 
 A directory below a shared one, such as that of temporary files, is made exclusively, or it is checked before it is used:
 another user may have made one of the same name, or a symbolic link.
@@ -62,12 +62,12 @@ def parse_mode(text: str, label: str) -> int:
         '0o2770'
 
     Raises:
-        ConfigError: it is no such mode, or lets others write: state is unpickled, so they could run code.
+        ConfigError: it is not such a mode, or lets others write: state is unpickled, so they could run code.
     """
     if not _MODE.fullmatch(text):
         raise ConfigError(
-            f"{label} does not fit; got {text!r}; expected an octal mode that gives the owner 7 and no write access to "
-            "others, such as 0700, 0750 or 2770"
+            f"{label} has an invalid value; got {text!r}; expected an octal mode that gives the owner 7 and others "
+            "no write access, such as 0700, 0750 or 2770"
         )
     return int(text, 8)
 
@@ -121,7 +121,9 @@ def open_directory(directory: Path) -> int:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         if os.path.lexists(directory) and not stat.S_ISDIR(directory.lstat().st_mode):
-            raise PermissionError(f"{directory} is not a directory but a file or a symbolic link") from error
+            raise PermissionError(
+                f"{directory} is a file or a symbolic link; expected a directory"
+            ) from error
         raise
     found = os.fstat(handle)
     if found.st_uid == os.geteuid() and found.st_mode & _ACCESS == PRIVATE:

@@ -1,4 +1,4 @@
-"""What a state backend, a timer queue and a checkpoint storage owe the framework.
+"""SPI of state backends, timer queues and checkpoint storages.
 
 What a user sees of state (kinds, namespaces, cache, log, snapshots) is written once in `tidegate.backends.keyed`.
 A backend is only a materialisation: a sorted map from address to bytes that can be cut at a barrier. An *address*
@@ -128,7 +128,7 @@ class BackendContext:
     options: Mapping[str, Any]
     memory_bytes: int | None = None
     versions: Path | None = None
-    """Where what it leaves is kept for the one that goes on from it, if it lives for an epoch only."""
+    """Where its state is kept for the next execution, if it lives for one epoch only."""
 
 
 class Cut(ABC):
@@ -141,10 +141,10 @@ class Cut(ABC):
         Called once per cut, from a background thread; may block for as long as the upload takes, over many
         checkpoints. `confirmed` is the base of a decided checkpoint, pinned until the new base is part of one: its
         files need no second upload, no other file may be assumed to exist. On return every file is durable. A crash before the
-        return leaves garbage that nobody references; calling it on a new cut after that is safe.
+        return leaves unreferenced garbage; calling it on a new cut after that is safe.
 
         Raises:
-            UnavailableError: the storage did not take a file; the checkpoint is declined, the job goes on.
+            UnavailableError: the storage rejected a file; the checkpoint is declined, the job continues.
         """
 
     @abstractmethod
@@ -193,7 +193,7 @@ class Materialisation(ABC):
         Must be quick: the time may depend on what changed, not on how much there is.
 
         Raises:
-            UnavailableError: the local disk did not take it; the checkpoint is declined, the job goes on.
+            UnavailableError: the local disk cannot be written; the checkpoint is declined, the job continues.
         """
 
     def close(self) -> None:  # noqa: B027
@@ -237,7 +237,7 @@ class SupportsMetrics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many bytes of memory others may take beside a materialisation: for rows as objects, and for the log."""
+    """How many bytes of memory may be used outside a materialisation: for rows as objects, and for the log."""
 
     rows: int
     log: int
@@ -245,11 +245,11 @@ class Allowance:
 
 @runtime_checkable
 class Frugal(Protocol):
-    """An ability of a materialisation: it is larger than memory, so what stands beside it in memory is limited too."""
+    """An ability of a materialisation: it is larger than memory, so the memory outside it is limited too."""
 
     @property
     def allowance(self) -> Allowance:
-        """Asked once, when it was opened. What is more than that is written to the local disk or given up."""
+        """Asked once, when it was opened. Data beyond the limit is written to the local disk or dropped."""
         ...
 
 
@@ -298,14 +298,14 @@ class Backend(BaseReader):
 @runtime_checkable
 class Resumable(Protocol):
     """An ability of a backend: a materialisation leaves all of its entries in its directory when it is closed, and
-    another one can go on from there without reading the storage."""
+    another one can continue from there without reading the storage."""
 
     def resume(self, left: Path, base: BaseHandle | None, context: BackendContext) -> Materialisation:
         """A materialisation with the entries that one had when it was closed; `left` is its directory.
 
         Called instead of `open`, where nothing was cut away from the key groups since. `base` is the one that
         checkpoints refer to; `left` held its entries at some moment. Others may resume from `left` at the same time, so
-        nothing in it may change; it may vanish meanwhile.
+        nothing in it may change; it may disappear at any time.
 
         Raises:
             TidegateError: it is not there any more, or damaged; the caller opens `base` instead.
@@ -335,7 +335,7 @@ class TimerQueue(ABC):
 
     @abstractmethod
     def delete(self, timer: Timer) -> None:
-        """Forget a timer; one that does not exist is no error. Must not block."""
+        """Remove a timer; a missing one is ignored. Must not block."""
 
     @abstractmethod
     def due(self, until: int) -> Iterator[Timer]:
@@ -375,7 +375,7 @@ class Blobs(ABC):
         """Open for reading.
 
         Raises:
-            StateCorruptError: there is no such file.
+            StateCorruptError: the file does not exist.
         """
 
     @abstractmethod
@@ -384,7 +384,7 @@ class Blobs(ABC):
 
     @abstractmethod
     def delete(self, names: Iterable[str]) -> None:
-        """Remove files; missing ones are no error, so a repeat after a crash is safe."""
+        """Remove files; missing ones are ignored, so a repeat after a crash is safe."""
 
     def reserve(self, prefix: str) -> None:  # noqa: B027
         """Make a place below `prefix` for files of others, on storages where an empty place is something."""
@@ -392,7 +392,7 @@ class Blobs(ABC):
     def forget_unfinished(self, prefix: str) -> None:  # noqa: B027
         """Remove what writers that died left of incomplete files, if anything ever stays of them.
 
-        Called when nobody writes below `prefix` any more.
+        Called when no process writes below `prefix` any more.
         """
 
 
@@ -405,13 +405,13 @@ class Decisions(ABC):
 
     @abstractmethod
     def create(self, name: str, data: bytes) -> bool:
-        """Write `name` unless it exists. True: it is ours and durable. False: somebody was first."""
+        """Write `name` unless it exists. True: this call created it and it is durable. False: it exists."""
 
     @abstractmethod
     def swap(self, name: str, old_tag: str | None, data: bytes) -> bool:
         """Replace `name` if its tag is still `old_tag` (None: if it does not exist).
 
-        True: durable, and `read` of any process gives `data` with a new tag. False: somebody else swapped first.
+        True: durable, and `read` of any process gives `data` with a new tag. False: another process swapped first.
         """
 
     @abstractmethod

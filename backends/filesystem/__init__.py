@@ -1,4 +1,4 @@
-"""State in memory, bases as files of the checkpoint storage: the default backend."""
+"""Filesystem state backend, the default: state in memory, bases as files of the checkpoint storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The filesystem backend, the default: state in memory, bases as files of the checkpoint storage."""
+"""Filesystem state backend, the default: state in memory, bases as files of the checkpoint storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State in memory, whole checkpoints in the metadata: for small state and tests."""
+"""Heap state backend: state in memory, complete checkpoints in the metadata; for small state and tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The heap backend: state in memory, bases inside the checkpoint's metadata.
+"""Heap state backend: state in memory, bases in the checkpoint's metadata.
 
 Nothing but the metadata is written for a base, so each state is limited in size: a checkpoint of more is declined, and
-the job goes on without. Larger state belongs to `filesystem`. All value states of an operator are one state here, as
+the job continues without. Larger state belongs to `filesystem`. All value states of an operator are one state here, as
 they share their entries.
 """
 
@@ -65,7 +65,7 @@ class HeapMaterialisation(MemoryMaterialisation):
         super().__init__(HeapBackend.name, _inline, entries)
         self._limit = limit
         self._room = limit - size_of(self._layers[0])
-        """How many bytes may be written before some state can be too large; below 0, somebody has to look."""
+        """How many bytes may be written before some state can be too large; below 0, the sizes have to be checked."""
 
     def excess(self) -> Excess | None:
         """The first state that is larger than the limit."""

@@ -1,4 +1,4 @@
-"""A materialisation in memory, shared by the heap and the filesystem backend; only where a base goes differs.
+"""In-memory materialisation of the heap and filesystem backends, which differ only in where a base is written.
 
 A base is a row of segment files, ascending, so neither writing nor reading it takes a copy of all state in memory.
 
@@ -53,7 +53,7 @@ _DICT_ITEMS: Final = type(_Layer().items())
 
 
 class MemoryMaterialisation(Materialisation):
-    """Entries in dictionaries, the newest on top; sorted only when somebody scans."""
+    """Entries in dictionaries, the newest on top; sorted only for a scan."""
 
     def __init__(self, backend: str, place: Place, entries: Iterable[Entry]) -> None:
         self._backend = backend
@@ -61,7 +61,7 @@ class MemoryMaterialisation(Materialisation):
         self._layers: list[_Layer] = [dict(entries)]
         self._cuts: set[_MemoryCut] = set()
         self._order: Order | None = None
-        """The addresses there were at the last scan; None until somebody scans."""
+        """The addresses at the last scan; None before the first scan."""
         self._written: dict[Address, None] = {}
         """Those written since then."""
 
@@ -79,7 +79,7 @@ class MemoryMaterialisation(Materialisation):
         if self._order is not None:
             self._written.update(dict.fromkeys(written))
             if len(self._written) > _FEW + len(self._order) // 4:
-                self._order = None  # sorting all of it anew is no more work than adding one by one
+                self._order = None  # sorting everything again costs no more than single insertions
                 self._written.clear()
         if len(self._layers) == 1:
             _write_through(self._layers[0], written)
@@ -129,7 +129,7 @@ class MemoryMaterialisation(Materialisation):
 
 
 class _MemoryCut(Cut):
-    """Layers nobody writes to any more."""
+    """Layers that are no longer written to."""
 
     def __init__(
         self, backend: str, place: Place, layers: tuple[_Layer, ...], open_cuts: set[_MemoryCut]
@@ -169,7 +169,7 @@ class _MemoryCut(Cut):
 
 
 class _Pace:
-    """Work on many addresses beside a thread that works on records, in parts of a millisecond with rests between.
+    """Process many addresses concurrently with the record thread, in slices of a millisecond with pauses between.
 
     Who asks for the interpreter while the other thread is busy waits five milliseconds, and the other one then waits
     until this one has been given a core as well, which takes as long again where the machine has other things to do.

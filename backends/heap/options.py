@@ -14,7 +14,7 @@ class HeapOptions:
     """How much state it takes."""
 
     max_state_bytes: int = option(
-        "state.backend.heap.max-state", 5 * 1024 * 1024, "how large one state of a subtask may become"
+        "state.backend.heap.max-state", 5 * 1024 * 1024, "maximum size of one state of a subtask"
     )
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Addresses in order, for scans: adding or removing one moves a few hundred others, not all.
+"""Sorted index of addresses for scans: an insertion or removal moves a few hundred entries, not all.
 
 Example:
     >>> order = Order([b"a", b"c"])

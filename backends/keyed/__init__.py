@@ -1,4 +1,4 @@
-"""Keyed state, written once for every backend: kinds, cache, log, timers, snapshots."""
+"""Keyed state, shared by all backends: state kinds, cache, log, timers, snapshots."""
 
 from __future__ import annotations
 

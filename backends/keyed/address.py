@@ -1,4 +1,4 @@
-"""Where an entry stands among all entries: bytes whose order is the order of what they name.
+"""Addresses of state entries: bytes that sort by key group, state, key, namespace and subkey.
 
 An address is `key group (2 bytes) | state (2 bytes) | key | namespace | subkey`. The last three may hold any bytes,
 so a zero byte in them becomes `00 ff` and each ends with `00 00`: no address is the prefix of another, and comparing
@@ -86,7 +86,7 @@ def row_addresses(groups: Sequence[int], keys: Sequence[bytes]) -> list[Address]
 
 
 def split(at: Address) -> Parts:
-    """The parts `address` was made of.
+    """Split an address into its parts.
 
     Raises:
         StateCorruptError: no address looks like this.

@@ -1,8 +1,8 @@
-"""The methods of state handles for functions that are `async def`, under the names of Flink's second state API.
+"""State access in `async def` functions, under the names of Flink's asynchronous state API.
 
-Such a function runs beside the thread that owns the state, with others of other keys. So it asks: the operation is
-carried out by that thread, for the key of the record at hand, and answers a copy. Tasks that a function starts have the
-same record at hand.
+Such a function runs outside the thread that owns the state, with others of other keys. Each operation is sent and
+executed by that thread, for the key of the current record, and returns a copy. Tasks that a function starts have the
+same current record.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class AsyncMap(Generic[K, V]):
         return values
 
     async def async_is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Whether the map is empty."""
         empty: bool = await _ask(self, "is_empty")
         return empty
 
@@ -143,7 +143,7 @@ class AsyncMap(Generic[K, V]):
 
 
 class AsyncOrderedMap(AsyncMap[K, V]):
-    """The `async_` methods of an ordered map beside those of a map."""
+    """The additional `async_` methods of an ordered map."""
 
     __slots__ = ()
 
@@ -199,18 +199,18 @@ class OnlyAsync:
         if name.startswith("async_"):
             return getattr(self._state, name)
         raise ConfigError(
-            f"state {self._name!r} belongs to a function that is `async def`; got {name}(...); "
-            f"expected await async_{name}(...)"
+            f"state {self._name!r} is used in an `async def` function; got {name}(...); expected await "
+            f"async_{name}(...)"
         )
 
 
 async def _ask(state: object, method: str, *given: Any, **named: Any) -> Any:
-    """The answer of a method of a state, for the record at hand."""
+    """The result of a method of a state, for the current record."""
     record = AT_HAND.get()
     if record is None:
         raise ConfigError(
-            f"state is asked for async_{method}(...) where no record is at hand; got a call outside of a function that is "
-            f"`async def`; expected {method}(...) there"
+            f"async_{method}(...) was called outside an `async def` function, where no record is being processed; "
+            f"expected {method}(...)"
         )
     return await record.ask(partial(_answer, partial(getattr(state, method), **named), isolate(given)))
 

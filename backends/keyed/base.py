@@ -1,6 +1,6 @@
-"""A base on its way to the storage: cut at a barrier, uploaded while checkpoints after it go on without it.
+"""Background upload of a base: it is cut at a barrier and uploaded while later checkpoints proceed without it.
 
-No checkpoint refers to it before it is complete, so whatever becomes of the upload, nothing that is decided depends
+No checkpoint refers to it before it is complete, so whether the upload succeeds or fails, nothing that is decided depends
 on it. What it builds on is the base that every checkpoint until then refers to, whose files therefore stay. What an
 upload leaves behind that no checkpoint will ever refer to is told to `lost`, for the coordinator to delete.
 """
@@ -24,7 +24,7 @@ Published = tuple[BaseHandle, Chunk]
 
 
 class NewBase:
-    """A cut and what is to be published with it.
+    """A cut and what is published with it.
 
     `builds_on` is what the checkpoint it was cut with builds on: files of its base need not be uploaded again.
     """
@@ -87,7 +87,7 @@ class NewBase:
         return self._published is not None and self._published[0] is base
 
     def result(self) -> Published:
-        """Wait until it is published, or publish it now if nobody does; raises as `Cut.publish` does."""
+        """Wait until it is published, or publish it now if no other thread does; raises as `Cut.publish` does."""
         return self._published or (self._upload.result() if self._upload is not None else self._publish())
 
     def need(self) -> None:
@@ -96,7 +96,7 @@ class NewBase:
             self._needed += 1
 
     def let_go(self) -> None:
-        """That checkpoint is made or given up; from any thread."""
+        """That checkpoint is completed or cancelled; from any thread."""
         with self._lock:
             self._needed -= 1
             over = self._abandoned and not self._needed
@@ -112,7 +112,7 @@ class NewBase:
             self.stop()
 
     def stop(self) -> None:
-        """Stop what can be stopped, whoever waits for it, and tell what is left of it. Idempotent."""
+        """Cancel the upload, even if a thread waits for it, and report the files it leaves. Idempotent."""
         self._files.closed = True
         if self._upload is None or self._upload.cancel():
             self._cut.release()
@@ -150,7 +150,7 @@ class _Files:
 
     def store(self, data: bytes | Path) -> Chunk:
         if self.closed:
-            raise UnavailableError("the base is not needed any more")
+            raise UnavailableError("the base is no longer needed")
         chunk = self._files.store(data)
         if isinstance(chunk, StoredChunk):
             self.names.append(chunk.name)

@@ -1,6 +1,6 @@
-"""States of many entries per key: what lists and maps have in common.
+"""Common part of list and map state: states with many entries per key.
 
-A row keeps a few bytes of a collection, which say that it has something; its entries stand beside the row, under the
+A row keeps a few bytes of a collection, which say that it has something; its entries are stored outside the row, under the
 same key and namespace. What was read or written since the last barrier hangs on the row, so it is settled, evicted
 and forgotten together with it.
 """

@@ -1,4 +1,4 @@
-"""What a program says about a state it wants: a name, types, how values are combined. Names are PyFlink's.
+"""State descriptors under PyFlink's names: the name, types and functions of a state.
 
 Example:
     >>> ValueStateDescriptor("count", default=0).get_name()
@@ -63,7 +63,7 @@ class StateDescriptor(ABC):
     def __post_init__(self) -> None:
         given: object = self.name
         if not isinstance(given, str) or not given:
-            raise ConfigError(f"a state needs a name; got {self.name!r}; expected a text that is not empty")
+            raise ConfigError(f"a state needs a name; got {self.name!r}; expected a non-empty string")
 
     @property
     @abstractmethod
@@ -82,9 +82,7 @@ class StateDescriptor(ABC):
         """
         given: object = ttl_config
         if not isinstance(given, StateTtlConfig):
-            raise ConfigError(
-                f"state {self.name!r}: got {given!r} as its time to live; expected a StateTtlConfig"
-            )
+            raise ConfigError(f"state {self.name!r}: time to live is {given!r}; expected a StateTtlConfig")
         object.__setattr__(self, "ttl_config", ttl_config if ttl_config.is_enabled() else None)
 
 
@@ -108,7 +106,7 @@ class ValueStateDescriptor(StateDescriptor):
 
 @dataclass(frozen=True, slots=True)
 class ListStateDescriptor(StateDescriptor):
-    """A list per key that grows without being written anew."""
+    """A list per key; an append does not rewrite the list."""
 
     kind = "list"
 

@@ -1,4 +1,4 @@
-"""States whose values, elements or entries expire, each by its own: the kinds as they are, over stamped values.
+"""Keyed state with time to live: the state kinds over timestamped values, elements and entries.
 
 What is stored is the moment of the last write (or read) in milliseconds, then the value. In memory moments are
 nanoseconds, as the clock gives them: dividing costs a good part of an access. A read removes what it finds expired.
@@ -261,7 +261,7 @@ class ExpiringMapState(MapState[K, V]):
         return self._seen(key, super().get(key), now) is not None
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """All entries that have not expired; the map may be changed meanwhile."""
+        """All entries that have not expired; the map may be changed during the iteration."""
         now = self._life.now()
         for key, pair in super().items():
             seen = self._seen(key, pair, now)
@@ -273,7 +273,7 @@ class ExpiringMapState(MapState[K, V]):
         return (key for key, _ in self.items())
 
     def is_empty(self) -> bool:
-        """Whether there is no entry that has not expired."""
+        """Whether all entries have expired."""
         return next(self.items(), None) is None
 
     def purge(self, row: Row, limit: int) -> int | None:

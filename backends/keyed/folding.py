@@ -1,4 +1,4 @@
-"""Reducing and aggregating state: one value per key that takes in each added one at once."""
+"""Reducing and aggregating state: one value per key, updated by each added value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUT = TypeVar("OUT")
 
 
 class ReducingState(AsyncFolded[T, T]):
-    """What all values added to the key at hand come to; made by `KeyedStore.state`."""
+    """The reduction of all values added to the current key; made by `KeyedStore.state`."""
 
     __slots__ = ("_take_in", "_value")
 
@@ -39,7 +39,7 @@ class ReducingState(AsyncFolded[T, T]):
 
 
 class AggregatingState(AsyncFolded[IN, OUT]):
-    """An accumulator of all values added to the key at hand; made by `KeyedStore.state`."""
+    """An accumulator of all values added to the current key; made by `KeyedStore.state`."""
 
     __slots__ = ("_function", "_value")
 

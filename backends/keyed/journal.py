@@ -1,6 +1,6 @@
-"""Every single change of keyed state with what made it, kept until a checkpoint that holds it is decided.
+"""Change journal of keyed state: every change and its cause, kept until a checkpoint that contains it is decided.
 
-A log says what became of an address by the end of an epoch; a journal, where one is wanted, says how. It is written
+A log has the last value of an address in an epoch; a journal, if enabled, has every change. It is written
 as a segment of its own that no restore reads: each group of entries that were made at once follows an entry without
 an address, which holds their cause.
 

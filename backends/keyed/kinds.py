@@ -1,4 +1,4 @@
-"""The kinds of keyed state: from what a program declares to the handle its functions use."""
+"""Factory of state handles: from a state descriptor to the handle a function uses."""
 
 from __future__ import annotations
 
@@ -111,6 +111,6 @@ def _folded(descriptor: StateDescriptor, value: ValueState[Any]) -> Any:
 def unknown(descriptor: object) -> ConfigError:
     """Nobody knows how to keep such a state."""
     return ConfigError(
-        f"{type(descriptor).__name__} describes no kind of state; got {shorten(descriptor)}; "
-        "expected a Value-, List-, Map-, OrderedMap-, Reducing- or AggregatingStateDescriptor"
+        f"{type(descriptor).__name__} is not a state descriptor; got {shorten(descriptor)}; expected a Value-, "
+        "List-, Map-, OrderedMap-, Reducing- or AggregatingStateDescriptor"
     )

@@ -1,4 +1,4 @@
-"""How many rows may be held as objects: by number, and by what rows have weighed lately.
+"""Limit of the row cache: by number of rows and by their recent size.
 
 Weighing each row as it comes and goes would cost every record; rows of one operator are mostly alike.
 
@@ -21,7 +21,7 @@ from tidegate.backends.spi import Entry
 __all__ = ["RowLimit"]
 
 _OBJECTS: Final = 600
-"""What a row takes beside its bytes: itself, its key and address, its place in the cache, its values as objects."""
+"""Memory of a row in addition to its bytes: itself, its key and address, its place in the cache, its values as objects."""
 
 _COPIES: Final = 2
 """How often the bytes of a row are there: as they were stored, and as values."""
@@ -43,7 +43,7 @@ class RowLimit:
         """As many as may stay when a batch ends."""
 
     def saw(self, rows: Sequence[bytes | None], beside: Sequence[Entry] = ()) -> None:
-        """Some rows as they are stored, and what stands beside them."""
+        """Some rows as they are stored, and the entries outside them."""
         if self._memory_bytes is None:
             return
         stored = [row for row in (rows if beside else rows[-_LATELY:]) if row is not None]

@@ -1,6 +1,6 @@
-"""List state: elements in chunks, so that a list grows without being written anew.
+"""List state: elements in chunks, so that an append does not rewrite the list.
 
-The row keeps how many chunks there are and the elements after the last one; full chunks stand beside the row and
+The row keeps how many chunks there are and the elements after the last one; full chunks are stored outside the row and
 change only if an element in them was changed in place.
 """
 
@@ -40,7 +40,7 @@ CHUNK_BYTES: Final = 4_096
 
 
 class ListState(AsyncList[T]):
-    """A list for the key at hand; made by `KeyedStore.state`, used by user functions.
+    """A list for the current key; made by `KeyedStore.state`, used by user functions.
 
     Elements that `get` gives may be changed in place until the next barrier, and that counts.
     """

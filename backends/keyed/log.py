@@ -1,10 +1,10 @@
-"""The change log of one subtask: what was written in each epoch, kept until a checkpoint that holds it is decided.
+"""Change log of one subtask: the writes of each epoch, kept until a checkpoint that contains them is decided.
 
 Files of a declined checkpoint are deleted, so a checkpoint may only build on the newest *decided* one. The log
 therefore answers "everything since checkpoint n", however many declined checkpoints lie in between: their epochs are
 merged into one. Beyond a limit the entries are dropped and only a base can tell what changed, so an outage of the
 storage takes a bounded amount of memory and disk. What is more than may be held in memory goes to segment files on the
-local disk, the oldest first, so whatever is held is newer than they.
+local disk, the oldest first, so entries in memory are newer.
 
 Example:
     >>> log = ChangeLog(Path("/nonexistent"))
@@ -32,11 +32,11 @@ from tidegate.ids import CheckpointId
 __all__ = ["NOTHING", "ChangeLog", "Changes", "Spilled", "size_of"]
 
 _OBJECTS: Final = 170
-"""What an entry takes in memory beside the bytes of its address and value."""
+"""Memory of an entry in addition to the bytes of its address and value."""
 
 
 class Spilled:
-    """A part of the log in a segment file without a table; the file is there as long as somebody refers to this."""
+    """A part of the log in a segment file without a table; the file exists as long as this object is referenced."""
 
     def __init__(self, path: Path, entries: Mapping[Address, bytes | None]) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class Spilled:
             write_segment(path, entries)
         except OSError as error:
             raise UnavailableError(
-                f"the local disk did not take {path}: {error.strerror}; free space there"
+                f"cannot write {path} to the local disk: {error.strerror}; free space there"
             ) from error
 
 
@@ -63,7 +63,7 @@ class Changes(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of addresses and values; what stands in two files counts twice."""
+        """The bytes of addresses and values; entries in two files count twice."""
         return sum(part.size for part in self.spilled) + size_of(self.held)
 
 
@@ -146,7 +146,7 @@ class ChangeLog:
         return sum(size_of(epoch.held) + sum(part.size for part in epoch.spilled) for epoch in epochs)
 
     def since(self, checkpoint: CheckpointId | None) -> Changes | None:
-        """Everything after `checkpoint` (None: from the start), or None if some of it was given up."""
+        """Everything after `checkpoint` (None: from the start), or None if a part of it was dropped."""
         spilled: list[Spilled] = []
         merged: dict[Address, bytes | None] = {}
         for epoch in self._after(checkpoint):

@@ -1,4 +1,4 @@
-"""Map state: one entry per map key, read and written alone.
+"""Map state: one entry per map key, read and written separately.
 
 Map keys take their canonical form, as the keys of records do: keys that Python calls equal are one. An iteration
 merges what is cached with what is stored, in an order that means nothing.
@@ -32,7 +32,7 @@ LARGEST: Final = 1_000
 
 
 class MapState(AsyncMap[K, V]):
-    """A map for the key at hand; made by `KeyedStore.state`, used by user functions.
+    """A map for the current key; made by `KeyedStore.state`, used by user functions.
 
     What `get`, `values` and `items` give may be changed in place until the next barrier, and that counts.
     """
@@ -111,7 +111,7 @@ class MapState(AsyncMap[K, V]):
             self.put(key, value)
 
     def remove(self, key: K) -> None:
-        """Forget a map key; one that is not there is no error."""
+        """Remove a map key; a missing one is ignored."""
         row = self._cursor.row
         content = self.content(row)
         content.remove(self._canonical(key))
@@ -126,7 +126,7 @@ class MapState(AsyncMap[K, V]):
         return contained
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """All entries; the map may be changed meanwhile."""
+        """All entries; the map may be changed during the iteration."""
         row = self._cursor.row
         content = self.content(row)
         for key, found in content.walk():
@@ -143,7 +143,7 @@ class MapState(AsyncMap[K, V]):
         return (value for _, value in self.items())
 
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Whether the map is empty."""
         return self.content(self._cursor.row).is_empty()
 
     def clear(self) -> None:
@@ -260,7 +260,7 @@ class MapContent(Collection):
             key = key_from_bytes(subkey)
             found = self.cached.get(key, UNREAD)
             if found is UNREAD and not self._stored:
-                return  # cleared meanwhile
+                return  # cleared during the iteration
             if key not in known and found is not GONE:
                 yield key, Raw(data) if found is UNREAD else found
 
@@ -280,7 +280,7 @@ class MapContent(Collection):
     def settle(self, entries: list[Entry]) -> bytes | None:
         """Encode what changed; a row keeps an empty text for a map with entries."""
         if self._wiped:
-            # What is put again is written behind its removal.
+            # An entry that is put again is written after its removal.
             entries.extend((self._shelf.at(subkey), None) for subkey, _ in self._shelf.scan())
         for key, before in self.before.items():
             self._settle_entry(key, before, entries)

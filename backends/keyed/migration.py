@@ -1,4 +1,4 @@
-"""Stored states that are declared in another way now: every value is rewritten once, when the state is asked for.
+"""State migration: values stored with another type or time to live are rewritten once, when the state is requested.
 
 Example:
     >>> from tidegate.backends.keyed.descriptors import ValueStateDescriptor
@@ -97,7 +97,7 @@ _FINGERPRINT: Final = re.compile(
 def _parsed(fingerprint: str) -> _Stored:
     found = _FINGERPRINT.fullmatch(fingerprint)
     if found is None:
-        raise StateFormatError(f"{fingerprint!r} says nothing about how a state was stored; upgrade tidegate")
+        raise StateFormatError(f"unknown state fingerprint {fingerprint!r}; upgrade tidegate")
     kind, stored, map_key = found["kind"], found["type"], ""
     if kind in MAPS:
         map_key, _, stored = stored.removeprefix("of ").partition(" to ")
@@ -110,11 +110,12 @@ def _stamped(
     if before.expiring and after.expiring:
         return lambda data: data[: STAMP.size] + convert(data[STAMP.size :])
     if before.expiring:
-        raise StateFormatError("a time to live cannot be taken away; give it a long one")
+        raise StateFormatError("a time to live cannot be removed; set a long one")
     if after.expiring:
         if descriptor.ttl_config is None or not descriptor.ttl_config.migrates:
             raise StateFormatError(
-                "migrate_ttl() of its StateTtlConfig lets what is stored live from the restore on"
+                "stored values have no expiry time; set migrate_ttl() of its StateTtlConfig to start their time "
+                "to live at the restore"
             )
         return lambda data: STAMP.pack(now) + convert(data)
     return convert

@@ -1,4 +1,4 @@
-"""Ordered map state: a map whose entries are in the order of their keys, from either end and by range.
+"""Ordered map state: a map sorted by key, with first, last and range access.
 
 Entries are stored under the ordered bytes of their keys (`tidegate.ordered`), so a range of keys is a range of
 addresses. What is cached is merged with it a chunk at a time. Entries read from the front stay cached, so a small map is
@@ -31,7 +31,7 @@ _FEW: Final = 32
 
 
 class OrderedMapState(MapState[K, V], AsyncOrderedMap[K, V]):
-    """A map for the key at hand, in the order of its keys; made by `KeyedStore.state`, used by user functions.
+    """A map for the current key, sorted by map key; made by `KeyedStore.state`, used by user functions.
 
     A range begins at `first` and ends before `last`; None leaves that end open, and so does not mean a key. Of keys that
     are tuples, a bound may be the first parts. Entries that are put during an iteration may or may not be part of it.
@@ -69,7 +69,7 @@ class OrderedMapState(MapState[K, V], AsyncOrderedMap[K, V]):
     def range(
         self, first: K | None = None, last: K | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[K, V]]:
-        """The entries with first <= key < last, ascending or in reverse; the map may be changed meanwhile."""
+        """The entries with first <= key < last, ascending or in reverse; the map may be changed during the iteration."""
         row = self._cursor.row
         content = self.content(row)
         return content.shown(*self._bounds(first, last), partial(self._mark, row, content), reverse=reverse)
@@ -83,7 +83,7 @@ class OrderedMapState(MapState[K, V], AsyncOrderedMap[K, V]):
         self._mark(row, content)
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """All entries by key; the map may be changed meanwhile."""
+        """All entries by key; the map may be changed during the iteration."""
         return OrderedMapState.range(self)
 
     def keys(self) -> Iterator[K]:
@@ -172,7 +172,7 @@ class OrderedContent(MapContent):
                 found = cached.get(key, UNREAD)
                 if found is UNREAD:
                     if not self._stored or key not in stored:
-                        continue  # cleared meanwhile
+                        continue  # cleared during the iteration
                     found = decode(stored[key])
                     if type(found) in ATOMS:
                         yield ordered_value(key), found

@@ -1,4 +1,4 @@
-"""Opening state from handles: the base first, then its segments in order, only what lies in the key-group range.
+"""Restore of keyed state from handles: the base, then its segments in order, limited to the key-group range.
 
 One handle of this backend is opened as it is and can be built on. Several handles (after rescaling), or one that
 another backend wrote, are read entry by entry; where their state tables number the slots differently, rows are
@@ -123,8 +123,8 @@ def _take_over(
 def _moved_slots(table: StateTable, handle: KeyedHandle, files: SnapshotFiles) -> Mapping[int, int]:
     if not handle.segments:
         raise StateCorruptError(
-            f"state of key groups {handle.key_groups.first} to {handle.key_groups.last} has a base but no segment "
-            "that says which states it holds; restore an older checkpoint"
+            f"state of key groups {handle.key_groups.first} to {handle.key_groups.last} has a base but no log "
+            "segment that describes its states; restore an older checkpoint"
         )
     # Tables only grow, so the newest one describes the base and every earlier segment too.
     slots = table.merge(read_segment(files, handle.segments[-1]).table)
@@ -132,7 +132,7 @@ def _moved_slots(table: StateTable, handle: KeyedHandle, files: SnapshotFiles) -
 
 
 def read_base(base: BaseHandle, context: BackendContext, number: int) -> Iterator[tuple[Address, bytes]]:
-    """The entries of a base of any backend, in a directory of its own that `number` tells from others."""
+    """The entries of a base of any backend, in a separate directory for each `number`."""
     writer: BaseReader = load("tidegate.backends", base.backend)()
     scratch = _within(context, f"restore-{number}", {})
     try:

@@ -1,10 +1,10 @@
-"""The row of a key: all value states of an operator side by side, and the handles user functions hold.
+"""Row of a key: all value states of an operator in one entry, and the state handles of user functions.
 
 A key has one more row for each namespace it uses, such as a window, with the same slots.
 
 A record costs one look-up (`KeyedStore.bind`); reading and updating a state after that touches one slot of the bound
 row. A slot holds None (nothing stored), a `Raw` (stored, not decoded yet), a `Live` value, which can change in place, a
-`Collection`, or else a value that nobody can change.
+`Collection`, or else an immutable value.
 
 What a function does to a value it read counts, as if it had called `update`: reading a mutable value marks the row
 changed, and the row is logged if its bytes differ at the barrier. At the barrier live mutable values are replaced by
@@ -61,7 +61,7 @@ class _Unbound(Row):
 
     def __getattr__(self, name: str) -> Any:
         raise ConfigError(
-            "keyed state is used where no key is bound; use it while a record or timer is processed"
+            "keyed state is used without a current key; use it only while a record or timer is processed"
         )
 
 
@@ -123,7 +123,7 @@ class RowCodec:
         return slot in self._collections
 
     def clear(self, row: Row) -> None:
-        """Empty every slot; what collections have beside the row goes when it is settled."""
+        """Empty every slot; entries of collections outside the row are removed when it is settled."""
         for slot, value in enumerate(row.values):
             if value is not None and slot in self._collections:
                 self._collections[slot](row).clear()
@@ -133,7 +133,7 @@ class RowCodec:
     def settle(self, rows: Sequence[Row], entries: list[Entry]) -> list[bytes | None]:
         """Encode rows and drop their live mutable values; None for a row whose slots are all empty.
 
-        What collections keep beside the rows is appended to `entries`.
+        Entries of collections outside the rows are appended to `entries`.
 
         Raises:
             RecordError: a value cannot be encoded.
@@ -200,7 +200,7 @@ class RowCodec:
 
 
 class ValueState(AsyncValue[T]):
-    """One value for the key at hand; made by `KeyedStore.state`, used by user functions."""
+    """One value for the current key; made by `KeyedStore.state`, used by user functions."""
 
     __slots__ = ("_cursor", "_default", "_fixed", "_shown", "_slot", "_usual", "_values")
 

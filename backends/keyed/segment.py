@@ -1,4 +1,4 @@
-"""The file format of log segments and of in-memory bases: self-describing, versioned, checked.
+"""File format of log segments and in-memory bases: self-describing, versioned, with checksums.
 
     magic "TGSG" | format version (2) | number of entries (8) | body | xxh3-64 of everything before (8)
 
@@ -40,7 +40,7 @@ __all__ = [
 
 FORMAT_VERSION: Final = 3
 _SINCE: Final = {"ordered_map": 3}
-"""Kinds of states that are not in version 2, which is written where none of them is: earlier readers take it."""
+"""Kinds of states that are not in version 2, which is written if none of them is used: earlier versions can read it."""
 
 _MAGIC: Final = b"TGSG"
 _HEAD: Final = struct.Struct(">4sHQ")
@@ -162,7 +162,7 @@ def _body(table: tuple[StateEntry, ...], entries: Mapping[Address, bytes | None]
 
 
 def _without_table(count: int) -> bytes:
-    """What the body of so many entries starts with."""
+    """Prefix of a body with this number of entries."""
     return _array(2) + _array(0) + _array(count)
 
 

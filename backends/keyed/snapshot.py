@@ -1,4 +1,4 @@
-"""Checkpoints of keyed state: a base, and the log segments after it.
+"""Snapshots of keyed state: a base and the log segments after it.
 
 `History` decides at each barrier what the checkpoint consists of: the handle of the newest decided checkpoint plus
 one segment with everything since. It never refers to a file of a checkpoint that was not decided, because such files
@@ -73,7 +73,7 @@ class PendingSnapshot:
         self._lost = lost
         self.handle: KeyedHandle | None = None
         self.journal = Told([], 0)
-        """What is written beside it: how the state came to be."""
+        """The journal, written in addition: how the state was changed."""
         self.refusal = refusal
         """Why this state cannot be part of a checkpoint."""
         self.dropped: tuple[str, ...] = ()
@@ -81,16 +81,16 @@ class PendingSnapshot:
         self.over = False
         """Whether nothing of it is being written, nor will be."""
         self._taken_up = threading.Lock()
-        """Held, and never released, by whoever finishes or discards it."""
+        """Acquired, and never released, by the thread that finishes or discards it."""
 
     def finish(self) -> KeyedHandle:
         """Make the snapshot durable and say where it is.
 
-        Called once, from any thread, while the subtask goes on; may block for as long as the upload takes.
+        Called once, from any thread, while the subtask continues; may block for as long as the upload takes.
 
         Raises:
             UnavailableError: the storage did not take a file, or a later snapshot was taken before this one was begun
-                to be written; the checkpoint is declined, the job goes on.
+                to be written; the checkpoint is declined, the job continues.
             StateFormatError: a state is larger than its backend may hold; likewise.
         """
         if self.refusal is not None:
@@ -98,7 +98,7 @@ class PendingSnapshot:
             raise self.refusal
         if not self._taken_up.acquire(blocking=False):
             raise UnavailableError(
-                "this snapshot was given up before it was written: a later checkpoint has begun"
+                "this snapshot was cancelled before it was written: a later checkpoint has started"
             )
         try:
             self.handle = self._written()
@@ -135,7 +135,7 @@ class PendingSnapshot:
     def discard(self) -> None:
         """Release it without finishing, for a checkpoint that was declined; idempotent, from any thread.
 
-        One that is being finished goes on: whoever does so releases it.
+        One that is being finished continues: the finishing thread releases it.
         """
         if not self._taken_up.acquire(blocking=False):
             return
@@ -144,7 +144,7 @@ class PendingSnapshot:
         self._end()
 
     def _end(self) -> None:
-        """Keep nothing of the state: a checkpoint that was declined is remembered for a while."""
+        """Keep nothing of the state: a declined checkpoint stays referenced for some time."""
         if self.base is not None:
             self.base.let_go()
         self._changes, self.journal = NOTHING, Told([], 0)
@@ -206,7 +206,7 @@ class History:
         return newest if newest is not None and newest.handle is not None and not self._log.open else None
 
     def append(self, added: Mapping[Address, bytes | None]) -> None:
-        """Log entries of the epoch at hand; raises as `ChangeLog.append` does."""
+        """Log entries of the current epoch; raises as `ChangeLog.append` does."""
         self._log.append(added, self.log_limit)
 
     def take(

@@ -1,4 +1,4 @@
-"""The keyed state of one operator in one subtask: a write-back cache of rows, timers and the change log.
+"""Keyed state of one operator in one subtask: a write-back cache of rows, timers and the change log.
 
 Between two barriers values live as Python objects. At the barrier, or when it must leave the cache, a changed row is
 encoded, logged and written to the materialisation; a snapshot never holds live objects. Called by the subtask's
@@ -72,7 +72,7 @@ _CHUNK: Final = 1_000
 class KeyedStore:
     """Opens the state that `handles` hold of `key_groups` and keeps at most `cache_entries` rows as objects.
 
-    What has a time to live expires by `now_ns`. Bases are written by `uploads`, while checkpoints go on without them;
+    What has a time to live expires by `now_ns`. Bases are written by `uploads`, while checkpoints continue without them;
     without it, as part of the checkpoint that needs a new one.
 
     Raises:
@@ -137,7 +137,7 @@ class KeyedStore:
         With `namespaced` it follows `bind_in` instead of `bind`.
 
         Raises:
-            ConfigError: the operator uses the name for something else, or nobody knows such a state.
+            ConfigError: the operator uses the name for something else, or the state kind is unknown.
             StateFormatError: the restored state of that name was stored with another type.
         """
         given: object = descriptor
@@ -173,7 +173,7 @@ class KeyedStore:
     def keys(self, name: str) -> Iterator[Any]:
         """The canonical keys for which the state of a name is not empty, of those present at the start.
 
-        Keys that `bind` is called with meanwhile stay cached until the next `end_batch`.
+        Keys bound in the meantime stay cached until the next `end_batch`.
         """
         self.before_settling()
         self._write_back()
@@ -216,9 +216,10 @@ class KeyedStore:
         row = self._rows.get(at)
         if row is None:
             if not namespace:
-                # Two rows would stand for one address, and the one that is written last would win.
+                # Two rows would share one address, and the last write would win.
                 raise InternalError(
-                    f"namespace of key {key!r} is empty; got {namespace!r}; expected one byte at least; please report it"
+                    f"namespace of key {key!r} is empty; got {namespace!r}; expected at least one byte; please "
+                    "report it"
                 )
             where = self._address(key, namespace)
             (data,) = self._materialisation.get_many([where])
@@ -252,7 +253,7 @@ class KeyedStore:
         """The rows of a batch's canonical keys, which stay theirs until `end_batch`; raises as `bind` does.
 
         Those that are not cached are read all at once. So are the `entries` that the batch will touch: of each map, a
-        map key for each of the keys. Reading and writing them after that asks the backend for nothing.
+        map key for each of the keys. Reads and writes of them afterwards do not access the backend.
 
         Raises:
             RecordError: a map key has no canonical form.
@@ -291,9 +292,9 @@ class KeyedStore:
 
     @contextmanager
     def last_of_key(self) -> Iterator[None]:
-        """Fire the timers of the only key there is; those registered meanwhile are ignored, then all state is forgotten.
+        """Fire the timers of the only key; timers registered by them are ignored; then all state is dropped.
 
-        For input that is sorted by key: what a key leaves behind is of no use to the next one.
+        For input that is sorted by key: the state of a key is not used by the next one.
         """
         self.before_settling()
         timers = (self.event_timers, self.processing_timers)
@@ -456,7 +457,7 @@ class KeyedStore:
         self._log(written)
 
     def _undeclared(self, row: Row) -> dict[Address, bytes | None]:
-        """Removes what collections keep beside a row that the program has not asked for since the restore."""
+        """Removes the entries of collections that the program has not requested since the restore."""
         shelves = [
             Shelf(self._materialisation, entry.state, row.address)
             for entry in self._table.entries
@@ -489,8 +490,8 @@ class KeyedStore:
         group = key_group(key, self._max_parallelism)
         if group not in self._key_groups:
             raise InternalError(
-                f"key group {group} is not here; got a key of it; "
-                f"expected groups {self._key_groups.first} to {self._key_groups.last - 1}; please report it"
+                f"key group {group} is not assigned to this subtask; expected groups {self._key_groups.first} to "
+                f"{self._key_groups.last - 1}; please report it"
             )
         return group
 

@@ -1,4 +1,4 @@
-"""Removing what has expired and nobody reads: a walk over all rows, a few at a time.
+"""Background removal of expired state: an incremental scan of all rows.
 
 A walk starts only when something can have expired: it notes the earliest moment it has seen, and until that has
 passed nothing is looked at. States that do not expire are never looked at.
@@ -44,7 +44,7 @@ class AllRows(NamedTuple):
     cursor: Cursor
 
     def walk(self) -> Iterator[Address]:
-        """The addresses of those there are at the start, some twice; rows may change meanwhile."""
+        """The addresses of all rows at the start, some twice; rows may change during the iteration."""
         filled = [row for row in self.cached.values() if row.changed or row.encoded is not None]
         yield from [row.address for row in filled]
         for group in range(self.key_groups.first, self.key_groups.last):
@@ -61,7 +61,7 @@ class AllRows(NamedTuple):
         return self.cached.get((NAMESPACED, key, parts.namespace) if parts.namespace else key)
 
     def stored(self, at: Address) -> Row | None:
-        """The row at an address as it is stored, beside the cache."""
+        """The stored row at an address, without the cache."""
         (data,) = self.materialisation.get_many([at])
         if data is None:
             return None
@@ -69,7 +69,7 @@ class AllRows(NamedTuple):
         return Row(key_from_bytes(parts.key), at, data, self.codec.unpack(data), parts.namespace or None)
 
     def settle(self, row: Row) -> dict[Address, bytes | None]:
-        """What purging changed in a row beside the cache."""
+        """The changes of a purge in a row outside the cache."""
         self.cursor.changed.pop(row, None)
         self.cursor.crowded.pop(row, None)
         entries: list[Entry] = []
@@ -106,7 +106,7 @@ class Sweeps:
                 sweep.advance(self._now_ns(), sweep.per_barrier)
 
     def rewriting(self) -> None:
-        """All state is about to be written anew."""
+        """All state is about to be rewritten."""
         for sweep in self._all:
             if sweep.at_rewrite:
                 sweep.complete(self._now_ns())

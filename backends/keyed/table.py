@@ -1,4 +1,4 @@
-"""The state table: which slot or state id belongs to which declared state, and how its values were encoded.
+"""State table: the slot or state id of each declared state, and the encoding of its values.
 
 It travels in the header of every segment, so stored bytes can be read without the program that wrote them.
 
@@ -36,7 +36,7 @@ _EXPIRING: Final = "expiring "
 class StateEntry(msgspec.Struct, frozen=True, array_like=True):
     """One declared state: its slot in the rows, and where its entries are.
 
-    States of one value per key live in the rows themselves; lists and maps have entries beside them.
+    States of one value per key live in the rows themselves; lists and maps have entries outside them.
     """
 
     name: str
@@ -47,7 +47,7 @@ class StateEntry(msgspec.Struct, frozen=True, array_like=True):
     codec: str
     codec_version: int
     left_out_ms: int = 0
-    """As long after its moment a value is left out where state is written anew; 0: it never is."""
+    """How long after its expiry a value is dropped when state is rewritten; 0: never."""
 
     @property
     def fingerprint(self) -> str:
@@ -105,7 +105,7 @@ class StateTable:
             known = self._agree(self._moved(other))
             slots[other.slot] = known.slot
             if known.left_out_ms != other.left_out_ms:
-                self._leave_out(known, 0)  # until it is asked for, nobody knows which of them counts
+                self._leave_out(known, 0)  # until it is requested, it is unknown which of them is valid
         return slots
 
     def _leave_out(self, known: StateEntry, after_ms: int) -> StateEntry:
@@ -151,7 +151,7 @@ def disagreement(name: str, declared: str, stored: str, why: str = "") -> StateF
 
 
 def readable(fingerprint: str) -> str:
-    """A fingerprint in Python's words.
+    """A readable form of a fingerprint.
 
     Example:
         >>> readable("value long (msgspec 1)"), readable("map of string to list<double> (msgspec 1)")

@@ -1,4 +1,4 @@
-"""Timers in state: a queue whose changes go through the same log as every other entry.
+"""Timers in state: a queue whose changes go through the same log as all other entries.
 
 A timer's address holds its time before its key, so the entries of a key group are ordered by time: what a restored
 store holds is read when its time comes near, and those of a later time cost nothing until then.
@@ -21,7 +21,7 @@ _BIAS: Final = 2**63
 """Added to a time so that negative times sort before positive ones as bytes."""
 
 _UNKNOWN: Final = -_BIAS - 1
-"""Before all times: nobody has looked yet."""
+"""Before all times: no timer was read yet."""
 
 _EVER: Final = _BIAS
 """Behind all times, and more timers than there can be."""
@@ -85,7 +85,7 @@ class StoredTimers(TimerQueue):
         """Remember a timer, unless the queue is closed.
 
         Raises:
-            RecordError: its time is no integer of 64 bits.
+            RecordError: its time is not a 64-bit integer.
         """
         time: Any = timer.time  # what a user function gave
         if type(time) is not int or not -_BIAS <= time < _BIAS:
@@ -107,7 +107,7 @@ class StoredTimers(TimerQueue):
             self._blind[timer] = None
 
     def due(self, until: int) -> Iterator[Timer]:
-        """Remove and return the timers with time <= until, also those registered meanwhile."""
+        """Remove and return the timers with time <= until, including those registered in the meantime."""
         self._read(until)
         heap, live = self._heap, self._live
         while heap and heap[0][0] <= until:
@@ -190,7 +190,7 @@ class StoredTimers(TimerQueue):
 
 
 def moment_bytes(time: int) -> bytes:
-    """What an address holds before the key: later times sort behind."""
+    """What an address holds before the key: later times sort after earlier ones."""
     return (time + _BIAS).to_bytes(8, "big")
 
 

@@ -1,6 +1,6 @@
-"""How long a state lives: PyFlink's `StateTtlConfig`, attached with `descriptor.enable_time_to_live(config)`.
+"""Time to live of state: PyFlink's `StateTtlConfig`, attached with `descriptor.enable_time_to_live(config)`.
 
-Time is processing time. The moment of the last write (or read) is stored beside every value, list element and map
+Time is processing time. The moment of the last write (or read) is stored with every value, list element and map
 entry; how long they live is not stored, so it may differ after each restart.
 
 Example:
@@ -89,9 +89,9 @@ class CompactionCleanup:
 
 @dataclass(frozen=True, slots=True)
 class TtlCleanup:
-    """How expired entries that nobody reads go away.
+    """How expired entries that are not read are removed.
 
-    In the background, unless that is disabled: whatever strategy was asked for, or both if none was.
+    In the background, unless that is disabled: by the configured strategies, or by both if none is configured.
     """
 
     background: bool = True
@@ -100,7 +100,7 @@ class TtlCleanup:
     compaction: CompactionCleanup | None = None
 
     def is_cleanup_in_background(self) -> bool:
-        """Whether strategies nobody asked for are used."""
+        """Whether strategies that were not configured are used."""
         return self.background
 
     def in_full_snapshot(self) -> bool:
@@ -236,12 +236,12 @@ class StateTtlConfig:
         length = getattr(self.ttl, "to_milliseconds", None)
         if length is None or length() < 1:
             raise ConfigError(
-                f"a state cannot live for {self.ttl!r}; expected a Time or Duration of a millisecond or more"
+                f"time to live is {self.ttl!r}; expected a Time or Duration of at least one millisecond"
             )
 
     @property
     def left_out_ms(self) -> int:
-        """After how long what has expired is left out where state is written anew; 0 if no strategy asks for that."""
+        """How long after expiry a value is dropped when state is rewritten; 0 if no strategy is configured for that."""
         strategies = self.cleanup_strategies
         asked = strategies.full_snapshot or strategies.get_rocksdb_compact_filter_cleanup_strategy()
         return self.ttl.to_milliseconds() if asked else 0
@@ -316,5 +316,5 @@ def whole_ms(ns: int) -> int:
 
 def _at_least_one(name: str, entries: int) -> int:
     if entries < 1:
-        raise ConfigError(f"{name} is {entries}; expected 1 or more")
+        raise ConfigError(f"{name} is {entries}; expected at least 1")
     return entries

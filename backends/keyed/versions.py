@@ -1,10 +1,10 @@
-"""What the state of one operator in one subtask was, kept on this machine for whoever goes on from it here.
+"""Local copies of the state of one operator in one subtask, from which the next execution on this machine continues.
 
 A version is what a closed materialisation has left, under a name that follows from the handle it equals. Names of
-files on the checkpoint storage are given once and small pieces stand in the handle itself, so equal handles hold equal
+files on the checkpoint storage are given once and small pieces are inline in the handle, so equal handles have equal
 state: a version of another moment, or of an execution that does not count, is never taken for the one that is wanted.
 Only the storage counts. A version that is missing costs the time to read it from there, and one that cannot be
-written is not there. Versions never change: whoever goes on from one does so in hard links of its own.
+written is not there. Versions never change: an execution that continues from one uses its own hard links.
 
 Example:
     >>> import tempfile
@@ -82,11 +82,11 @@ class Versions:
             self._forget(left)
 
     def _forget(self, rubbish: Path) -> None:
-        """Move away all but the newest; who is in the midst of linking one of the others reads it from the storage."""
+        """Move away all but the newest; an execution that is linking one of the others reads it from the storage."""
         rubbish.mkdir(exist_ok=True)
         found: list[tuple[int, Path]] = []
         for path in self._directory.glob("[!.]*"):
-            with contextlib.suppress(OSError):  # somebody else removes it
+            with contextlib.suppress(OSError):  # another process removes it
                 found.append((path.stat().st_mtime_ns, path))
         for _, path in sorted(found)[:-_KEPT]:
             with contextlib.suppress(OSError):  # likewise
@@ -94,7 +94,7 @@ class Versions:
 
 
 def _name(handle: KeyedHandle) -> str:
-    """The same for equal state; how it came to be is no part of it."""
+    """The same for equal state; the journal is not part of it."""
     bare = msgspec.structs.replace(handle, journal=None, dropped_changes=0)
     return xxhash.xxh3_128_hexdigest(msgspec.msgpack.encode(bare))
 

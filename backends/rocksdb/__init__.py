@@ -1,4 +1,4 @@
-"""State on the local disk in RocksDB, larger than memory; bases are its files, only new ones are uploaded."""
+"""RocksDB state backend: state on the local disk, larger than memory; only new files of a base are uploaded."""
 
 from __future__ import annotations
 

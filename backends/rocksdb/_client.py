@@ -1,4 +1,4 @@
-"""The only door to RocksDB: raw bytes in and out, our errors instead of its own, no write-ahead log."""
+"""RocksDB client, the only module that imports rocksdict: raw bytes, tidegate's errors, no write-ahead log."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class RocksStore:
     that overlap, which would be all of them each time, and ends what it has begun to merge before it closes.
 
     Raises:
-        StateCorruptError: the directory holds files that are no database.
-        UnavailableError: the disk is full, or somebody works in the directory; the message says who.
+        StateCorruptError: the directory has files that are not a database.
+        UnavailableError: the disk is full, or another process uses the directory; the message names it.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class RocksStore:
             self._last = {name: self._figure(name) for name in self._shown}
             if self.brief:
                 self._db.flush()
-                # What is cut off in the midst of a merge would be merged again each time, and never to the end.
+                # A compaction that is interrupted starts again each time, and never completes.
                 while self._db.property_int_value(_MERGING):
                     SYSTEM_CLOCK.sleep(_MERGE_S)
             self._db.close()
@@ -170,7 +170,7 @@ class RocksStore:
             yield
         except Exception as error:
             raise UnavailableError(
-                f"RocksDB in {self._directory} did not {doing}: {error}; see to the local disk"
+                f"RocksDB in {self._directory} failed to {doing}: {error}; check the local disk"
             ) from error
 
 
@@ -193,13 +193,13 @@ def refuse_large(entries: Iterable[tuple[bytes, bytes | None]], together: int) -
 def _not_opened(directory: Path, reason: str) -> TidegateError:
     if "No space left on device" in reason:
         return UnavailableError(
-            f"RocksDB in {directory} did not open: {reason}; free space on the local disk"
+            f"RocksDB in {directory} cannot be opened: {reason}; free space on the local disk"
         )
     holder = _holder(directory / "LOCK", reason)
     if holder is not None:
         return UnavailableError(
-            f"the RocksDB directory {directory} is in use by {holder}; got a second start in it; expected one at a "
-            "time; end the other one or name another directory"
+            f"the RocksDB directory {directory} is in use by {holder}; expected one run at a time; stop the other "
+            "run or set another directory"
         )
     return StateCorruptError(
         f"the RocksDB files in {directory} cannot be opened: {reason}; restore an older checkpoint"
@@ -209,7 +209,7 @@ def _not_opened(directory: Path, reason: str) -> TidegateError:
 def _holder(lock: Path, reason: str) -> str | None:
     """Who has the lock of a database, None if it was not opened for another reason."""
     if "lock hold by current process" in reason:
-        # Looking at the file would not do: closing it again gives up the lock of the whole process.
+        # Looking at the file would not do: closing it again releases the lock of the whole process.
         return f"this process, pid {os.getpid()}"
     if "While lock file" not in reason:
         return None

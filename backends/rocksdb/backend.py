@@ -1,4 +1,4 @@
-"""The RocksDB backend: state on the local disk, larger than memory; a base is the database's own files.
+"""RocksDB state backend: state on the local disk, larger than memory; a base consists of the database's own files.
 
 Data files never change once written, so a cut is a directory of hard links and a base uploads only the files that
 the confirmed base does not hold already.
@@ -70,7 +70,7 @@ class RocksDBBackend(Backend):
         return materialisation
 
     def resume(self, left: Path, base: BaseHandle | None, context: BackendContext) -> RocksDBMaterialisation:
-        """The files that a database left, as hard links: none of them is ever written to again."""
+        """The files that a database left, as hard links: none of them is written to again."""
         _link(left / _DATABASE, context.directory / _DATABASE)
         return _opened(base, context)
 
@@ -85,7 +85,7 @@ class RocksDBBackend(Backend):
 
 
 class RocksDBMaterialisation(Materialisation):
-    """One database; cuts stand beside it in the same directory, so that hard links work."""
+    """One database; cuts are stored in the same directory, so that hard links work."""
 
     def __init__(self, store: RocksStore, directory: Path, base: BaseHandle | None, memory: Shares) -> None:
         self.allowance = Allowance(memory.rows, memory.log)
@@ -130,7 +130,7 @@ class RocksDBMaterialisation(Materialisation):
         return self._store.metrics()
 
     def close(self) -> None:
-        """Close the database, with everything in it if somebody goes on from its files."""
+        """Close the database; flush it first if a later execution continues from its files."""
         try:
             if self._store.brief:
                 self._late.flush()
@@ -211,5 +211,5 @@ def _download(base: BaseHandle, context: BackendContext) -> None:
             (directory / name).write_bytes(data)
         except OSError as error:
             raise UnavailableError(
-                f"the local disk did not take {directory / name}: {error.strerror}; free space there"
+                f"cannot write {directory / name} to the local disk: {error.strerror}; free space there"
             ) from error

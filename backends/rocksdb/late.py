@@ -1,4 +1,4 @@
-"""Entries that the database gets later: writing one costs a database ten times what it costs a dictionary.
+"""Write buffer in front of RocksDB: a write to the database costs ten times as much as one to a dictionary.
 
 A checkpoint is a base and the log, so the database need not hold what it was given before a base is cut. What changes
 again and again meanwhile is written once, and a state that fits in here hardly ever.
@@ -17,7 +17,7 @@ from tidegate.backends.spi import Address, Entry
 __all__ = ["LateWrites"]
 
 _OBJECTS: Final = 170
-"""What an entry takes in memory beside the bytes of its address and value."""
+"""Memory of an entry in addition to the bytes of its address and value."""
 
 _AT_ONCE: Final = 500
 """As many entries are written together; more tuples at once would keep the garbage collector busy."""

@@ -1,4 +1,4 @@
-"""How much memory RocksDB may take in one process: what the setting says, or a share of what the container allows."""
+"""Memory budget of RocksDB in one process: from the options, or a share of the container's limit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Shares:
 
 
 def shares(memory_bytes: int) -> Shares:
-    """How a given memory is divided; the rest is for what nobody counts: files that are merged, what the heap wastes.
+    """How a given memory is divided; the rest is for uncounted memory: compactions and heap fragmentation.
 
     Example:
         >>> shares(64 * 1024 * 1024).log // 1024**2

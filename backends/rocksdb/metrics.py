@@ -1,4 +1,4 @@
-"""Figures of a database for `/metrics`, each switched on by a key of Flink's.
+"""RocksDB metrics for `/metrics`, each enabled by a key of Flink's.
 
 A property is asked of the database whenever the run is shown; statistics are counted while it works, which costs a few
 percent, and only if one of them is switched on.
@@ -34,72 +34,69 @@ def _metric(name: str, doc: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RocksDBMetrics:
-    """Which figures are shown."""
+    """Which RocksDB metrics are reported."""
 
     num_immutable_mem_table: bool = _metric(
-        "num-immutable-mem-table", "write buffers that are full and not in a file yet"
+        "num-immutable-mem-table", "immutable memtables that are not flushed yet"
     )
     mem_table_flush_pending: bool = _metric(
-        "mem-table-flush-pending", "1 if a write buffer waits to be written to a file"
+        "mem-table-flush-pending", "1 if a memtable flush is pending, otherwise 0"
     )
-    compaction_pending: bool = _metric("compaction-pending", "1 if files wait to be merged")
-    background_errors: bool = _metric("background-errors", "errors of flushes and compactions")
-    cur_size_active_mem_table: bool = _metric(
-        "cur-size-active-mem-table", "bytes in the write buffer being written to"
-    )
+    compaction_pending: bool = _metric("compaction-pending", "1 if a compaction is pending, otherwise 0")
+    background_errors: bool = _metric("background-errors", "background errors of flushes and compactions")
+    cur_size_active_mem_table: bool = _metric("cur-size-active-mem-table", "bytes in the active memtable")
     cur_size_all_mem_tables: bool = _metric(
-        "cur-size-all-mem-tables", "bytes in write buffers that are not in a file yet"
+        "cur-size-all-mem-tables",
+        "bytes in the active memtable and in immutable memtables that are not flushed yet",
     )
-    size_all_mem_tables: bool = _metric("size-all-mem-tables", "bytes in all write buffers")
+    size_all_mem_tables: bool = _metric(
+        "size-all-mem-tables", "bytes in all memtables: active, immutable and pinned"
+    )
     num_entries_active_mem_table: bool = _metric(
-        "num-entries-active-mem-table", "entries in the write buffer being written to"
+        "num-entries-active-mem-table", "entries in the active memtable"
     )
     num_entries_imm_mem_tables: bool = _metric(
-        "num-entries-imm-mem-tables", "entries in write buffers that are full"
+        "num-entries-imm-mem-tables", "entries in immutable memtables that are not flushed yet"
     )
     num_deletes_active_mem_table: bool = _metric(
-        "num-deletes-active-mem-table", "deletions in the write buffer being written to"
+        "num-deletes-active-mem-table", "deletions in the active memtable"
     )
     num_deletes_imm_mem_tables: bool = _metric(
-        "num-deletes-imm-mem-tables", "deletions in write buffers that are full"
+        "num-deletes-imm-mem-tables", "deletions in immutable memtables that are not flushed yet"
     )
-    estimate_num_keys: bool = _metric("estimate-num-keys", "about how many keys there are")
+    estimate_num_keys: bool = _metric("estimate-num-keys", "estimated number of keys")
     estimate_table_readers_mem: bool = _metric(
-        "estimate-table-readers-mem", "bytes of indexes and filters outside of the block cache"
+        "estimate-table-readers-mem", "estimated bytes of index and filter blocks outside the block cache"
     )
-    num_snapshots: bool = _metric("num-snapshots", "snapshots of the database that are in use")
-    num_live_versions: bool = _metric("num-live-versions", "versions of the set of files that are in use")
-    estimate_live_data_size: bool = _metric(
-        "estimate-live-data-size", "about how many bytes of data there are"
-    )
+    num_snapshots: bool = _metric("num-snapshots", "unreleased snapshots of the database")
+    num_live_versions: bool = _metric("num-live-versions", "live versions of the set of SST files")
+    estimate_live_data_size: bool = _metric("estimate-live-data-size", "estimated bytes of live data")
     total_sst_files_size: bool = _metric(
-        "total-sst-files-size", "bytes of all data files, those that an iterator still reads included"
+        "total-sst-files-size", "bytes of all SST files, including those that only an iterator still reads"
     )
-    live_sst_files_size: bool = _metric(
-        "live-sst-files-size", "bytes of the data files of the newest version"
-    )
+    live_sst_files_size: bool = _metric("live-sst-files-size", "bytes of the SST files of the latest version")
     estimate_pending_compaction_bytes: bool = _metric(
-        "estimate-pending-compaction-bytes", "about how many bytes wait to be merged"
+        "estimate-pending-compaction-bytes", "estimated bytes that compactions still have to rewrite"
     )
-    num_running_compactions: bool = _metric("num-running-compactions", "compactions that run")
-    num_running_flushes: bool = _metric("num-running-flushes", "flushes that run")
+    num_running_compactions: bool = _metric("num-running-compactions", "running compactions")
+    num_running_flushes: bool = _metric("num-running-flushes", "running flushes")
     actual_delayed_write_rate: bool = _metric(
-        "actual-delayed-write-rate", "bytes a second that writes are held back to; 0 if they are not"
+        "actual-delayed-write-rate", "write rate limit in bytes per second; 0 if writes are not delayed"
     )
-    is_write_stopped: bool = _metric("is-write-stopped", "1 if writes are stopped")
-    block_cache_capacity: bool = _metric("block-cache-capacity", "bytes that the block cache may hold")
-    block_cache_usage: bool = _metric("block-cache-usage", "bytes that the block cache holds")
+    is_write_stopped: bool = _metric("is-write-stopped", "1 if writes are stopped, otherwise 0")
+    block_cache_capacity: bool = _metric("block-cache-capacity", "capacity of the block cache in bytes")
+    block_cache_usage: bool = _metric("block-cache-usage", "bytes in the block cache")
     block_cache_pinned_usage: bool = _metric(
-        "block-cache-pinned-usage", "bytes of the block cache that are in use"
+        "block-cache-pinned-usage", "bytes of pinned entries in the block cache"
     )
-    block_cache_hit: bool = _metric("block-cache-hit", "blocks found in the block cache")
-    block_cache_miss: bool = _metric("block-cache-miss", "blocks not found in the block cache")
-    bloom_filter_useful: bool = _metric("bloom-filter-useful", "reads of a file that its filter spared")
+    block_cache_hit: bool = _metric("block-cache-hit", "block cache hits")
+    block_cache_miss: bool = _metric("block-cache-miss", "block cache misses")
+    bloom_filter_useful: bool = _metric("bloom-filter-useful", "file reads avoided by the bloom filter")
     bytes_read: bool = _metric("bytes-read", "bytes read from the database")
     bytes_written: bool = _metric("bytes-written", "bytes written to the database")
     compaction_read_bytes: bool = _metric("compaction-read-bytes", "bytes that compactions read")
     compaction_write_bytes: bool = _metric("compaction-write-bytes", "bytes that compactions wrote")
-    stall_micros: bool = _metric("stall-micros", "microseconds that writes were held back")
+    stall_micros: bool = _metric("stall-micros", "microseconds that writes were stalled")
 
     @property
     def metrics(self) -> list[str]:

@@ -59,7 +59,7 @@ class RocksDBOptions(RocksDBMetrics):
     memory_managed: bool = option(
         _KEY + "memory.managed",
         True,
-        "whether sizes follow from the slot's share of taskmanager.memory.managed.size, if that is set",
+        "whether memory sizes follow from the slot's share of taskmanager.memory.managed.size, if that is set",
     )
     memory_fixed_bytes: int | None = option(
         _KEY + "memory.fixed-per-slot",
@@ -69,68 +69,77 @@ class RocksDBOptions(RocksDBMetrics):
     block_cache_bytes: int | None = option(
         _KEY + "block.cache-size",
         None,
-        "memory for blocks read from disk; default: a share of the memory",
+        "size of the block cache; default: a share of the memory",
     )
-    block_bytes: int = option(_KEY + "block.blocksize", 4 * 1024, "what is read and compressed at once")
-    bloom_filter: bool = option(
-        _KEY + "use-bloom-filter", True, "whether files have a filter that tells which keys they do not hold"
+    block_bytes: int = option(
+        _KEY + "block.blocksize", 4 * 1024, "size of a block, the unit of reading and compression"
     )
+    bloom_filter: bool = option(_KEY + "use-bloom-filter", True, "whether SST files have a bloom filter")
     bloom_filter_bits: int = option(
-        _KEY + "bloom-filter.bits-per-key", 10, "size of that filter: 10 bits are wrong for 1 key in 100"
+        _KEY + "bloom-filter.bits-per-key",
+        10,
+        "bits per key of the bloom filter; 10 bits give 1 % false positives",
     )
     write_buffer_bytes: int | None = option(
         _KEY + "writebuffer.size",
         None,
-        "memory for writes before they go to a file; default: a share of the memory, at most 32 mb without a limit",
+        "size of a write buffer (memtable); default: a share of the memory, at most 32 mb without a limit",
     )
     write_buffers: int = option(
-        _KEY + "writebuffer.count", 2, "write buffers at the same time, the one being written to included"
+        _KEY + "writebuffer.count", 2, "maximum number of write buffers, including the active one"
     )
     merged_write_buffers: int = option(
-        _KEY + "writebuffer.number-to-merge", 1, "write buffers that are merged into one file"
+        _KEY + "writebuffer.number-to-merge",
+        1,
+        "minimum number of write buffers that are merged in one flush",
     )
     file_bytes: int = option(
-        _KEY + "compaction.level.target-file-size-base", 16 * _MB, "size of a data file; the unit of uploads"
+        _KEY + "compaction.level.target-file-size-base",
+        16 * _MB,
+        "target size of an SST file, the unit of uploads",
     )
     level_bytes: int = option(
         _KEY + "compaction.level.max-size-level-base",
         256 * _MB,
-        "size of the first level that has no overlaps",
+        "maximum size of the first level without overlaps",
     )
     dynamic_levels: bool = option(
         _KEY + "compaction.level.use-dynamic-size",
         False,
-        "whether sizes of levels follow from that of the last one",
+        "whether level sizes are derived from the size of the last level",
     )
     compaction_style: CompactionStyle | None = option(
         _KEY + "compaction.style",
         None,
         "LEVEL or UNIVERSAL; default: LEVEL, on Spark UNIVERSAL. FIFO would delete state and is refused",
     )
-    threads: int = option(_KEY + "thread.num", 2, "threads that flush and compact")
+    threads: int = option(_KEY + "thread.num", 2, "threads for flushes and compactions")
     open_files: int = option(
-        _KEY + "files.open", -1, "files that a database holds open; -1 for all of them", least=-1
+        _KEY + "files.open", -1, "maximum number of open files of a database; -1 for no limit", least=-1
     )
     compression: tuple[Compression, ...] = option(
         _KEY + "compression.per.level",
         (Compression.LZ4_COMPRESSION,),
-        "NO, SNAPPY, ZLIB, BZLIB2, LZ4, LZ4HC or ZSTD, each with _COMPRESSION, from level 0 on with ';' between; the last "
-        "one is that of all further levels",
+        "compression of each level from level 0 on, separated by ';': NO, SNAPPY, ZLIB, BZLIB2, LZ4, LZ4HC or "
+        "ZSTD, each with _COMPRESSION; the last one applies to all further levels",
     )
     log_level: LogLevel = option(
         _KEY + "log.level",
         LogLevel.INFO_LEVEL,
-        "how much RocksDB logs: DEBUG_LEVEL, INFO_LEVEL, WARN_LEVEL, ERROR_LEVEL, FATAL_LEVEL or HEADER_LEVEL",
+        "log level of RocksDB: DEBUG_LEVEL, INFO_LEVEL, WARN_LEVEL, ERROR_LEVEL, FATAL_LEVEL or HEADER_LEVEL",
     )
     log_dir: str | None = option(
         _KEY + "log.dir",
         None,
-        "directory of RocksDB's log, which has to exist; default: beside the data, deleted with it",
+        "existing directory for RocksDB's log; default: the database directory, deleted with it",
     )
     log_file_bytes: int = option(
-        _KEY + "log.max-file-size", _MB, "size after which a new file of the log begins; 0 for never", least=0
+        _KEY + "log.max-file-size",
+        _MB,
+        "size at which RocksDB's log file is rotated; 0 for no rotation",
+        least=0,
     )
-    log_files: int = option(_KEY + "log.file-num", 1, "files of the log that are kept")
+    log_files: int = option(_KEY + "log.file-num", 1, "log files that are kept")
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -1,4 +1,4 @@
-"""The canonical form of keyed state: Parquet files that any tool reads and any backend restores."""
+"""Canonical savepoints: keyed state as Parquet files that any tool reads and any backend restores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Parquet file of one state: its columns, and what its schema says about them.
+"""Parquet file of one state in a canonical savepoint: columns and schema metadata.
 
 Columns are `key_group`, `key`, `namespace`, then `position` (lists), `map_key` (maps) or `time` (timers), then
 `value`. Records of a key group stand together, by key; the schema metadata `tidegate` says what they are.
@@ -138,7 +138,7 @@ def read_file(data: bytes, name: str) -> tuple[Header, Iterator[tuple[int, list[
     """What a file says it holds, and its records by key group.
 
     Raises:
-        StateCorruptError: it is no such file.
+        StateCorruptError: it is not such a file.
         StateFormatError: it is of a newer version.
     """
     header, file = _open(pa.BufferReader(data), name, Header)
@@ -204,8 +204,8 @@ def _open(source: Path | pa.BufferReader, name: str, kind: type[H]) -> tuple[H, 
         version = msgspec.json.decode(described, type=_Versioned).version
     except (pa.ArrowException, KeyError, TypeError, msgspec.DecodeError) as error:
         raise StateCorruptError(
-            f"{name} is no file of a canonical savepoint; got {_size(source)} bytes; "
-            "expected Parquet with metadata 'tidegate'; use another savepoint"
+            f"{name} is not a canonical savepoint file; got {_size(source)} bytes; expected Parquet with metadata "
+            "'tidegate'; use another savepoint"
         ) from error
     if version > VERSION:
         raise StateFormatError(
@@ -255,7 +255,7 @@ def read_table(
 
 
 def key_groups_of(key: Any, max_parallelism: int) -> frozenset[int]:
-    """The key groups that may hold a key, whatever its operator has declared."""
+    """The key groups that may hold a key, for any parallelism of its operator."""
     shapes = (OPAQUE, *_DECLARED)
     return frozenset(key_group(_key_of(shape, key), max_parallelism) for shape in shapes)
 

@@ -1,4 +1,4 @@
-"""Reads canonical files as the entries of a base, so that every backend restores them as it restores another's.
+"""Reader of canonical savepoint files as entries of a base, so that every backend can restore them.
 
 Key groups follow from the keys: a base that is given another max parallelism holds the same state in other groups.
 """
@@ -52,8 +52,8 @@ class CanonicalBase(BaseReader):
         groups = files.pop(_GROUPS, None)
         if not isinstance(groups, InlineChunk):
             raise StateCorruptError(
-                f"canonical savepoint does not say its max parallelism; got files {list(files)}; "
-                f"expected {_GROUPS!r}; use another savepoint"
+                f"canonical savepoint has no max parallelism; got files {list(files)}; expected {_GROUPS!r}; use "
+                "another savepoint"
             )
         max_parallelism = int(groups.data)
         content = [_records(context.files.fetch(chunk), name) for name, chunk in files.items()]

@@ -1,4 +1,4 @@
-"""Entries of one key group as records of its states, and back.
+"""Conversion between the entries of one key group and records of its states.
 
 Rows, chunks and markers are how `backends.keyed` arranges state; a record is what a reader expects: one value, one
 element of a list with its position, one entry of a map, or one timer with its time. Records hold encoded bytes.
@@ -88,7 +88,7 @@ def disassemble(entries: Iterable[tuple[Address, bytes]], table: Iterable[StateE
 
 
 def living(records: Records, now_ms: int) -> Records:
-    """The records without those that have expired, of states that ask for it; lists are numbered anew."""
+    """The records without those that have expired, of states that ask for it; lists are renumbered."""
     return {
         state: _living(state, held, now_ms) if state.left_out_ms else held for state, held in records.items()
     }

@@ -1,8 +1,8 @@
-"""Which column holds values exactly: found from their bytes, so no class of the program is needed.
+"""Column types for stored values, derived from their bytes without the program's classes.
 
 A value is stored as msgpack by most codecs. Where the bytes of all values of a column are the shortest msgpack of
 plain values that share a shape, the column has that shape and the same bytes are made from it again. Everything else
-(extensions, pickles, ints beyond 64 bits, mixed types) is opaque: the bytes stand in the column as they are.
+(extensions, pickles, ints beyond 64 bits, mixed types) is opaque: the column contains the bytes unchanged.
 
 Example:
     >>> seen = merge(observe(msgspec.msgpack.encode((1, "a"))), observe(msgspec.msgpack.encode((2, None))))

@@ -1,4 +1,4 @@
-"""Keyed state of an operator to canonical files: one for each state and key-group range.
+"""Writer of canonical savepoints: one file per state and key-group range of an operator.
 
 The state is read twice: columns get their types from all values, then the values are written.
 """

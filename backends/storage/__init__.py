@@ -1,4 +1,4 @@
-"""Where checkpoints live: blobs and atomic decisions, on a local disk or in memory."""
+"""Checkpoint storages: blobs and atomic decisions, on a local disk, in memory or in an object store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door to pyarrow's file systems: files of a checkpoint storage on any of them."""
+"""Client of pyarrow's file systems: blobs of a checkpoint storage on any of them."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class ArrowBlobs(Blobs):
             yield
         except OSError as error:
             raise UnavailableError(
-                f"checkpoint storage does not take or give {self._url}/{name}: {error}; "
-                "check its address, the network and your rights"
+                f"checkpoint storage cannot read or write {self._url}/{name}: {error}; check its address, the "
+                "network and the permissions"
             ) from error
 
 
@@ -88,7 +88,7 @@ class RenamedBlobs(ArrowBlobs):
             self._system.create_dir(path.rpartition("/")[0], recursive=True)
         super().put(temporary[len(self._root) + 1 :], source)
         with self._available(name):
-            # A rename replaces nothing everywhere; what is replaced is what nobody has decided on.
+            # Not every file system replaces a file on rename; a replaced file belongs to no decision.
             if self._system.get_file_info(path).type == pyarrow.fs.FileType.File:
                 self._system.delete_file(path)
             self._system.move(temporary, path)

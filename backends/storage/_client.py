@@ -1,7 +1,7 @@
-"""The door to botocore: objects of one S3 bucket with conditions, which pyarrow does not offer.
+"""S3 client on botocore: objects of one bucket with conditional writes, which pyarrow does not support.
 
-No request of this client is repeated behind its back: a repeated conditional write whose first answer was lost would
-be told that somebody else was first.
+This client never retries a request by itself: a repeated conditional write whose first answer was lost would
+be reported as lost to another writer.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Bucket:
         return None
 
     def delete(self, keys: list[str]) -> None:
-        """Remove objects; missing ones are no error."""
+        """Remove objects; missing ones are ignored."""
         for start in range(0, len(keys), _DELETED_AT_ONCE):
             some = keys[start : start + _DELETED_AT_ONCE]
             objects = {"Objects": [{"Key": key} for key in some], "Quiet": True}
@@ -88,21 +88,21 @@ class Bucket:
                 raise self._refused(some[0], error) from error
             for failed in answer.get("Errors", ()):
                 raise UnavailableError(
-                    f"s3://{self.name}/{failed['Key']} was not deleted: {failed.get('Message')}; "
-                    "allow s3:DeleteObject, or try again"
+                    f"s3://{self.name}/{failed['Key']} was not deleted: {failed.get('Message')}; allow "
+                    "s3:DeleteObject, or retry"
                 )
 
     def _refused(self, key: str, error: Exception) -> ConfigError | UnavailableError:
         where = f"s3://{self.name}/{key}"
         if isinstance(error, NoCredentialsError):
             return ConfigError(
-                f"{where} needs credentials; got none; "
-                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role of the machine"
+                f"{where} needs credentials; got none; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a "
+                "profile, or a role of the machine"
             )
         if _code(error) == "NoSuchBucket":
             return ConfigError(f"bucket {self.name!r} does not exist; create it or name another one")
         return UnavailableError(
-            f"{where} cannot be read or written: {error}; check endpoint, network and rights"
+            f"{where} cannot be read or written: {error}; check endpoint, network and permissions"
         )
 
 

@@ -1,4 +1,4 @@
-"""A copy of snapshot files on the machine that uses them, so that a restart there need not read the storage.
+"""Local cache of snapshot files, so that a restart on this machine need not read the storage.
 
 The storage alone counts: a file is durable there before it is copied, a copy that is missing or differs from its
 checksum is passed over, and one that cannot be written is not there. Copies are unpickled and the checksum is no

@@ -1,4 +1,4 @@
-"""Snapshot files on a checkpoint storage: unique names, checksums, small ones inline.
+"""Snapshot files on a checkpoint storage: unique names, checksums, small files inline.
 
 Example:
     >>> from tidegate.backends.storage import MemoryStorage
@@ -24,7 +24,7 @@ _BLOCK: Final = 1024 * 1024
 
 
 class StorageFiles:
-    """Writes below `prefix`; reads whatever a chunk names, so an earlier run's files are found too.
+    """Writes below `prefix`; reads the file a chunk names, also one of an earlier run.
 
     Safe to call from any thread.
     """

@@ -1,4 +1,4 @@
-"""A checkpoint storage in HDFS, for one writer: libhdfs offers no atomic decisions through pyarrow.
+"""HDFS checkpoint storage, for one writer: pyarrow's libhdfs has no atomic decisions.
 
 A file of HDFS is there from its first byte on, so content goes to a temporary name and gets its own by a rename.
 """
@@ -31,9 +31,7 @@ class HadoopStorage(CheckpointStorage):
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if not parts.netloc or not parts.path.strip("/") or parts.query:
-            raise ConfigError(
-                f"an HDFS URL names a host and a path; got {url!r}; expected hdfs://host:port/path"
-            )
+            raise ConfigError(f"invalid HDFS URL; got {url!r}; expected hdfs://host:port/path")
         self.url = url
 
     @property

@@ -1,15 +1,15 @@
-"""A checkpoint storage in a directory: of this host, or a shared one that offers POSIX links.
+"""Directory checkpoint storage: on this host, or on a shared file system with POSIX links.
 
 Nothing is ever seen half-written: content goes to a temporary name, is fsynced, and only then gets its real name by
-one atomic rename (blobs) or one exclusive link (decisions). A crash leaves at most a temporary file nobody reads.
+one atomic rename (blobs) or one exclusive link (decisions). A crash leaves at most a temporary file that is never read.
 
-A decision is a row of numbered versions beside each other. `swap` is the exclusive creation of the next number; the
+A decision is a sequence of numbered version files. `swap` is the exclusive creation of the next number; the
 highest number is current. Old versions are removed a few swaps late, so a reader that looked at the directory just
 before still finds one. A writer so slow that the number it creates was removed in the meantime sees the higher ones
 and withdraws.
 
-Directories are made with one mode and files with what follows from it, whatever the umask; directories that exist keep
-theirs. State holds what records hold, so nobody but its owner reads it unless another mode is asked for.
+Directories are made with one mode and files with one derived from it, regardless of the umask; directories that exist keep
+theirs. State holds what records hold, so only its owner reads it unless another mode is set.
 """
 
 from __future__ import annotations
@@ -165,15 +165,15 @@ def _path(root: Path, name: str) -> Path:
     path = root / name
     if ".." in path.parts or Path(name).is_absolute() or _TEMPORARY in name:
         raise ConfigError(
-            f"{name!r} cannot name a file of a checkpoint storage; "
-            f"expected a relative path without '..' and {_TEMPORARY!r}"
+            f"invalid file name {name!r} for a checkpoint storage; expected a relative path without '..' and "
+            f"{_TEMPORARY!r}"
         )
     return path
 
 
 def _decision_path(root: Path, name: str) -> Path:
     if _VERSION in name.rpartition("/")[2]:
-        raise ConfigError(f"{name!r} cannot name a decision; expected a name without {_VERSION!r}")
+        raise ConfigError(f"invalid decision name {name!r}; expected a name without {_VERSION!r}")
     return _path(root, name)
 
 
@@ -206,7 +206,7 @@ def _highest(target: Path) -> int:
 
 
 def _clean(target: Path, current: int) -> None:
-    """Remove versions nobody looks for any more, and what crashed writers of them left."""
+    """Remove versions that are no longer read, and temporary files of crashed writers."""
     start = f"{target.name}{_VERSION}"
     for name in os.listdir(target.parent):  # noqa: PTH208  # only names are needed
         version, _, _ = name[len(start) :].partition(_TEMPORARY)
@@ -234,7 +234,7 @@ class _Maker:
 
     @contextlib.contextmanager
     def temporary(self, target: Path, source: bytes | Path) -> Iterator[Path]:
-        """A durable copy of `source` beside `target`, removed afterwards unless it was renamed."""
+        """A durable copy of `source` in the directory of `target`, removed afterwards unless it was renamed."""
         temporary = target.with_name(f"{target.name}{_TEMPORARY}{new_id()}")
         try:
             with (
@@ -286,8 +286,8 @@ def _available(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise UnavailableError(
-            f"checkpoint storage does not take or give {error.filename or path}: {reason}; "
-            "make the directory writable, free space, or use another one"
+            f"checkpoint storage cannot read or write {error.filename or path}: {reason}; make the directory "
+            "writable, free space, or use another one"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint storage in this process's memory, for tests; gone when the process ends.
+"""In-memory checkpoint storage for tests; its content is lost when the process ends.
 
 Example:
     >>> MemoryStorage("shared").decisions.create("owner", b"me")

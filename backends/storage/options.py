@@ -14,11 +14,11 @@ __all__ = ["S3Options"]
 class S3Options:
     """Where buckets are; a URL says it as `?endpoint=...&region=...`, and is stronger than a setting."""
 
-    endpoint: str | None = option("s3.endpoint", None, "http(s)://host:port of a server that is not Amazon's")
-    region: str | None = option("s3.region", None, "the region of buckets; default: as AWS tools find it")
+    endpoint: str | None = option(
+        "s3.endpoint", None, "S3 endpoint as http(s)://host:port, for servers other than Amazon's"
+    )
+    region: str | None = option("s3.region", None, "region of buckets; default: as AWS tools find it")
 
     def __post_init__(self) -> None:
         if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
-            raise ConfigError(
-                f"the endpoint of an S3 URL is a URL; got {self.endpoint!r}; expected http(s)://host:port"
-            )
+            raise ConfigError(f"invalid S3 endpoint; got {self.endpoint!r}; expected http(s)://host:port")

@@ -1,7 +1,7 @@
-"""A checkpoint storage in an S3 bucket, at Amazon or any server with conditional writes.
+"""S3 checkpoint storage, at Amazon or any server with conditional writes.
 
 Files go through pyarrow. A decision is one object: `create` is a PUT with `If-None-Match: *`, `swap` a PUT with
-`If-Match: <ETag>`; 412 and, for a missing object, 404 say that somebody else was first. A server that ignores these
+`If-Match: <ETag>`; 412 and, for a missing object, 404 mean that another writer was first. A server that ignores these
 conditions would let two writers win, so a write that must fail is tried with each of them before the first decision.
 
 Every content is preceded by an id of its writer, because an ETag is a digest: the same bytes written twice would make
@@ -49,9 +49,7 @@ class S3Storage(CheckpointStorage):
         parts = urlsplit(url)
         options = url_options(url)
         if not parts.netloc or "@" in parts.netloc:
-            raise ConfigError(
-                f"an S3 URL names a bucket and holds no credentials; got {url!r}; expected s3://bucket/path"
-            )
+            raise ConfigError(f"invalid S3 URL; got {url!r}; expected s3://bucket/path, without credentials")
         self.url = url
         self._place = _Place(parts.netloc, unquote(parts.path).strip("/"), options)
 
@@ -130,7 +128,7 @@ class _S3Decisions(Decisions):
         return Decision(found.tag, found.data[_ID_LENGTH:]) if found is not None else None
 
     def _settle(self, key: str, content: bytes, old_tag: str | None) -> bool:
-        """Find out what became of a write whose answer was lost; write again as long as nothing happened."""
+        """Resolve a write whose answer was lost; repeat it as long as it had no effect."""
         for _ in range(_ATTEMPTS):
             found = self._bucket.get(key)
             if found is not None and found.data == content:
@@ -141,7 +139,7 @@ class _S3Decisions(Decisions):
             if self._bucket.put(key, content, old_tag) == "stored":
                 return True
         raise UnavailableError(
-            f"s3://{self._bucket.name}/{key}: whether a change was stored is not known; read it before the next one"
+            f"s3://{self._bucket.name}/{key}: the outcome of a write is unknown; read it before the next write"
         )
 
     def _check_conditions(self) -> None:
@@ -159,8 +157,8 @@ class _S3Decisions(Decisions):
             self._bucket.delete([key])
         if ignored is not None:
             raise ConfigError(
-                f"the server of bucket {self._bucket.name!r} ignores {ignored}, so two writers could both win; "
-                "use one with conditional writes"
+                f"the server of bucket {self._bucket.name!r} ignores {ignored}, so two writers could both "
+                "succeed; use a server with conditional writes"
             )
         self._trusted = True
 
@@ -169,8 +167,8 @@ class _S3Decisions(Decisions):
         answer = self._bucket.put(key, b"", tag)
         if answer == "unknown":
             raise UnavailableError(
-                f"s3://{self._bucket.name}/{key} cannot be read or written: no answer to a write; check endpoint, network "
-                "and rights"
+                f"s3://{self._bucket.name}/{key} cannot be read or written: no answer to a write; check endpoint, "
+                "network and permissions"
             )
         return answer == "stale"
 

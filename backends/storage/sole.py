@@ -1,4 +1,4 @@
-"""Decisions on a storage that has none: for one writer alone.
+"""Decisions on a storage without atomic operations: for one writer only.
 
 Version 0 of a record is a plain file, version n is `name@n`, and the highest number is current, so a crash leaves the
 record as it was before or after. Nothing keeps a second process from writing the same number at the same moment: who

@@ -1,4 +1,4 @@
-"""Finds a checkpoint storage by its URL: each scheme is an entry point `tidegate.storages`, of ours or of others."""
+"""Lookup of checkpoint storages by URL scheme: each scheme is an entry point of the group `tidegate.storages`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def in_directory(url: str) -> LocalStorage:
     """The storage of `file:///path`."""
     path = url.removeprefix("file://")
     if not path.startswith("/"):
-        raise ConfigError(f"a file URL names a path of this host; got {url!r}; expected file:///path")
+        raise ConfigError(f"invalid file URL; got {url!r}; expected file:///path, a path of this host")
     return LocalStorage(Path(unquote(path)))
 
 

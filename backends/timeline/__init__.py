@@ -1,4 +1,4 @@
-"""The timeline of keyed state: what checkpoints hold, how they differ, and whether they are sound; only read."""
+"""Timeline of keyed state, read-only: the content of checkpoints, their differences and their integrity."""
 
 from __future__ import annotations
 

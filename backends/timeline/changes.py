@@ -1,4 +1,4 @@
-"""What differs between two contents of an operator's state, record by record.
+"""Difference between two contents of an operator's state, record by record.
 
 Example:
     >>> from tidegate.backends.keyed.address import ROWS

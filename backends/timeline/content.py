@@ -1,4 +1,4 @@
-"""What handles hold, entry by entry: a base and the segments after it, folded, whichever backend wrote them.
+"""Content of state handles, entry by entry: a base and the segments after it, merged, for all backends.
 
 No backend is opened and nothing is written but what a base needs to be read, below the context's directory.
 """

@@ -1,4 +1,4 @@
-"""Every single change of an operator's state, with what made it, from the journals of its checkpoints."""
+"""Reader of journals: every change of an operator's state and its cause, from the journals of its checkpoints."""
 
 from __future__ import annotations
 

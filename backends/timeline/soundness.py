@@ -1,4 +1,4 @@
-"""Whether what a checkpoint refers to is there, is undamaged, and makes sense.
+"""Integrity check of checkpoints: referenced files exist, are undamaged and consistent.
 
 Example:
     >>> from tidegate.backends.spi import StoredChunk
@@ -54,7 +54,7 @@ def damage(handle: KeyedHandle, files: SnapshotFiles) -> Iterator[tuple[str, str
         except (StateCorruptError, StateFormatError) as error:
             yield name, str(error)
     if handle.base is not None and not handle.segments:
-        yield "in the metadata", "a base is followed by no segment that says which states it holds"
+        yield "in the metadata", "the base has no log segment that describes its states"
 
 
 def misfits(handle: KeyedHandle, max_parallelism: int, context: BackendContext, number: int) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _ascending(found: Iterator[tuple[Address, bytes]]) -> Iterator[tuple[Address
     last = b""
     for at, data in found:
         if at <= last:
-            raise StateCorruptError(f"state address {at.hex()} comes behind {last.hex()}")
+            raise StateCorruptError(f"state address {at.hex()} is out of order: it follows {last.hex()}")
         yield at, data
         last = at
 
@@ -115,7 +115,7 @@ def _in_group(
         key = owner_of(parts)
         right = key_group(key, max_parallelism)
         if right != parts.key_group:
-            yield f"key {key_of(key)!r} stands in key group {parts.key_group}; it belongs to {right}"
+            yield f"key {key_of(key)!r} is stored in key group {parts.key_group}; expected key group {right}"
         if parts.state == ROWS:
             yield from _in_row(parts, data, table, expected)
         elif parts.state >= COLLECTIONS:
@@ -125,20 +125,20 @@ def _in_group(
         whole = expected.get(place, 0)
         if (whole is None and not counted[place]) or (whole is not None and whole != counted[place]):
             yield (
-                f"state {name!r} of key {key_of(place[1])!r} has {counted[place]} stored parts; "
-                f"its row says {'some' if whole is None else whole}"
+                f"state {name!r} of key {key_of(place[1])!r} has {counted[place]} stored parts; expected "
+                f"{'at least 1' if whole is None else whole}, according to its row"
             )
 
 
 def _in_row(
     parts: Parts, data: bytes, table: Mapping[int, StateEntry], expected: dict[_Place, int | None]
 ) -> Iterator[str]:
-    """Checks a row; notes how many parts each list stands in beside it, None for a map: at least one."""
+    """Checks a row; records how many parts each list has outside it, None for a map: at least one."""
     for slot, held in enumerate(unpack_slots(data)):
         if held is None:
             continue
         if slot not in table:
-            yield f"the row of key {key_of(parts.key)!r} holds a state that no segment describes, in slot {slot}"
+            yield f"the row of key {key_of(parts.key)!r} has a value in slot {slot}, which no log segment describes"
         elif table[slot].kind == "list":
             expected[COLLECTIONS + slot, parts.key, parts.namespace] = unpack_head(held)[0]
         elif table[slot].kind in MAPS:

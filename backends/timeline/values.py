@@ -1,4 +1,4 @@
-"""Stored bytes as values, without the program that wrote them.
+"""Decoding of stored values without the program that wrote them.
 
 What a declared type stores comes back as plain values: a record's fields under their names or as a list, a tuple as a
 list. What only the program can read, such as a pickle, stays opaque: looking at state never runs code of its values.
@@ -71,7 +71,7 @@ def keys_of(value: Any) -> frozenset[bytes]:
     """The bytes under which operators may hold a key: declared types keep what Python calls equal apart.
 
     Raises:
-        RecordError: it can be no key.
+        RecordError: it cannot be a key.
     """
     plain = canonical(value)
     alike = [declared(plain) for declared in (float, bool) if type(plain) is int and declared(plain) == plain]

@@ -23,7 +23,7 @@ def test_page_is_current(root: Path) -> None:
     "row",
     [
         "| `parallelism.default` |  | subtasks per operator; default: the cores of this machine |",
-        "| `state.backend.heap.max-state` | 5,242,880 bytes | how large one state of a subtask may become |",
+        "| `state.backend.heap.max-state` | 5,242,880 bytes | maximum size of one state of a subtask |",
         "| `state.backend.rocksdb.compression.per.level` | LZ4_COMPRESSION |",
         "| `heartbeat.interval` | 10,000 ms | how often processes are asked whether they live |",
         "| `connector.kafka.sink.pool` | 5 |",

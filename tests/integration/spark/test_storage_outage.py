@@ -16,7 +16,7 @@ from tidegate.testing.services import S3Service
 
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
-NO_ANSWER = "checkpoint storage does not take or give s3://"
+NO_ANSWER = "checkpoint storage cannot read or write s3://"
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_storage_that_stays_away_ends_the_job_in_clear_words_and_the_next_star
     assert NO_ANSWER in texts(job, "declined")[0]
     assert re.search(
         r"JobFailedError: job 'totals' failed and its restarts are used up: s3://.* cannot be read or written: .*"
-        "check endpoint, network and rights",
+        "check endpoint, network and permissions",
         complaints,
     )
     assert len(job.rows()) < job.count

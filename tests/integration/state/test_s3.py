@@ -169,7 +169,7 @@ def test_a_server_that_ignores_conditions_is_refused(conditions: tuple[str, ...]
     with S3Service(conditions=conditions) as careless:
         storage = open_storage(careless.new_bucket())
         with pytest.raises(
-            ConfigError, match=rf"ignores {ignored}, so two writers could both win; use one with"
+            ConfigError, match=rf"ignores {ignored}, so two writers could both succeed; use a server with"
         ):
             decisions_of(storage).create("latest", b"mine")
         assert storage.blobs.list("") == []
@@ -181,7 +181,7 @@ def test_a_bucket_that_does_not_exist_is_named(s3: S3Service) -> None:
         decisions_of(storage).read("latest")
     with pytest.raises(ConfigError, match="bucket 'nowhere' does not exist; create it"):
         decisions_of(storage).create("latest", b"")
-    with pytest.raises(UnavailableError, match="does not take or give s3://nowhere/x/a"):
+    with pytest.raises(UnavailableError, match="cannot read or write s3://nowhere/x/a"):
         storage.blobs.put("a", b"x")
     with pytest.raises(StateCorruptError, match="s3://nowhere/x/a does not exist"):
         storage.blobs.open("a")
@@ -209,7 +209,7 @@ def test_a_server_that_is_gone_is_unavailable(own: S3Service) -> None:
     ):
         with pytest.raises(UnavailableError, match=r"cannot be read or written: .*; check endpoint, network"):
             use()
-    with pytest.raises(UnavailableError, match=r"does not take or give s3://.*check its address"):
+    with pytest.raises(UnavailableError, match=r"cannot read or write s3://.*check its address"):
         storage.blobs.put("a", b"x")
 
 
@@ -250,5 +250,5 @@ def test_an_outcome_that_nobody_can_tell_is_unavailable(
         return "unknown"
 
     monkeypatch.setattr(Bucket, "put", overtaken)
-    with pytest.raises(UnavailableError, match="latest: whether a change was stored is not known; read it"):
+    with pytest.raises(UnavailableError, match="latest: the outcome of a write is unknown; read it"):
         decisions.swap("latest", None if (seen := decisions.read("latest")) is None else seen.tag, b"two")

@@ -83,8 +83,8 @@ def replace_by_a_file(directory: Path) -> None:
             let_others_in,
             r"own is not private to this user; got owner \d+ and mode 0777; expected owner \d+ and mode 0700",
         ),
-        (replace_by_a_link, r"own is not a directory but a file or a symbolic link"),
-        (replace_by_a_file, r"own is not a directory but a file or a symbolic link"),
+        (replace_by_a_link, r"own is a file or a symbolic link; expected a directory"),
+        (replace_by_a_file, r"own is a file or a symbolic link; expected a directory"),
     ],
 )
 def test_what_is_not_private_is_refused(tmp_path: Path, change: Callable[[Path], None], message: str) -> None:

@@ -280,7 +280,7 @@ def test_a_base_that_only_a_declined_checkpoint_waited_for_is_not_uploaded(
     handle = job.pending().finish()
 
     with pytest.raises(
-        UnavailableError, match="given up before it was written: a later checkpoint has begun"
+        UnavailableError, match="cancelled before it was written: a later checkpoint has started"
     ):
         waiting.finish()
 

@@ -213,7 +213,7 @@ def test_collections_are_used_where_a_key_is_bound(open_store: Open) -> None:
     bound(store, TABLE)
     store.unbind()
     for use in (store.state(TABLE).is_empty, store.state(NUMBERS).get):
-        with pytest.raises(ConfigError, match="keyed state is used where no key is bound"):
+        with pytest.raises(ConfigError, match="keyed state is used without a current key"):
             use()
 
 

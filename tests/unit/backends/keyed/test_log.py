@@ -129,7 +129,7 @@ def test_a_local_disk_that_takes_no_log_is_unavailable(tmp_path: Path) -> None:
     log = ChangeLog(tmp_path / "gone", memory_bytes=1)
     with pytest.raises(
         UnavailableError,
-        match=r"local disk did not take .*log-0: No such file or directory; free space there",
+        match=r"cannot write .*log-0 to the local disk: No such file or directory; free space there",
     ):
         log.append({b"a": b"1"}, NO_LIMIT)
 

@@ -247,7 +247,7 @@ def test_a_value_the_new_type_cannot_hold_is_refused(reopen: Open) -> None:
     store.state(ValueStateDescriptor("held", Types.LONG())).update(2**53 + 1)
     with pytest.raises(
         StateFormatError,
-        match=r"state 'held': 9007199254740993 has no exact float; .*; restore an older checkpoint with the program",
+        match=r"state 'held': 9007199254740993 cannot be represented exactly as a float; .*; restore an older checkpoint with the program",
     ):
         reopen(checkpoint(store)).state(ValueStateDescriptor("held", Types.DOUBLE()))
 
@@ -282,7 +282,8 @@ def test_old_state_gets_a_time_to_live_only_if_asked_to(
     filled(store, kind, describe(OLD), count=1)
     handles = saved(store)
     with pytest.raises(
-        StateFormatError, match=r"migrate_ttl\(\) of its StateTtlConfig lets what is stored live"
+        StateFormatError,
+        match=r"stored values have no expiry time; set migrate_ttl\(\) of its StateTtlConfig",
     ):
         reopen(*handles).state(living(describe(NEW), migrate=False))
 
@@ -316,5 +317,5 @@ def test_a_time_to_live_cannot_be_taken_away(reopen: Open, kind: Any) -> None:
     describe = kind[0]
     store = reopen()
     filled(store, kind, living(describe(OLD), migrate=True), count=1)
-    with pytest.raises(StateFormatError, match="a time to live cannot be taken away; give it a long one"):
+    with pytest.raises(StateFormatError, match="a time to live cannot be removed; set a long one"):
         reopen(checkpoint(store)).state(describe(OLD))

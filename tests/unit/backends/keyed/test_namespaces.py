@@ -116,7 +116,7 @@ def test_a_namespace_that_is_deleted_is_not_bound_any_more(open_store: Open) -> 
     inner = store.value_state(COUNT, namespaced=True)
     store.delete_in("a", b"x")
 
-    with pytest.raises(ConfigError, match="keyed state is used where no key is bound"):
+    with pytest.raises(ConfigError, match="keyed state is used without a current key"):
         inner.value()
 
 
@@ -124,14 +124,14 @@ def test_a_namespace_of_a_key_of_another_subtask_is_refused(open_store: Open) ->
     group = key_group(key_bytes("a"), 8)
     store = open_store(key_groups=KeyGroupRange(group + 1, group + 2))
 
-    with pytest.raises(InternalError, match=f"key group {group} is not here"):
+    with pytest.raises(InternalError, match=f"key group {group} is not assigned to this subtask"):
         store.bind_in("a", b"x")
 
 
 def test_an_empty_namespace_is_refused_as_its_row_would_be_that_of_the_key(open_store: Open) -> None:
     store = open_store()
     with pytest.raises(
-        InternalError, match="namespace of key 'a' is empty; got b''; expected one byte at least"
+        InternalError, match="namespace of key 'a' is empty; got b''; expected at least one byte"
     ):
         store.bind_in("a", b"")
     with pytest.raises(InternalError, match="namespace of key 'a' is empty"):

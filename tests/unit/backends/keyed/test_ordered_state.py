@@ -163,7 +163,7 @@ def test_a_key_type_without_order_is_refused() -> None:
         ConfigError, match=r"state 'x' is an ordered map; keys of type list<long> have no order"
     ):
         OrderedMapStateDescriptor("x", Types.LIST(Types.LONG()))
-    with pytest.raises(ConfigError, match=r"state 'x' is an ordered map; got no type of its keys"):
+    with pytest.raises(ConfigError, match=r"state 'x' is an ordered map; got no key type"):
         OrderedMapStateDescriptor("x")
 
 

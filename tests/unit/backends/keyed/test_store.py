@@ -56,7 +56,7 @@ def test_a_state_outside_of_a_record_is_refused(open_store: Open) -> None:
     store = open_store()
     count = store.value_state(COUNT)
     for use in (count.value, count.clear, lambda: count.update(1), lambda: store.current_key):
-        with pytest.raises(ConfigError, match="keyed state is used where no key is bound"):
+        with pytest.raises(ConfigError, match="keyed state is used without a current key"):
             use()
 
 
@@ -137,7 +137,7 @@ def test_rows_of_different_widths_and_kinds_are_stored_together(open_store: Open
 def test_a_key_of_another_subtask_is_refused(open_store: Open) -> None:
     group = key_group(key_bytes("a"), 8)
     store = open_store(key_groups=KeyGroupRange(group + 1, group + 2))
-    with pytest.raises(InternalError, match=f"key group {group} is not here"):
+    with pytest.raises(InternalError, match=f"key group {group} is not assigned to this subtask"):
         store.bind("a")
 
 
@@ -313,7 +313,7 @@ def test_a_base_without_a_table_is_refused(open_store: Open) -> None:
     based = saved(store, 3)
     assert handle.base is not None
     assert based.base is not None
-    with pytest.raises(StateCorruptError, match="has a base but no segment that says which states it holds"):
+    with pytest.raises(StateCorruptError, match="has a base but no log segment that describes its states"):
         open_store(KeyedHandle(based.key_groups, based.base, ()))
 
 
@@ -365,7 +365,7 @@ def test_a_state_is_unbound_behind_the_last_of_a_key(open_store: Open) -> None:
     with store.last_of_key():
         count.update(1)
 
-    with pytest.raises(ConfigError, match="keyed state is used where no key is bound"):
+    with pytest.raises(ConfigError, match="keyed state is used without a current key"):
         count.value()
 
 

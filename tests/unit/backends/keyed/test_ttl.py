@@ -248,13 +248,13 @@ def test_lives_go_on_at_another_parallelism(reopen: Open, clock: ManualClock, ki
 
 
 def test_a_life_is_refused_that_is_none() -> None:
-    with pytest.raises(ConfigError, match=r"cannot live for .*; expected a Time or Duration"):
+    with pytest.raises(ConfigError, match=r"time to live is .*; expected a Time or Duration"):
         StateTtlConfig.new_builder(Time.milliseconds(0)).build()
-    with pytest.raises(ConfigError, match=r"cannot live for 5; expected a Time or Duration"):
+    with pytest.raises(ConfigError, match=r"time to live is 5; expected a Time or Duration"):
         StateTtlConfig.new_builder(5).build()  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="cleanup_size is 0; expected 1 or more"):
+    with pytest.raises(ConfigError, match="cleanup_size is 0; expected at least 1"):
         StateTtlConfig.new_builder(Time.seconds(1)).cleanup_incrementally(0, False)
-    with pytest.raises(ConfigError, match="state 'seen': got 5 as its time to live; expected a StateTtl"):
+    with pytest.raises(ConfigError, match="state 'seen': time to live is 5; expected a StateTtl"):
         ValueStateDescriptor("seen").enable_time_to_live(5)  # type: ignore[arg-type]
 
 

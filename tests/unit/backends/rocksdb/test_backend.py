@@ -170,7 +170,7 @@ def test_a_directory_of_another_process_is_refused_with_its_number(tmp_path: Pat
             assert holder.stdout.readline() == "held\n"
             with pytest.raises(
                 UnavailableError,
-                match=rf"is in use by process {holder.pid}; .* end the other one or name another",
+                match=rf"is in use by process {holder.pid}; .* stop the other run or set another",
             ):
                 RocksStore(tmp_path / "db", RocksDBOptions())
         finally:
@@ -182,7 +182,7 @@ def test_a_directory_opened_twice_is_refused_and_stays_locked(tmp_path: Path) ->
     first = RocksStore(tmp_path / "db", RocksDBOptions())
     for _ in range(2):
         with pytest.raises(
-            UnavailableError, match=rf"in use by this process, pid {os.getpid()}; got a second"
+            UnavailableError, match=rf"in use by this process, pid {os.getpid()}; expected one run at"
         ):
             RocksStore(tmp_path / "db", RocksDBOptions())
     first.close()
@@ -201,7 +201,7 @@ def test_a_local_disk_without_room_for_a_base_is_unavailable(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(
-        UnavailableError, match=r"local disk did not take .*: No space left on device; free space"
+        UnavailableError, match=r"cannot write .* to the local disk: No space left on device; free space"
     ):
         RocksDBBackend().open(base, ALL, context(tmp_path, "two", files))
 
@@ -214,7 +214,7 @@ def test_a_local_disk_without_room_for_a_database_is_unavailable(
 
     monkeypatch.setattr("tidegate.backends.rocksdb._client.Rdict", full)
     with pytest.raises(
-        UnavailableError, match=r"RocksDB in .* did not open: .*; free space on the local disk"
+        UnavailableError, match=r"RocksDB in .* cannot be opened: .*; free space on the local disk"
     ):
         RocksStore(tmp_path / "db", RocksDBOptions())
 
@@ -223,7 +223,7 @@ def test_a_lost_local_disk_is_unavailable(tmp_path: Path, files: StorageFiles) -
     where = context(tmp_path, "one", files)
     opened = RocksDBBackend().open(None, ALL, where)
     (where.directory / "cut-1-0").mkdir()
-    with pytest.raises(UnavailableError, match=r"RocksDB in .* did not write"):
+    with pytest.raises(UnavailableError, match=r"RocksDB in .* failed to write"):
         opened.cut(CheckpointId(1))
     opened.close()
 

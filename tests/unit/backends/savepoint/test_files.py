@@ -189,7 +189,7 @@ def test_a_damaged_truncated_or_missing_file_is_refused(place: Place) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"PAR1 and nothing more"], ids=["empty", "no Parquet"])
 def test_what_is_no_savepoint_file_is_refused(place: Place, data: bytes) -> None:
-    with pytest.raises(StateCorruptError, match=r"bad.parquet is no file of a canonical savepoint; got"):
+    with pytest.raises(StateCorruptError, match=r"bad.parquet is not a canonical savepoint file; got"):
         broken(place, lambda base: with_file(base, data))
 
 
@@ -214,7 +214,7 @@ def test_newer_versions_are_refused(place: Place) -> None:
 
 
 def test_a_base_without_max_parallelism_is_refused(place: Place) -> None:
-    with pytest.raises(StateCorruptError, match="does not say its max parallelism"):
+    with pytest.raises(StateCorruptError, match="has no max parallelism"):
         broken(place, lambda base: BaseHandle(base.backend, base.version, base.files[1:]))
 
 

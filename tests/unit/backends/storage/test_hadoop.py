@@ -42,7 +42,7 @@ def test_what_a_crash_left_half_written_is_not_listed(blobs: RenamedBlobs, tmp_p
 def test_a_file_that_cannot_be_written_is_unavailable(blobs: RenamedBlobs, tmp_path: Path) -> None:
     (tmp_path / "run").touch()
 
-    with pytest.raises(UnavailableError, match=r"does not take or give hdfs://host/state/run/shared/file"):
+    with pytest.raises(UnavailableError, match=r"cannot read or write hdfs://host/state/run/shared/file"):
         blobs.put("run/shared/file", b"one")
 
 
@@ -58,7 +58,7 @@ def test_a_file_that_is_there_and_is_not_given_is_unavailable() -> None:
     blobs = ArrowBlobs(cast("Any", Server()), "bucket", "s3://bucket")
 
     with pytest.raises(
-        UnavailableError, match=r"does not take or give s3://bucket/run/file: the server hangs up"
+        UnavailableError, match=r"cannot read or write s3://bucket/run/file: the server hangs up"
     ):
         blobs.open("run/file")
 

@@ -38,9 +38,9 @@ def test_a_storage_is_found_by_its_url(url: str, kind: type, expected: str) -> N
         ),
         (
             "hdfs:///state",
-            "an HDFS URL names a host and a path; got 'hdfs:///state'; expected hdfs://host:port",
+            "invalid HDFS URL; got 'hdfs:///state'; expected hdfs://host:port",
         ),
-        ("file://host/path", "a file URL names a path of this host; got 'file://host/path'"),
+        ("file://host/path", "invalid file URL; got 'file://host/path'"),
     ],
 )
 def test_other_urls_are_refused(url: str, message: str) -> None:
@@ -96,12 +96,12 @@ def test_a_slow_writer_of_a_version_long_gone_withdraws(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../outside", "/absolute", "a/../../b", "x.tmp-1"])
 def test_names_outside_of_the_root_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="cannot name a file of a checkpoint storage"):
+    with pytest.raises(ConfigError, match="for a checkpoint storage; expected a relative path"):
         LocalStorage(tmp_path).blobs.put(name, b"")
 
 
 def test_a_decision_named_like_a_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="'a/latest@1' cannot name a decision"):
+    with pytest.raises(ConfigError, match="invalid decision name 'a/latest@1'"):
         LocalStorage(tmp_path).decisions.read("a/latest@1")
 
 
@@ -128,7 +128,7 @@ def test_a_file_that_does_not_fit_is_unavailable_and_leaves_nothing(tmp_path: Pa
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
         with pytest.raises(
-            UnavailableError, match=r"does not take or give .*: File too large; make the directory"
+            UnavailableError, match=r"cannot read or write .*: File too large; make the directory"
         ):
             LocalStorage(tmp_path).blobs.put("big", b"x" * 1_000_000)
     finally:

@@ -64,7 +64,7 @@ def test_a_base_without_a_segment_that_describes_it_is_told(place: Place) -> Non
 
     (found,) = damage(KeyedHandle(ALL, handle.base, ()), place.files)
 
-    assert found == ("in the metadata", "a base is followed by no segment that says which states it holds")
+    assert found == ("in the metadata", "the base has no log segment that describes its states")
 
 
 def test_a_base_that_says_other_than_the_log_before_it_is_told(place: Place) -> None:
@@ -113,16 +113,16 @@ def test_bases_that_were_written_in_the_background_are_what_the_log_before_them_
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ((address((GROUP + 1) % 8, ROWS, ANN), pack_slots([b"\1"])), "key 'ann' stands in key group"),
+        ((address((GROUP + 1) % 8, ROWS, ANN), pack_slots([b"\1"])), "key 'ann' is stored in key group"),
         (
             (address(GROUP, ROWS, ANN), pack_slots([None, None, b"\1"])),
-            "that no segment describes, in slot 2",
+            "in slot 2, which no log segment describes",
         ),
         (
             (address(GROUP, ROWS, ANN), pack_slots([None, pack_head(2, [])])),
-            "state 'many' of key 'ann' has 0 stored parts; its row says 2",
+            "state 'many' of key 'ann' has 0 stored parts; expected 2",
         ),
-        ((address(GROUP, COLLECTIONS + 1, ANN), b"\x90"), "has 1 stored parts; its row says 0"),
+        ((address(GROUP, COLLECTIONS + 1, ANN), b"\x90"), "has 1 stored parts; expected 0"),
         ((b"\0\0\0\0no terminator", b""), "is malformed"),
     ],
     ids=["wrong group", "unknown slot", "lost chunks", "orphan", "no address"],

@@ -391,7 +391,7 @@ class Ordinary(KeyedProcessFunction):
         (Keyless(), {}, r"is `async def`; got an input without keys; expected one behind key_by\(...\)"),
         (Counts(), {"execution.runtime-mode": "BATCH"}, "is `async def`; got a batch job"),
         (Counts(), {"state.log.granularity": "event"}, "is `async def`; got state.log.granularity event"),
-        (Ordinary(), {}, r"asked for async_value\(...\) where no record is at hand"),
+        (Ordinary(), {}, r"async_value\(...\) was called outside an `async def` function"),
     ],
     ids=["half", "without keys", "batch", "journal", "ordinary"],
 )

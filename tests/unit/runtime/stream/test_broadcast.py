@@ -316,7 +316,7 @@ class Writes(Misuse):
     ("misuse", "message"),
     [
         ("name", "broadcast state 'other' is not one of this step; .*; pass it to broadcast"),
-        ("key", "keyed state is used where no key is bound"),
+        ("key", "keyed state is used without a current key"),
         *((change, READS_ONLY) for change in CHANGES),
     ],
 )

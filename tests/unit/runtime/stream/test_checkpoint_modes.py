@@ -96,7 +96,7 @@ def test_modes_that_fit(mode: str) -> None:
 def test_modes_that_do_not_fit_are_refused(mode: str) -> None:
     with pytest.raises(
         ConfigError,
-        match=rf"option 'state.checkpoints.dir-mode' does not fit; got '{mode}'; expected an octal mode that gives the "
-        r"owner 7 and no write access to others, such as 0700, 0750 or 2770$",
+        match=rf"option 'state.checkpoints.dir-mode' has an invalid value; got '{mode}'; expected an octal mode that "
+        r"gives the owner 7 and others no write access, such as 0700, 0750 or 2770$",
     ):
         JobOptions(dir_mode=mode)

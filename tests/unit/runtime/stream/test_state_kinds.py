@@ -88,7 +88,7 @@ def test_a_state_nobody_knows_is_refused(described: Any) -> None:
         Harness(lambda stream: stream.key_by(str).process(Fold())) as harness,
         pytest.raises(
             ConfigError,
-            match=r"\w+ describes no kind of state; got .*x.*; expected a Value-, List-, Map-, OrderedMap-, Reducing- or Aggregating",
+            match=r"\w+ is not a state descriptor; got .*x.*; expected a Value-, List-, Map-, OrderedMap-, Reducing- or Aggregating",
         ),
     ):
         harness.state("a", described)
