@@ -1,1 +1,1 @@
-"""Two-phase commit: what sinks implement, and the ledger that settles what they prepared."""
+"""Two-phase commit: the sink interface, and the ledger that settles prepared work."""

@@ -1,4 +1,4 @@
-"""Who may run a pipeline: the rules of its lease.
+"""Lease of a pipeline: the rules by which one process may run it.
 
 Pure. The lease is stored with the decision, so only the holder of the newest fencing term can decide a checkpoint;
 these rules only keep two live starts from fighting over it.
@@ -21,7 +21,7 @@ from tidegate.ids import FencingTerm, RunId
 __all__ = ["LEASE_MS", "Lease", "Refuse", "Take", "Verdict", "Wait", "judge"]
 
 LEASE_MS = 10_000
-"""How long a lease of another machine must stand still before it counts as left behind."""
+"""How long a lease of another machine must be unchanged before it counts as expired."""
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ def judge(
     """Whether `me` may own the pipeline that `current` holds.
 
     Args:
-        current: The lease as stored, None if nobody ever held it or it was given up.
+        current: The lease as stored, None if it was never held or was released.
         me: Who wants it; its term does not matter.
         holder_alive: What this machine knows about the holder, None if it runs (or ran) elsewhere.
         unchanged_ms: How long the stored lease was seen not to change.

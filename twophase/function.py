@@ -1,4 +1,4 @@
-"""A transaction as a function: what a user writes to reach an external system that can prepare and commit.
+"""Two-phase commit functions: the interface for external systems that can prepare and commit.
 
 Guarantee: exactly once, if the four promises of the methods hold: what `pre_commit` returned from survives a crash,
 `commit` and `recover_and_commit` return only when it is visible, both find out by themselves that it was done
@@ -51,7 +51,7 @@ TXN = TypeVar("TXN")
 class TwoPhaseCommitSinkFunction(ABC, Generic[TXN]):
     """Takes records into a transaction per checkpoint; one instance per subtask writes, any instance commits.
 
-    `commit` and the two `recover_` methods are called on a copy that was never opened, in whatever process settles
+    `commit` and the two `recover_` methods are called on a copy that was never opened, in the process that settles
     the checkpoint, so they connect by themselves. `UnavailableError` from them means: ask again; its text is shown as
     the reason.
     """
@@ -75,7 +75,7 @@ class TwoPhaseCommitSinkFunction(ABC, Generic[TXN]):
         """Make everything in it durable but invisible.
 
         Called at the barrier of a checkpoint, if there were records. If it raises `UnavailableError`, the transaction
-        goes on with more records and is prepared with the next checkpoint.
+        continues with more records and is prepared with the next checkpoint.
         """
 
     @abstractmethod

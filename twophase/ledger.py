@@ -1,4 +1,4 @@
-"""The settlement machine: which decided work still has to be committed, and what the answers mean.
+"""Settlement state machine: which decided work still has to be committed, and what commit answers mean.
 
 Pure: events in, actions out, no I/O and no clock. Checkpoints are committed strictly in their order; n is *settled*
 when every committable of n is visible. Answers may come in any order, in pieces and more than once. The ledger is
@@ -212,7 +212,7 @@ class Ledger:
 
 
 def described(committables: Iterable[Committable], reasons: Mapping[Committable, str] = _NO_REASONS) -> str:
-    """Work in the words of messages, by sink; where there is a reason for its being refused, with that."""
+    """Committables as text for messages, by sink, with the reason of a refusal."""
     by_sink: defaultdict[str, list[str]] = defaultdict(list)
     for committable in committables:
         why = f"; {reasons[committable]}" if committable in reasons else ""
@@ -231,11 +231,7 @@ def _note(work: _Open, committable: Committable, answer: CommitAnswer) -> bool:
 
 def _broken(what: str) -> list[Action]:
     return [
-        Fail(
-            InternalError(
-                f"settlement is out of order: {what}; nothing more is committed; please report this"
-            )
-        )
+        Fail(InternalError(f"settlement is out of order: {what}; no further commits; please report this"))
     ]
 
 
@@ -245,10 +241,10 @@ def _contradiction(committable: Committable) -> list[Action]:
 
 def _partly(checkpoint: CheckpointId, work: _Open, settled: CheckpointId) -> CommitFailedError:
     return CommitFailedError(
-        f"checkpoint {checkpoint} is decided but only a part of its output is visible; "
-        f"committed: {described(work.having(*_VISIBLE))}; aborted and lost: {described(work.having(CommitAnswer.ABORTED))}; "
-        f"go on without the aborted records by --accept-loss {checkpoint}, or write everything since again, "
-        f"the committed records a second time, by --replay-from {settled or _BEGINNING}"
+        f"checkpoint {checkpoint} is decided but only part of its output is visible; committed: "
+        f"{described(work.having(*_VISIBLE))}; aborted and lost: {described(work.having(CommitAnswer.ABORTED))}; "
+        f"to continue without the aborted records, start with --accept-loss {checkpoint}; to write all output "
+        f"since again, including the committed records, start with --replay-from {settled or _BEGINNING}"
     )
 
 
@@ -264,11 +260,12 @@ def _unknown(checkpoint: CheckpointId, work: _Open, settled: CheckpointId) -> Co
     return CommitUnknownError(
         "; ".join(
             [
-                f"checkpoint {checkpoint} is decided but it cannot be told whether all of its output is visible",
+                f"checkpoint {checkpoint} is decided but it is unknown whether all of its output is visible",
                 f"unknown: {described(work.having(CommitAnswer.UNKNOWN))}",
                 *rest,
-                f"look there; if it is visible or may be missing go on by --accept-loss {checkpoint}, "
-                f"otherwise write everything since again by --replay-from {settled or _BEGINNING}",
+                "check the external system; if the output is visible, or may be missing, start with "
+                f"--accept-loss {checkpoint}; to write all output since again, start with --replay-from "
+                f"{settled or _BEGINNING}",
             ]
         )
     )

@@ -1,4 +1,4 @@
-"""The names prepared and finished work has outside: built here, parsed here, nowhere else.
+"""Names of prepared and finished work in external systems; the only module that builds and parses them.
 
 Foreign names never look like ours: a name is parsed by its full pattern, and every part that is not ours to choose
 is escaped, so a pipeline called `orders` does not touch the work of `orders2`, nor `a/b` a folder.
@@ -62,7 +62,7 @@ Stage = Literal["inprogress", "pending"]
 class OutputName(msgspec.Struct, frozen=True):
     """The name under which committed work is seen: who wrote it, in which history, for which checkpoint.
 
-    `tag` stands for the operator of a pipeline (`tag_of`), so that sinks and pipelines may share a place; `part` tells
+    `tag` identifies the operator of a pipeline (`tag_of`), so that sinks and pipelines may share a location; `part` tells
     the pieces of one subtask and checkpoint apart.
     """
 
@@ -90,7 +90,7 @@ class OutputName(msgspec.Struct, frozen=True):
 
 
 class WorkName(msgspec.Struct, frozen=True):
-    """The name of work nobody may see yet; `checkpoint` is None while records are still written to it.
+    """The name of invisible work; `checkpoint` is None while records are still written to it.
 
     Attempts of one epoch differ in `attempt` and never meet, nor do the parts of one attempt. `term` is the fencing term
     of the owner under which it was made: an owner removes nothing of a newer one. Names of version 0.1 have none.
@@ -160,7 +160,7 @@ def owner_name(pipeline: PipelineId, uid: OperatorUid) -> str:
 
 
 def tag_of(pipeline: PipelineId, uid: OperatorUid) -> str:
-    """Eight characters that stand for an operator of a pipeline in names people read."""
+    """Eight characters that identify an operator of a pipeline in readable names."""
     return xxhash.xxh32_hexdigest(owner_name(pipeline, uid).encode())
 
 
@@ -198,8 +198,8 @@ def _more(part: int) -> str:
 def _short_enough(name: str, shown: str) -> str:
     if len(name) > MAX_BYTES:
         raise ConfigError(
-            f"the name {shown[:40]!r}... is too long for a file name; got {len(name)} bytes once built; "
-            f"expected at most {MAX_BYTES}; shorten the pipeline id, operator uid or prefix"
+            f"the name {shown[:40]!r}... is too long for a file name; got {len(name)} bytes; expected at most "
+            f"{MAX_BYTES}; shorten the pipeline id, operator uid or prefix"
         )
     return name
 

@@ -1,4 +1,4 @@
-"""A committer that hands each piece to code of the user, and lets a failing one not stop the others."""
+"""Committer that calls user code for each piece of work; the failure of one does not stop the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This process as a lease names it, and whether the process a lease names still lives."""
+"""Process identity in a lease: the current process, and whether the process of a lease is alive."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a sink owes the framework so that its output appears exactly once.
+"""SPI of two-phase commit sinks: writers, committers and committables.
 
 A *writer* (one per subtask) makes records durable but invisible and names them in a *committable*. Only after the
-checkpoint that holds the committable is decided does a *committer*, in whatever process, make it visible.
+checkpoint that holds the committable is decided does a *committer*, in any process, make it visible.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class CommitAnswer(Enum):
 class Retry:
     """The external system refused or did not answer; nothing changed; commit it again later.
 
-    `reason` is for the person who has to help: what was refused, by whom, with the system's own words. It is shown by
-    `tidegate info` and `tidegate checkpoints`, stands in the event log, and names the cause if the job gives up.
+    `reason` is for the operator of the job: what was refused, by which system, with its own message. It is shown by
+    `tidegate info` and `tidegate checkpoints`, written to the event log, and names the cause if the job fails.
     """
 
     reason: str
@@ -241,7 +241,7 @@ class SupportsEncoding(Protocol):
 
 @runtime_checkable
 class SupportsWriterState(Protocol):
-    """A writer with something to remember besides committables, such as the valid length of an open file."""
+    """A writer with state in addition to committables, such as the valid length of an open file."""
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes | None:
         """The state at the barrier, None if there is nothing; called right after `prepare`, must not block."""
@@ -281,7 +281,7 @@ class CommitterContext:
 class Committer(ABC):
     """Makes prepared work visible or removes it. Holds no state that a crash could lose.
 
-    The process may be stopped between any two instructions and replaced meanwhile. So whatever is done outside is done
+    The process may be stopped between any two instructions and replaced in the meantime. So every external action is done
     in three steps: *look* at what is there, *check* that this process is still the owner (`context.check_owner()`), and
     *act* on what was seen only if it is still that: remove a file of a term up to one's own, abort a transaction with
     the epoch that was seen. A committer that looks and acts by one call of the external system need not check: the
@@ -294,7 +294,7 @@ class Committer(ABC):
 
         What is refused is answered with a `Retry` and its reason, also if only a person can help, as with missing
         permissions. While there is input it is committed again, after half a second at first and ten later on, and the
-        job goes on. At its end the job fails once it was refused for longer than `execution.checkpointing.timeout`.
+        job continues. At its end the job fails once it was refused for longer than `execution.checkpointing.timeout`.
 
         Called only after the checkpoint is decided; by a background thread of the subtask, or by the ledger of
         the coordinator after a crash. May block. Idempotent: called again with the same committables, by any
@@ -346,7 +346,7 @@ class SupportsFencing(Protocol):
     """A committer whose external system can refuse the writers of earlier owners, those without open work too."""
 
     def fence(self) -> None:
-        """Refuse all writers that were opened before, also those of subtasks there are no more.
+        """Refuse all writers that were opened before, also those of removed subtasks.
 
         Called on start, after `abort_except` and before any writer opens; so all decided work is visible. May block.
         Idempotent. Never touches a writer of a newer owner.
@@ -365,7 +365,7 @@ class SupportsOpenWork(Protocol):
     def keep_open(self, states: Sequence[bytes]) -> None:
         """Spare, from here on, what these states name.
 
-        Called before each `abort_except`, with the states of all writers in the checkpoint to go on from.
+        Called before each `abort_except`, with the states of all writers in the checkpoint to restore.
 
         Raises:
             StateFormatError: another version of the sink wrote one.

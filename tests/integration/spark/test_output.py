@@ -272,7 +272,7 @@ def test_output_of_which_a_part_ran_out_stops_the_query_until_somebody_accepts_t
     run_out(query, slots=2)
     for _ in range(2):
         with pytest.raises(
-            CommitFailedError, match="is decided but only a part of its output is visible"
+            CommitFailedError, match="is decided but only part of its output is visible"
         ) as failed:
             query.run(0)
         assert (

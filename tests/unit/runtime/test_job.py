@@ -215,7 +215,7 @@ def test_work_that_was_aborted_altogether_sends_the_start_back(
     ("answers", "error", "message"),
     [
         ([CommitAnswer.COMMITTED, CommitAnswer.ABORTED], None, None),
-        ([CommitAnswer.UNKNOWN], CommitUnknownError, "checkpoint 1 is decided but it cannot be told"),
+        ([CommitAnswer.UNKNOWN], CommitUnknownError, "checkpoint 1 is decided but it is unknown whether"),
         (
             [Retry("disk full")],
             UnavailableError,
@@ -261,7 +261,7 @@ def test_the_loss_of_another_checkpoint_is_not_accepted_with_it(
     startup = start(storage, Told(CommitAnswer.UNKNOWN), [], accept_loss=2)
     startup.acquire()
 
-    with pytest.raises(CommitUnknownError, match="checkpoint 1 is decided but it cannot be told"):
+    with pytest.raises(CommitUnknownError, match="checkpoint 1 is decided but it is unknown whether"):
         startup.start_point()
 
 

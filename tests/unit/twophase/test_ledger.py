@@ -103,9 +103,9 @@ def test_a_part_aborted_fails_with_what_is_visible_and_the_ways_on() -> None:
     assert isinstance(error, CommitFailedError)
     with pytest.raises(
         CommitFailedError,
-        match=r"checkpoint 7 is decided but only a part of its output is visible; "
+        match=r"checkpoint 7 is decided but only part of its output is visible; "
         r"committed: sink 'orders' file a \(3 records\); aborted and lost: sink 'orders' file b \(3 records\); "
-        r".*--accept-loss 7, .*--replay-from 6",
+        r".*--accept-loss 7; .*--replay-from 6",
     ):
         raise error
 
@@ -117,7 +117,7 @@ def test_without_a_settled_checkpoint_the_message_does_not_invent_one() -> None:
 
     error = error_of(ledger.on(answered(ONE, (a, COMMITTED), (b, ABORTED))))
 
-    assert str(error).endswith("by --replay-from 0, the beginning")
+    assert str(error).endswith("with --replay-from 0, the beginning")
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_unknown_fails_only_when_nothing_else_is_outstanding() -> None:
     assert isinstance(error, CommitUnknownError)
     with pytest.raises(
         CommitUnknownError,
-        match=r"checkpoint 1 is decided but it cannot be told.*unknown: sink 'orders' file a \(3 records\); "
-        r"aborted: sink 'orders' file b \(3 records\); look there; .*--accept-loss 1, otherwise .* --replay-from 0, the beginning",
+        match=r"checkpoint 1 is decided but it is unknown whether.*unknown: sink 'orders' file a \(3 records\); "
+        r"aborted: sink 'orders' file b \(3 records\); check the external .*--accept-loss 1; .* --replay-from 0, the beginning",
     ):
         raise error
 
@@ -225,7 +225,7 @@ def test_events_that_cannot_be_are_reported(event: Decided | Answered) -> None:
     ledger = Ledger()
     ledger.on(Decided(TWO, work(2, "b")))
 
-    with pytest.raises(InternalError, match=r"settlement is out of order: .*; nothing more is committed"):
+    with pytest.raises(InternalError, match=r"settlement is out of order: .*; no further commits"):
         raise error_of(ledger.on(event))
 
 

@@ -462,9 +462,9 @@ def test_who_lost_the_pipeline_is_fenced() -> None:
         (
             (CommitAnswer.COMMITTED, CommitAnswer.ABORTED),
             CommitFailedError,
-            "only a part of its output is visible",
+            "only part of its output is visible",
         ),
-        ((CommitAnswer.COMMITTED, CommitAnswer.UNKNOWN), CommitUnknownError, "it cannot be told"),
+        ((CommitAnswer.COMMITTED, CommitAnswer.UNKNOWN), CommitUnknownError, "it is unknown whether"),
     ],
     ids=["all aborted", "partly aborted", "unknown"],
 )

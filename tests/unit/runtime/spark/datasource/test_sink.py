@@ -115,7 +115,7 @@ def test_without_the_record_the_audit_finds_what_went_wrong(
     monkeypatch.setattr(Batches, "decided", lambda self, batch: None)
     monkeypatch.setattr(Batches, "decide", lambda self, batch, work: Record("query", batch, work, "decided"))
     query.stop_at(0, "commit.between")
-    with pytest.raises(Exception, match="cannot be told"):
+    with pytest.raises(Exception, match="is unknown whether"):
         query.run(0)
     assert query.audit(1)
 
