@@ -1,1 +1,1 @@
-"""Connectors: one folder a system, the same file names in each; `spi` says what they owe."""
+"""Connectors: one folder per system with the same file names in each; `spi` defines the interfaces."""

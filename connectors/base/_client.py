@@ -1,4 +1,4 @@
-"""The door to botocore: objects of one S3 bucket as files of a sink."""
+"""S3 client on botocore: objects of one bucket as files of a sink."""
 
 from __future__ import annotations
 
@@ -106,21 +106,21 @@ class Objects:
             more = {"ContinuationToken": found["NextContinuationToken"]}
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove objects; missing ones are no error."""
+        """Remove objects; missing ones are ignored."""
         listed = list(keys)
         for start in range(0, len(listed), _DELETED_AT_ONCE):
             some = [{"Key": key} for key in listed[start : start + _DELETED_AT_ONCE]]
             answer = self._call("delete_objects", Delete={"Objects": some, "Quiet": True}) or {}
             for failed in answer.get("Errors", ()):
                 raise UnavailableError(
-                    f"s3://{self._bucket}/{failed['Key']} was not deleted: {failed.get('Message')}; "
-                    "allow s3:DeleteObject, or try again"
+                    f"s3://{self._bucket}/{failed['Key']} was not deleted: {failed.get('Message')}; allow "
+                    "s3:DeleteObject, or retry"
                 )
 
     def _in_parts(
         self, key: str, size: int, checksum: str, request: str, part: Callable[[int, int], dict[str, Any]]
     ) -> bool:
-        """Make an object of parts; False if what they are made of is gone."""
+        """Complete a multipart upload; False if the upload does not exist any more."""
         metadata = {_CHECKSUM: checksum}
         upload = self._call("create_multipart_upload", Key=key, Metadata=metadata)["UploadId"]
         this = {"Key": key, "UploadId": upload}
@@ -136,14 +136,14 @@ class Objects:
                 parts.append({"ETag": tag, "PartNumber": len(parts) + 1})
             self._call("complete_multipart_upload", **this, MultipartUpload={"Parts": parts})
         except BaseException:
-            # Nobody sees parts, and nobody else would remove them.
+            # Parts are invisible, and nothing else would remove them.
             with contextlib.suppress(TidegateError):
                 self._call("abort_multipart_upload", **this)
             raise
         return True
 
     def _call(self, name: str, **arguments: Any) -> Any:
-        """The answer to a request; None if there is no such object, or if a condition does not hold."""
+        """The answer to a request; None if the object does not exist, or if a condition does not hold."""
         try:
             return getattr(self._client, name)(Bucket=self._bucket, **arguments)
         except NoCredentialsError as error:
@@ -165,7 +165,7 @@ class Objects:
 
     def _unavailable(self, error: Exception) -> UnavailableError:
         return UnavailableError(
-            f"bucket {self._bucket!r} cannot be read or written: {error}; check endpoint, network and rights"
+            f"bucket {self._bucket!r} cannot be read or written: {error}; check endpoint, network and permissions"
         )
 
 

@@ -61,13 +61,13 @@ class _Bucket:
     def trouble(self, error: OSError) -> TidegateError:
         """Only temporary files are of this machine."""
         return UnavailableError(
-            f"output to {self._url}: a temporary file was not written ({error.strerror or error}); free space in "
+            f"output to {self._url}: cannot write a temporary file ({error.strerror or error}); free space in "
             f"{tempfile.gettempdir()} or set TMPDIR; the epoch is written again"
         )
 
 
 class BucketWorkplace(_Bucket):
-    """Objects that nobody sees yet. Not kept open over checkpoints: each would upload all of it again."""
+    """Objects that are not visible yet. Not kept open over checkpoints: each would upload all of it again."""
 
     spans = False
 

@@ -1,4 +1,4 @@
-"""The note in an output directory that names the owner of the hidden files of one operator.
+"""Claim file of an output directory: it names the owner of the hidden files of one operator.
 
 Pipelines with the same id and different checkpoint storages share the name of their hidden folder. Neither knows what
 the other has decided, so only one of them may use the folder: the one that the note names. The note stays when that
@@ -59,8 +59,8 @@ def _existing(place: Outlet) -> bytes | None:
         return place.note(_NOTE)
     except PermissionError as error:
         raise ConfigError(
-            f"the claim of output {place.shown('')!r} cannot be read ({error}); another OS user wrote it; run as that "
-            "user, let this one read and write there, or name another directory"
+            f"the claim of output {place.shown('')!r} cannot be read ({error}); another OS user wrote it; run as "
+            "that user, grant this user read and write permission, or set another directory"
         ) from error
 
 
@@ -68,15 +68,15 @@ def _refusal(place: Outlet, mine: Claim, found: bytes) -> ConfigError:
     output, claim = place.shown(""), _decoded(found)
     if claim is None:
         return ConfigError(
-            f"output {output!r}: the claim on the hidden files of pipeline {mine.pipeline!r}, operator {mine.uid!r}, "
-            f"cannot be read (got {found[:80]!r}; expected version 1); run the version of tidegate that wrote it; or, if "
-            "no other pipeline uses them, start with --take-over"
+            f"output {output!r}: the claim on the hidden files of pipeline {mine.pipeline!r}, operator "
+            f"{mine.uid!r}, cannot be read (got {found[:80]!r}; expected version 1); run the version of tidegate "
+            "that wrote it; or, if no other pipeline uses these files, start with --take-over"
         )
     return ConfigError(
-        f"output {output!r}: the hidden files of pipeline {claim.pipeline!r}, operator {claim.uid!r}, are claimed by the "
-        f"pipeline of that name with its checkpoints in {claim.home}; got one with its checkpoints in {mine.home}; use "
-        "those checkpoints, another pipeline.id or another directory; or, if that pipeline will not run again or its "
-        "checkpoints were moved here, start with --take-over"
+        f"output {output!r}: the hidden files of pipeline {claim.pipeline!r}, operator {claim.uid!r}, are claimed "
+        f"by a pipeline of the same name with checkpoints in {claim.home}; got checkpoints in {mine.home}; use "
+        "those checkpoints, another pipeline.id or another directory; or, if that pipeline will not run again or "
+        "its checkpoints were moved here, start with --take-over"
     )
 
 

@@ -1,4 +1,4 @@
-"""Records that could not be read or written, with all that is needed to send them again.
+"""Dead letters: records that could not be read or written, with everything needed to send them again.
 
 Example:
     >>> letter = DeadLetter(b"{", "Input data was truncated", "billing", "orders", (("offset", "7"),))
@@ -49,10 +49,10 @@ class DeadLetterLines:
 
 
 class Refusals:
-    """Counts the records that a writer does not take, and makes dead letters of them if somebody wants those.
+    """Counts the records that a writer rejects, and converts them to dead letters if these are wanted.
 
     Args:
-        wanted: Whether somebody does.
+        wanted: Whether dead letters are written.
         context: Whose records they are.
         largest: How many bytes a letter may have; of a record that is larger it has the beginning.
     """
@@ -69,7 +69,7 @@ class Refusals:
             metrics.gauge("deadLetters", lambda: self.letters)
 
     def letter(self, record: Any, error: Exception) -> DeadLetter | None:
-        """What becomes of a record: its JSON, or what Python shows where there is none; None if it is left out."""
+        """A record as text: its JSON, or its `repr` if it has none; None if it is omitted."""
         if not self._wanted:
             self.skipped += 1
             return None
@@ -92,10 +92,9 @@ def check_on_error(what: str, on_error: str, dead_letters: Sink | str | None) ->
     if on_error not in get_args(OnError):
         raise ConfigError(f"{what} on_error is {on_error!r}; expected one of {', '.join(get_args(OnError))}")
     if on_error == "dead_letter" and dead_letters is None:
-        raise ConfigError(
-            f"{what} on_error is 'dead_letter', but nothing says where they go; set dead_letters as well"
-        )
+        raise ConfigError(f"{what} on_error is 'dead_letter', but no target is set; set dead_letters as well")
     if on_error != "dead_letter" and dead_letters is not None:
         raise ConfigError(
-            f"{what} has dead_letters, but on_error is {on_error!r}, so there will be none; set it to 'dead_letter'"
+            f"{what} has dead_letters, but on_error is {on_error!r}, so no dead letters are written; set on_error "
+            "to 'dead_letter'"
         )

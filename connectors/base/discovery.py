@@ -1,4 +1,4 @@
-"""What `tidegate check` finds out about files and directories of this machine, and about buckets."""
+"""Checks of `tidegate check` on local files and directories, and on buckets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def readable(paths: Iterable[Path]) -> Iterator[Finding]:
     """
     for path in paths:
         if not path.exists():
-            yield Finding("files", "problem", f"{path} does not exist", "make it, or correct the path")
+            yield Finding("files", "problem", f"{path} does not exist", "create it, or correct the path")
         elif not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
             yield Finding(
                 "files", "problem", f"{path} cannot be read by this user", f"sudo chmod a+rX {path}"
@@ -40,10 +40,10 @@ def writable(directory: Path) -> Finding:
     """
     there = next(path for path in (directory, *directory.parents) if path.exists())
     if not there.is_dir():
-        return Finding("directory", "problem", f"{there} is not a directory", "name another directory")
+        return Finding("directory", "problem", f"{there} is not a directory", "set another directory")
     if not os.access(there, os.W_OK | os.X_OK):
         found = f"{there} cannot be written by this user"
-        return Finding("directory", "problem", found, "name another directory, or change its owner")
+        return Finding("directory", "problem", found, "set another directory, or change its owner")
     return Finding("directory", "ok", f"{directory} can be written")
 
 

@@ -1,4 +1,4 @@
-"""An enumerator for sources whose splits are all known at the start.
+"""Enumerator for sources whose splits are all known at the start.
 
 Splits are dealt round-robin: each reader gets its share at its first request, and the promise that nothing follows.
 The deal depends on the list and the parallelism alone, so a run is repeatable.
@@ -30,10 +30,10 @@ class ListEnumerator(SplitEnumerator[S]):
 
     Args:
         context: How to reach the readers.
-        splits: All splits; ignored when there is a snapshot to go on from.
+        splits: All splits; ignored when a snapshot is restored.
         split_type: What a snapshot holds.
         restored: The snapshot of an earlier enumerator.
-        end: Where the list ends, for a source that goes on from there; ignored when there is a snapshot, too.
+        end: Where the list ends, for a source that continues from there; also ignored when a snapshot is restored.
 
     Raises:
         StateFormatError: the snapshot was written by another version or for another source.

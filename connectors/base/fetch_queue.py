@@ -1,6 +1,6 @@
-"""What was fetched ahead of the subtask, and how far each split is: the part of `FetchingReader` without threads.
+"""Queue of prefetched records and the progress of each split: the part of `FetchingReader` without threads.
 
-On one side records come in as the outside hands them over; on the other they go out in batches of at most so many. The
+Fetched records are put in as the external system delivers them and taken out in batches of limited size. The
 state of a split moves only when its records go out, so a checkpoint never counts what is still in here.
 
 Example:
@@ -40,7 +40,7 @@ class Fetched(Generic[S]):
         split: Whose they are, as it was before them.
         values: The records.
         positions: Where each was read, rising within the split.
-        rest: The split as it is behind them; None if it is read to its end.
+        rest: The split after these records; None if it is read to its end.
         timestamps: The time of each, if known.
     """
 
@@ -52,12 +52,12 @@ class Fetched(Generic[S]):
 
 
 class FetchQueue(Generic[S]):
-    """Splits, and the fetches of them that nobody took. Whoever shares one between threads holds a lock.
+    """Splits and their fetched records that were not taken. Not thread-safe: threads that share one hold a lock.
 
     Args:
-        after: A split as it is behind its record at a position; pure.
+        after: The split after its record at a position; pure.
         depth: How many fetches of one split may wait; it is wanted no more until one of them was taken. Counted for
-            each split, so that one that is paused keeps nobody from reading the others.
+            each split, so that a paused split does not block the others.
     """
 
     def __init__(self, after: Callable[[S, int], S], depth: int) -> None:
@@ -72,7 +72,7 @@ class FetchQueue(Generic[S]):
         self._splits |= {split.id: _Progress(split, split) for split in splits}
 
     def wanted(self, only: SplitId | None = None) -> list[S]:
-        """The splits to fetch from, or one if it is, each at the position behind what was fetched of it."""
+        """The splits to fetch from, or one if it is, each at the position after its fetched records."""
         names = self._splits.keys() if only is None else self._splits.keys() & {only}
         return [
             progress.ahead
@@ -94,9 +94,9 @@ class FetchQueue(Generic[S]):
         name = fetched.split.id
         if self.ended(name):
             raise UserCodeError(
-                f"records were fetched of split {name!r}, which is not there or was read to its end; got "
-                f"{len(fetched.values)} records; expected some of {[split.id for split in self.wanted()]}; answer "
-                "only what fetch was asked for"
+                f"fetched records of split {name!r}, which is not assigned or was read to its end; got "
+                f"{len(fetched.values)} records; expected records of {[split.id for split in self.wanted()]}; "
+                "return only what fetch was asked for"
             )
         progress = self._splits[name]
         progress.ahead = fetched.rest
@@ -116,7 +116,7 @@ class FetchQueue(Generic[S]):
         self._paused = frozenset(splits)
 
     def states(self) -> list[S]:
-        """Every split that is not read to its end, as it is behind the last record that was taken."""
+        """Every split that is not read to its end, after the last record that was taken."""
         return [progress.state for progress in self._splits.values()]
 
     def _first(self) -> _Waiting[S] | None:

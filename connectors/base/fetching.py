@@ -1,7 +1,7 @@
-"""A reader for systems whose client waits: threads fetch, the subtask takes what is there and never waits.
+"""Source reader for blocking clients: threads fetch; the subtask takes fetched records without blocking.
 
 An author writes a `Fetcher`, three short methods that may block. Threads, hand-over, positions, pausing and back-pressure
-are here. Guarantee: that of the positions; what was fetched and not polled is no part of a checkpoint, it is fetched again.
+are here. Guarantee: that of the positions; a checkpoint excludes records that were fetched and not polled; they are fetched again.
 
 Example:
     >>> from tidegate.clock import SYSTEM_CLOCK
@@ -49,13 +49,13 @@ __all__ = ["Fetcher", "FetchingReader"]
 S = TypeVar("S", bound=Split)
 
 _PAUSE_MS: Final = 10
-"""When to ask again if nobody listens to `wake`."""
+"""When to poll again if `wake` has no listener."""
 
 _GRACE_S: Final = 10.0
 
 
 class Fetcher(ABC, Generic[S]):
-    """The side that faces the outside. Made, used and closed by one thread of its own, but for `wake_up`."""
+    """Fetches records from the external system. Created, used and closed by one dedicated thread, except for `wake_up`."""
 
     @abstractmethod
     def fetch(self, splits: Sequence[S]) -> Iterable[Fetched[S]]:
@@ -82,7 +82,7 @@ class FetchingReader(SourceReader[S]):
 
     Args:
         open_fetcher: Makes a fetcher; may connect. Called by each thread.
-        after: A split as it is behind its record at a position; pure. Asked when a batch takes only some of a fetch.
+        after: The split after its record at a position; pure. Called when a batch takes only some of a fetch.
         context: Who the reader is.
         thread_per_split: Whether each split has a thread and a fetcher of its own; otherwise one serves all of them.
         depth: How many fetches of one split may wait to be polled.
@@ -116,7 +116,7 @@ class FetchingReader(SourceReader[S]):
             self._start(None)
 
     def no_more_splits(self) -> None:
-        """Finish when the splits at hand are read."""
+        """Finish when the assigned splits are read."""
         self._complete = True
 
     def poll(self, limit: int) -> Poll:
@@ -154,22 +154,22 @@ class FetchingReader(SourceReader[S]):
         self._shared.change(lambda queue: queue.pause(splits))
 
     def snapshot(self, checkpoint: CheckpointId) -> list[S]:
-        """The splits behind what was polled."""
+        """The splits after the polled records."""
         return self._shared.states()
 
     def close(self) -> None:
         """End the threads.
 
         Raises:
-            UserCodeError: a fetcher goes on though it was told to return.
+            UserCodeError: a fetcher does not return although it was woken up.
         """
         self._shared.close()
         for thread in self._threads:
             thread.join(_GRACE_S)
         if any(thread.is_alive() for thread in self._threads):
             raise UserCodeError(
-                f"source {self._context.uid!r}: a fetcher is still fetching {_GRACE_S:g} s after wake_up; expected "
-                "fetch to return; let wake_up end what it waits for"
+                f"source {self._context.uid!r}: a fetcher is still fetching {_GRACE_S:g} s after wake_up; "
+                "expected fetch to return; interrupt the blocking call in wake_up"
             )
 
     def _start(self, split: SplitId | None) -> None:
@@ -196,7 +196,7 @@ class _Shared(Generic[S]):
         """The first failure, and what was being fetched."""
 
     def states(self) -> list[S]:
-        """Every split behind what was taken."""
+        """Every split after its taken records."""
         with self._changed:
             return self._queue.states()
 

@@ -1,4 +1,4 @@
-"""HTTP requests that carry credentials: what a server answered, or an error that shows no credentials.
+"""HTTP client for requests with credentials, whose errors never show the credentials.
 
 A redirect is followed within the same origin (scheme, host and port) only. The login goes along with a redirect, so that
 following one to another origin would give it away.
@@ -32,7 +32,7 @@ _SAME_REQUEST: Final = frozenset({307, 308})
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """The status, whatever it is, and the body of an answer."""
+    """Any status, and the body of an answer."""
 
     status: int
     body: bytes
@@ -76,7 +76,7 @@ def ask(
             return HttpAnswer(answer.status, answer.read())
     except (OSError, HTTPException, ValueError) as error:
         raise UnavailableError(
-            f"{server} does not answer ({error}); is it running, and is the address right?"
+            f"no answer from {server} ({error}); check that it is running and that the address is right"
         ) from error
 
 
@@ -107,8 +107,8 @@ class _WithinOrigin(urllib.request.HTTPRedirectHandler):
         if here != there:
             fp.close()
             raise UnavailableError(
-                f"{self._server} redirects from {here} to {there}; expected redirects within the same origin, because "
-                "the login would go along; if it has moved, set the new address"
+                f"{self._server} redirects from {here} to {there}; expected redirects within the same origin, "
+                "because credentials would be sent along; if the server has moved, set the new address"
             )
         if code in _SAME_REQUEST:
             return urllib.request.Request(newurl, req.data, req.headers, method=req.get_method())

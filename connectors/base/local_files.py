@@ -1,4 +1,4 @@
-"""Files of a directory that all processes see under one path, with hard links and a durable `fsync`."""
+"""Output directory that all processes see under one path, with hard links and a durable `fsync`."""
 
 from __future__ import annotations
 
@@ -59,28 +59,29 @@ class _Local:
             )
         if error.errno in _NO_LINKS and error.filename2 is not None:
             return ConfigError(
-                f"{where} is on a file system without hard links, which commits need; name another one"
+                f"{where} is on a file system without hard links, which commits need; set another directory"
             )
         if isinstance(error, PermissionError) or error.errno == errno.EROFS:
             return ConfigError(
-                f"{where} is not writable ({error.strerror}); grant the right or name another one"
+                f"{where} is not writable ({error.strerror}); grant write permission or set another directory"
             )
         if error.errno in _TOO_MANY:
             return ConfigError(
-                f"{where}: more files are open than a process may have ({error.strerror}); expected fewer folders to be "
-                "written to between two checkpoints; raise the limit (ulimit -n) or bucket more coarsely"
+                f"{where}: too many open files ({error.strerror}); expected fewer folders per checkpoint; raise "
+                "the limit (ulimit -n) or use coarser buckets"
             )
         if isinstance(error, FileNotFoundError) and not self._folder.is_dir():
             return UnavailableError(
-                f"{where}: its folder {HIDDEN}/{self._folder.name} of unfinished work was removed while the job runs; only "
-                "tidegate may remove it; the epoch is written again, and commits of files that were in it fail"
+                f"{where}: its folder {HIDDEN}/{self._folder.name} of unfinished files was removed while the job "
+                "runs; only tidegate may remove it; the epoch is written again; commits of files that were in it "
+                "fail"
             )
         if error.errno in _FULL:
             return UnavailableError(
-                f"{where}: no space left ({error.strerror}); free some, the epoch is written again"
+                f"{where}: no space left ({error.strerror}); free some space; the epoch is written again"
             )
         return UnavailableError(
-            f"{where} did not take a file ({error.strerror or error}); the epoch is written again"
+            f"{where}: cannot write a file ({error.strerror or error}); the epoch is written again"
         )
 
 
@@ -222,8 +223,9 @@ class LocalOutlet(_Local):
             except FileNotFoundError:
                 self._durable = {self._directory}
         raise UnavailableError(
-            f"output directory {str(self._directory)!r}: folder {str(folder)!r} is removed as soon as it is made; got "
-            f"{_TRIES} tries; let readers leave empty folders alone; it is tried again"
+            f"output directory {str(self._directory)!r}: another process removes folder {str(folder)!r} as soon "
+            f"as it is created; got {_TRIES} attempts; do not delete empty folders while the job runs; the commit "
+            "is retried"
         )
 
     def _link(self, pending: Path, final: Path) -> bool:
@@ -244,14 +246,15 @@ class LocalOutlet(_Local):
             return False
 
     def _make_folders(self, folder: Path) -> None:
-        """Make the folders of a file that is to be seen, each durable in its parent, whoever made it."""
+        """Create the folders of a visible file, each durable in its parent, including existing ones."""
         if folder not in self._durable:
             self._make_folders(folder.parent)
             try:
                 folder.mkdir(exist_ok=True)
             except FileExistsError:
                 raise ConfigError(
-                    f"output directory {str(self._directory)!r}: {str(folder)!r} is a file; expected a folder; move it away"
+                    f"output directory {str(self._directory)!r}: {str(folder)!r} is a file; expected a folder; "
+                    "move it elsewhere"
                 ) from None
             sync_folder(folder.parent)
             self._durable.add(folder)
@@ -282,9 +285,7 @@ def _write(path: Path, text: bytes) -> None:
 def _refuse_files(folder: Path) -> None:
     path = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), None)
     if path is not None:
-        raise ConfigError(
-            f"output directory: {str(path)!r} is a file; expected a directory; name another one"
-        )
+        raise ConfigError(f"output directory: {str(path)!r} is a file; expected a directory; set another one")
 
 
 def _make(folder: Path) -> None:

@@ -1,6 +1,6 @@
-"""Where a sink's files are: the hidden ones that are worked on and the ones everybody sees.
+"""Output location of a file sink: hidden files in progress and visible files.
 
-A place is used by one operator of one pipeline; its hidden files are nobody else's. Names of hidden files have no
+A place is used by one operator of one pipeline; no other operator uses its hidden files. Names of hidden files have no
 folders, names of those that are seen may. Writers work at a `Workplace`, committers show at an `Outlet`.
 """
 
@@ -36,7 +36,7 @@ class OutputPlace(Protocol):
     """What both sides say about names and errors."""
 
     def path(self, name: str) -> str:
-        """A hidden file's folder and name, which stand for it to other operators too."""
+        """A hidden file's folder and name, which identify it to other operators too."""
         ...
 
     def trouble(self, error: OSError) -> TidegateError:
@@ -118,7 +118,7 @@ class Outlet(OutputPlace, Protocol):
         ...
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove hidden files; missing ones are no error."""
+        """Remove hidden files; missing ones are ignored."""
         ...
 
     def note(self, name: str) -> bytes | None:

@@ -1,6 +1,6 @@
-"""One file of a sink while it is written to, and what a checkpoint remembers of it.
+"""Part file of a sink while it is written, and its state in a checkpoint.
 
-A file of lines can be written to over several checkpoints: each notes how far it is valid, and whoever goes on from
+A file of lines can be written to over several checkpoints: each records its valid length, and a writer restored from
 there copies that much and leaves the rest. A copy, because the process that wrote it may still be about to wake up.
 """
 
@@ -91,7 +91,7 @@ class Summed:
         self.failure: OSError | None = None
         """Why it could not be written to. Not raised by `write`: pyarrow aborts the process if that happens in a close."""
         self.given_up = False
-        """Whether nobody wants it any more; pyarrow may still write a footer."""
+        """Whether the file was discarded; pyarrow may still write a footer."""
 
     def write(self, data: Any) -> int:
         """Append bytes; `check` tells whether they were taken."""
@@ -324,8 +324,8 @@ class PartFile:
         if self._place.shows(held.final):
             return False
         raise StateCorruptError(
-            f"the file that was being written for {self._place.shown(held.final)!r} has vanished or is cut short: got "
-            f"{copied} bytes of {held.path!r}; expected {held.length}; put it back or restore another checkpoint"
+            f"the in-progress file of {self._place.shown(held.final)!r} is missing or truncated: got {copied} "
+            f"bytes of {held.path!r}; expected {held.length}; put it back or restore another checkpoint"
         )
 
     def _end_content(self) -> None:
@@ -344,7 +344,7 @@ def suffix_of(encoder: FileEncoder | BulkFormat, compression: Compression | None
 
 
 class _Lines:
-    """Bytes, maybe compressed; after an end the compressed form goes on with another member."""
+    """Bytes, maybe compressed; after an end the compressed stream continues with another member."""
 
     def __init__(self, file: Summed, compression: Compression | None) -> None:
         self._file = file

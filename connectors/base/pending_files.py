@@ -1,4 +1,4 @@
-"""Files that commit in two phases: what a reader lists is complete and decided, always.
+"""Two-phase commit of files: every visible file is complete and decided.
 
 Guarantee: exactly once. Records go to `<directory>/.tidegate/<pipeline>.<uid>/...inprogress`; prepared they are a
 durable `...pending`; committed they get their final name by one atomic act that never overwrites.
@@ -9,7 +9,7 @@ The directory itself answers what happened to a commit:
 |---|---|---|
 | there | not there | `COMMITTED` |
 | there or gone | same size and checksum | `ALREADY_COMMITTED` |
-| gone | gone | `UNKNOWN`: a consumer may have moved it, or somebody deleted the pending file |
+| gone | gone | `UNKNOWN`: a consumer may have moved it, or the pending file was deleted |
 | there or gone | something else | `UNKNOWN`: a consumer may have replaced it; nothing is overwritten |
 """
 

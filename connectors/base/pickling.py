@@ -1,4 +1,4 @@
-"""Values and code of a program as bytes for its other processes: classes of a script or notebook travel by value.
+"""Pickling of a program's values and code for its other processes; classes of a script or notebook travel by value.
 
 Example:
     >>> import cloudpickle
@@ -49,7 +49,7 @@ _MADE_BY_MSGSPEC = {
 
 
 def dumps(thing: Any) -> bytes:
-    """Pickle; raises whatever the classes of `thing` raise."""
+    """Pickle; raises any exception that the classes of `thing` raise."""
     buffer = io.BytesIO()
     _Pickler(buffer, protocol=5).dump(thing)
     return buffer.getvalue()
@@ -76,7 +76,7 @@ class _Plain(Pickler):
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # the library has no types
     """Leaves out what msgspec notes on classes it has seen: it cannot be sent and is made again when needed.
 
-    A struct of a script has its fields in C, which the library does not know of: it is declared anew where it arrives.
+    A struct of a script has its fields in C, which the library does not know of: it is declared again by the receiver.
     """
 
     def reducer_override(self, obj: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which place a directory or a URL is."""
+"""Resolution of a directory or URL to its output location."""
 
 from __future__ import annotations
 

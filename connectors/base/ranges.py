@@ -1,4 +1,4 @@
-"""Sources over a numbered sequence: a split is a range of numbers, a reader turns numbers into records.
+"""Sources over a numbered sequence: a split is a range of numbers; a reader turns numbers into records.
 
 Reading resumes exactly: the position of a record is its number.
 """
@@ -71,7 +71,7 @@ class Pace:
         self._due[split] = start + records / self._per_second
 
     def wait_ms(self, splits: Sequence[SplitId]) -> int:
-        """In how many milliseconds one of the splits may go on."""
+        """In how many milliseconds one of the splits may continue."""
         wait = min(self._due[split] for split in splits) - self._clock.monotonic()
         return max(1, ceil(wait * 1_000 - _ROUNDING))
 
@@ -92,11 +92,11 @@ class RangeReader(SourceReader[RangeSplit]):
         self._paused: Collection[SplitId] = ()
 
     def add_splits(self, splits: Sequence[RangeSplit]) -> None:
-        """Take splits, to be read after those at hand."""
+        """Add splits, to be read after the assigned ones."""
         self._splits.extend(split for split in splits if not split.done)
 
     def no_more_splits(self) -> None:
-        """Finish when the splits at hand are read."""
+        """Finish when the assigned splits are read."""
         self._complete = True
 
     def poll(self, limit: int) -> Poll:
@@ -121,7 +121,7 @@ class RangeReader(SourceReader[RangeSplit]):
         self._paused = splits
 
     def snapshot(self, checkpoint: CheckpointId) -> list[RangeSplit]:
-        """The splits at hand; they are immutable, so the snapshot stays as it is."""
+        """The assigned splits; they are immutable, so the snapshot stays as it is."""
         return list(self._splits)
 
     def _take(self, split: RangeSplit, numbers: range) -> Batch:

@@ -1,4 +1,4 @@
-"""When a file of a sink ends, and when small ones are merged.
+"""Rolling policy and compaction policy of a file sink.
 
 Example:
     >>> RollingPolicy.on_checkpoint_rolling_policy().on_checkpoint
@@ -48,7 +48,8 @@ class RollingPolicy:
                 raise ConfigError(f"rolling policy: {name} is {limit}; expected at least 1, or None")
         if not self.on_checkpoint and set(limits.values()) == {None}:
             raise ConfigError(
-                "rolling policy: no file would ever end; got neither size, time nor on_checkpoint; give one of them"
+                "rolling policy: no file would ever end; got neither size, time nor on_checkpoint; set one of "
+                "them"
             )
 
     @staticmethod
@@ -57,7 +58,7 @@ class RollingPolicy:
         rollover_interval: int = 60_000,
         inactivity_interval: int = 60_000,
     ) -> RollingPolicy:
-        """By size and time, whatever the checkpoints."""
+        """By size and time, independently of checkpoints."""
         return RollingPolicy(part_size, rollover_interval, inactivity_interval, on_checkpoint=False)
 
     @staticmethod
@@ -76,10 +77,10 @@ class RollingPolicy:
 
 @dataclass(frozen=True)
 class Compaction:
-    """When files of one folder that ended are merged into one; until then nobody sees them.
+    """When files of one folder that ended are merged into one; until then they are invisible.
 
     Args:
-        size: From how many bytes on; None whatever their size.
+        size: Minimum total size in bytes; None for any size.
         checkpoints: After how many checkpoints; None only by size.
         delimiter: What is put between the contents of merged files of lines.
 
@@ -96,10 +97,10 @@ class Compaction:
             if limit is not None and limit < 1:
                 raise ConfigError(f"compaction: {name} is {limit}; expected at least 1, or None")
         if self.size is None and self.checkpoints is None:
-            raise ConfigError("compaction: got neither size nor checkpoints; give one of them")
+            raise ConfigError("compaction: got neither size nor checkpoints; set one of them")
 
     def is_due(self, size: int, checkpoints: int) -> bool:
-        """Whether files of so many bytes, the first of which has waited so many checkpoints, are merged now."""
+        """Whether files of this total size, the first of which has waited this many checkpoints, are merged now."""
         return (self.size is not None and size >= self.size) or (
             self.checkpoints is not None and checkpoints >= self.checkpoints
         )

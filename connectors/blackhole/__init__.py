@@ -1,4 +1,4 @@
-"""Where records go that nobody wants."""
+"""Blackhole sink: discards every record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discards every record: for measuring what comes before.
+"""Blackhole sink: discards every record, to measure the steps before it.
 
 Guarantee: nothing ever comes out.
 
@@ -21,7 +21,7 @@ __all__ = ["BlackHoleSink", "BlackHoleWriter"]
 
 @dataclass(frozen=True)
 class BlackHoleSink(Sink):
-    """Discards records, whatever their kind."""
+    """Discards records of any kind."""
 
     delivery = "none"
 

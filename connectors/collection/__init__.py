@@ -1,4 +1,4 @@
-"""Records from and to a program's own memory: for tests, notebooks and first steps."""
+"""Collection source and sink: records from and to a program's memory, for tests, notebooks and first steps."""
 
 from __future__ import annotations
 

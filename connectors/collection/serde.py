@@ -1,4 +1,4 @@
-"""The file format of collected values: a header, then one frame per batch (length in 4 bytes, then the batch).
+"""File format of collected values: a header, then one frame per batch (length in 4 bytes, then the batch).
 
 Values go through the self-describing codec, so tuples, dates and big numbers come back as what they were.
 """
@@ -50,5 +50,5 @@ def frames_in(data: bytes, name: str) -> Iterator[Any]:
         start = at + len(_MAGIC) + _LENGTH
         at = start + int.from_bytes(data[start - _LENGTH : start])
         if start > len(data) or at > len(data):
-            raise StateCorruptError(f"collected file {name} ends within a batch; run the job again")
+            raise StateCorruptError(f"collected file {name} is truncated; run the job again")
         yield from codec.decode_batch(data[start:at])

@@ -1,4 +1,4 @@
-"""Collects results where the program that started the job can read them back.
+"""Collection sink: its results are read by the program that started the job.
 
 Guarantee: exactly once; values keep their types.
 """

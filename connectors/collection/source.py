@@ -1,4 +1,4 @@
-"""Reads values the program already has.
+"""Collection source: reads values of the program.
 
 Guarantee: bounded and replayable; the position of a record is its index. Each reader gets one contiguous part and
 keeps its order.
@@ -123,6 +123,6 @@ def _dumps(values: list[Any]) -> bytes:
 def _pickles(value: Any) -> bool:
     try:
         dumps(value)
-    except Exception:  # whatever the value's class raises
+    except Exception:  # the value's class may raise anything
         return False
     return True

@@ -1,4 +1,4 @@
-"""Records from files, and to the files of a directory, exactly once."""
+"""File source and file sink, exactly once."""
 
 from __future__ import annotations
 

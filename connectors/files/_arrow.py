@@ -1,4 +1,4 @@
-"""What reading and writing Parquet and ORC need of pyarrow."""
+"""Client of pyarrow for Parquet and ORC files."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _width(field: pa.Field) -> int:
     try:
         return int(field.type.bit_width)
     except ValueError:
-        return 1 << 30  # a text, a list: nobody knows
+        return 1 << 30  # a text, a list: unknown size
 
 
 def _wanted(
@@ -164,7 +164,7 @@ def _wanted(
 
 
 def _pieces(table: pa.Table, bounds: Sequence[int]) -> Iterator[Piece]:
-    """Rows as dictionaries, not so many at a time that a checkpoint would have to wait for them."""
+    """Rows as dictionaries, in batches small enough not to delay a checkpoint."""
     records = dictionaries(tuple(table.column_names))
     for start in range(0, len(table), _ROWS):
         part = table.slice(start, _ROWS)
@@ -315,7 +315,7 @@ def _columns(values: list[Any], names: list[str]) -> list[list[Any]]:
     for value in values:
         if unknown := value.keys() - known:
             raise RecordError(
-                f"record {value!r:.80} has the field {min(unknown, key=str)!r}, which the schema has not; expected "
+                f"record {value!r:.80} has the unknown field {min(unknown, key=str)!r}; expected "
                 f"{', '.join(names)}; map it first"
             )
     return [[value.get(name) for value in values] for name in names]
@@ -346,7 +346,7 @@ def _array(column: list[Any], field: pa.Field, values: list[Any]) -> pa.Array:
 
 
 def _exact(column: list[Any], wanted: pa.DataType) -> pa.Array:
-    """A column that gives back what it was given: told a type, pyarrow cuts off fractions, hours and fields in silence.
+    """A column that preserves its values: with a given type, pyarrow drops fractions, hours and fields silently.
 
     The type that it finds by itself holds every value, so only where that is another kind has anything to be compared.
     """
@@ -357,7 +357,7 @@ def _exact(column: list[Any], wanted: pa.DataType) -> pa.Array:
         return found.cast(wanted)
     array = pa.array(column, wanted)
     if array.to_pylist() != column:
-        raise ValueError("it would come back as another value")
+        raise ValueError("its value would change")
     return array
 
 
@@ -377,7 +377,9 @@ def _parquet(path: str) -> Any:
     try:
         return pq.ParquetFile(path)
     except pa.ArrowInvalid as error:
-        raise RecordError(f"file {path} is no Parquet: {error}; expected a complete file") from error
+        raise RecordError(
+            f"file {path} is not a valid Parquet file: {error}; expected a complete file"
+        ) from error
 
 
 def _orc(path: str) -> Any:
@@ -387,13 +389,15 @@ def _orc(path: str) -> Any:
         # What is no ORC is an OSError without a number.
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise RecordError(f"file {path} is no ORC: {error}; expected a complete file") from error
+        raise RecordError(
+            f"file {path} is not a valid ORC file: {error}; expected a complete file"
+        ) from error
 
 
 def _check_columns(path: str, wanted: list[str] | tuple[str, ...], names: list[str]) -> None:
     for name in wanted:
         if name not in names:
-            raise ConfigError(f"file {path} has no column {name!r}; it has {', '.join(names)}")
+            raise ConfigError(f"file {path} has no column {name!r}; expected one of {', '.join(names)}")
 
 
 def _tested(where: list[Any] | None) -> list[str]:

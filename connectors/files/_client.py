@@ -1,4 +1,4 @@
-"""The one door to fastavro for files; the blocks of Avro's files, which are read and written here."""
+"""Client of fastavro for files; the blocks of Avro files are read and written here."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def pieces(split: FileSplit, wanted: str | None, columns: tuple[str, ...] | None
     """The records of a part from its beginning on.
 
     Raises:
-        ConfigError: a column is not there, or `wanted` is no schema.
+        ConfigError: a column is not there, or `wanted` is not a schema.
         RecordError: the file is damaged, or its records cannot be made to fit.
     """
     known = layout(split.path)
@@ -132,16 +132,16 @@ def field_names(schema: str) -> tuple[str, ...]:
     """The fields of a record.
 
     Raises:
-        ConfigError: it is no schema, or of something else.
+        ConfigError: it is not a schema, or not one of a record.
     """
     found = _parsed(schema)
     if not isinstance(found, dict) or found.get("type") != "record":
-        raise ConfigError(f"Avro files hold records; got the schema {schema:.80}; expected that of a record")
+        raise ConfigError(f"Avro schema {schema:.80} is not a record; expected the schema of a record")
     return tuple(field["name"] for field in found["fields"])
 
 
 def encoded(values: list[Any], schema: str) -> bytes:
-    """Records one behind the other, without a head.
+    """Records in sequence, without a header.
 
     Raises:
         RecordError: one does not fit the schema, or would not come back the same.
@@ -153,7 +153,7 @@ def encoded(values: list[Any], schema: str) -> bytes:
         try:
             fastavro.schemaless_writer(into, known, record, strict_allow_default=True)
         except Exception as error:
-            # fastavro has no class of errors of its own: a value may raise anything.
+            # fastavro has no error class: a value may raise anything.
             raise RecordError(
                 f"record {record!r:.80} does not fit the Avro schema: {type(error).__name__}: {error}; map it first"
             ) from error
@@ -163,8 +163,8 @@ def encoded(values: list[Any], schema: str) -> bytes:
         for record, back in zip(records, came, strict=True):
             if not _same(record, back):
                 raise RecordError(
-                    f"record {record!r:.80} would come back from Avro as {back!r:.80}; expected what the schema can "
-                    "hold; map it first"
+                    f"record {record!r:.80} would be read back from Avro as {back!r:.80}; expected values that "
+                    "the schema can hold; map it first"
                 )
     return data
 
@@ -209,7 +209,7 @@ class _Values:
         self._head = _head(known.schema)
         if known.codec not in _UNPACK:
             raise RecordError(
-                f"file {path} is packed by {known.codec!r}; expected one of {', '.join(_UNPACK)}"
+                f"file {path} has the unknown codec {known.codec!r}; expected one of {', '.join(_UNPACK)}"
             )
         self._unpack = _UNPACK[known.codec]
         self._wanted: Any = None if wanted is None else _parsed(wanted)
@@ -235,8 +235,8 @@ class _Values:
 
     def _damaged(self, row: int, error: Exception) -> RecordError:
         return RecordError(
-            f"file {self._path} cannot be read from row {row} on: {type(error).__name__}: {error}; it is damaged, or of "
-            "a schema that does not lead to the one that is wanted"
+            f"file {self._path} cannot be read from row {row} on: {type(error).__name__}: {error}; it is damaged, "
+            "or its schema cannot be resolved to the requested schema"
         )
 
 
@@ -251,7 +251,7 @@ def _scanned(file: IO[bytes], path: str) -> Layout:
     file.seek(0)
     if file.read(len(_MAGIC)) != _MAGIC:
         raise RecordError(
-            f"file {path} is no Avro: it does not begin with {_MAGIC!r}; expected a complete file"
+            f"file {path} is not a valid Avro file: it does not start with {_MAGIC!r}; expected a complete file"
         )
     file.seek(0)
     try:
@@ -259,7 +259,9 @@ def _scanned(file: IO[bytes], path: str) -> Layout:
         meta, sync = head["meta"], head["sync"]
         schema, codec = meta["avro.schema"].decode(), meta.get("avro.codec", b"null").decode()
     except Exception as error:
-        raise RecordError(f"file {path} is no Avro: its head is damaged; expected a complete file") from error
+        raise RecordError(
+            f"file {path} is not a valid Avro file: its header is damaged; expected a complete file"
+        ) from error
     blocks: list[Block] = []
     first = 0
     while (begin := file.tell()) < size:
@@ -268,7 +270,8 @@ def _scanned(file: IO[bytes], path: str) -> Layout:
         file.seek(max(0, length), 1)
         if rows < 0 or length < 0 or file.read(_SYNC) != sync:
             raise RecordError(
-                f"file {path} is damaged: its block at byte {begin} does not end as blocks do; expected a complete file"
+                f"file {path} is damaged: the block at byte {begin} has no valid sync marker; expected a complete "
+                "file"
             )
         blocks.append(block)
         first += rows
@@ -319,7 +322,7 @@ def _only(path: str, schema: Any, columns: tuple[str, ...]) -> Any:
     fields = {field["name"]: field for field in schema["fields"]}
     for name in columns:
         if name not in fields:
-            raise ConfigError(f"file {path} has no column {name!r}; it has {', '.join(fields)}")
+            raise ConfigError(f"file {path} has no column {name!r}; expected one of {', '.join(fields)}")
     return {**schema, "fields": [fields[name] for name in columns]}
 
 
@@ -329,7 +332,7 @@ def _parsed(schema: str) -> Any:
         return fastavro.parse_schema(json.loads(schema))
     except (ValueError, SchemaParseException, UnknownType) as error:
         raise ConfigError(
-            f"Avro schema {schema:.80} is none ({type(error).__name__}: {error}); expected its JSON"
+            f"invalid Avro schema {schema:.80} ({type(error).__name__}: {error}); expected JSON"
         ) from error
 
 
@@ -366,5 +369,5 @@ def _long(file: IO[bytes]) -> int:
 
 def _checked(data: bytes, checksum: bytes) -> bytes:
     if zlib.crc32(data).to_bytes(4, "big") != checksum:
-        raise ValueError("the checksum of a block is another one")
+        raise ValueError("the checksum of a block differs")
     return data

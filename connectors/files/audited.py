@@ -1,4 +1,4 @@
-"""Files as one side of an audit: what they hold at a moment, divided where a checkpoint goes on, and which URL names them.
+"""Files as one side of an audit: their content at a moment, divided at a checkpoint, and their URLs.
 
 Example:
     >>> audited("/data/orders.csv?types=id:int,amount:float").format.types
@@ -54,12 +54,12 @@ def audited(url: str) -> RecordFileSource:
     path = unquote(parts.path)
     asked = {key: values[-1] for key, values in parse_qs(parts.query).items()}
     if unknown := asked.keys() - {"format", "types"}:
-        raise ConfigError(f"{url!r} says {min(unknown)!r}; expected format or types")
+        raise ConfigError(f"unknown option {min(unknown)!r} in {url!r}; expected format or types")
     kind = asked.get("format") or _kind_of(path)
     if kind not in _FORMATS:
         raise ConfigError(f"{url!r} has format {kind!r}; expected one of {', '.join(_FORMATS)}")
     if "types" in asked and kind != "csv":
-        raise ConfigError(f"{url!r} says types for format {kind!r}; expected csv")
+        raise ConfigError(f"{url!r} has types for format {kind!r}; expected csv")
     types = {"types": _types(asked["types"])} if "types" in asked else {}
     return RecordFileSource(path, _FORMATS[kind](**types))
 
@@ -125,6 +125,6 @@ def _types(text: str) -> dict[str, Callable[[str], Any]]:
     for name, _, kind in pairs:
         if not name or kind not in _TYPES:
             raise ConfigError(
-                f"types {text!r} are not clear at {name}:{kind}; expected such as id:int,amount:float"
+                f"invalid types {text!r} at {name}:{kind}; expected, for example, id:int,amount:float"
             )
     return {name: _TYPES[kind] for name, _, kind in pairs}

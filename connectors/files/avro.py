@@ -1,4 +1,4 @@
-"""Avro's files: rows in blocks, each packed by itself, behind a head that has the schema. A position is a row.
+"""Avro files: rows in compressed blocks after a header with the schema. A position is a row number.
 
 Example:
     >>> AvroFormat(columns=("id",)).columns
@@ -49,7 +49,7 @@ class AvroFormat:
         check_columns("Avro", self.columns)
 
     def parts(self, path: str, most: int) -> list[FileSplit]:
-        """Blocks that together have about so many bytes."""
+        """Blocks of about this total size in bytes."""
         from tidegate.connectors.files import _client
 
         return row_parts(path, [(block.rows, block.size) for block in _client.layout(path).blocks], most)
@@ -69,10 +69,10 @@ class AvroRows:
     Args:
         schema: That of a record; a field that a dictionary lacks has its default, one that it has too many is refused.
         codec: How blocks are packed.
-        block_bytes: How many bytes a block has at least before it is packed, if the file has so many.
+        block_bytes: Minimum size of a block before compression, if the file is large enough.
 
     Raises:
-        ConfigError: it is no schema of a record, nobody knows the codec, or a number makes no sense.
+        ConfigError: it is not the schema of a record, the codec is unknown, or a number is out of range.
         MissingExtraError: fastavro is not installed.
     """
 
@@ -88,7 +88,7 @@ class AvroRows:
         _client.field_names(str(self.schema))
         if self.codec not in get_args(AvroCodec):
             raise ConfigError(
-                f"AvroRows has codec {self.codec!r}; expected one of {', '.join(get_args(AvroCodec))}"
+                f"AvroRows codec is {self.codec!r}; expected one of {', '.join(get_args(AvroCodec))}"
             )
         if self.block_bytes < 1:
             raise ConfigError(f"block_bytes is {self.block_bytes}; expected at least 1")

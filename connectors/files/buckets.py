@@ -1,4 +1,4 @@
-"""Which folder below the base path a record goes to.
+"""Bucket assigners: the folder below the base path for each record.
 
 Example:
     >>> context = BucketContext(timestamp=0, now_ms=0, watermark=None)
@@ -98,7 +98,7 @@ class TimeBuckets(BucketAssigner):
 
     def __post_init__(self) -> None:
         if self.by not in ("processing", "event"):
-            raise ConfigError(f"time buckets go by {self.by!r}; expected 'processing' or 'event'")
+            raise ConfigError(f"time buckets: by is {self.by!r}; expected 'processing' or 'event'")
         self._directives  # noqa: B018  # a pattern that makes no sense is found out here
         self._tzinfo  # noqa: B018
 
@@ -107,8 +107,8 @@ class TimeBuckets(BucketAssigner):
         at = context.now_ms if self.by == "processing" else context.timestamp
         if at is None:
             raise RecordError(
-                f"record {element!r:.80} has no event time, by which it would find its folder; expected one; assign "
-                "timestamps, or use by='processing'"
+                f"record {element!r:.80} has no event time to choose its bucket; assign timestamps, or use "
+                "by='processing'"
             )
         second = at // 1000
         if self._last[0] != second:
@@ -142,8 +142,8 @@ class TimeBuckets(BucketAssigner):
                 token = match[1].replace("''", "'") or "'"
             elif token[0].isalpha() and token not in ("yyyy", "MM", "dd", "HH", "mm", "ss"):
                 raise ConfigError(
-                    f"time pattern {self.pattern!r} has {token!r}; expected yyyy, MM, dd, HH, mm, ss, and other letters "
-                    "within '...'"
+                    f"time pattern {self.pattern!r} has the unknown part {token!r}; expected yyyy, MM, dd, HH, "
+                    "mm, ss, and other letters within '...'"
                 )
             elif token[0].isalpha():
                 made.append(_FIELDS[token[0]])
@@ -163,7 +163,7 @@ class FunctionBuckets(BucketAssigner):
         bucket = self.function(element)
         if type(bucket) is not str:
             raise RecordError(
-                f"record {element!r:.80} belongs to bucket {bucket!r:.80}; expected a text, the path of a folder"
+                f"bucket of record {element!r:.80} is {bucket!r:.80}; expected a string, the path of a folder"
             )
         return bucket
 
@@ -179,9 +179,7 @@ class HivePartitions(BucketAssigner):
 
     def __init__(self, *fields: str) -> None:
         if not fields or len(set(fields)) != len(fields):
-            raise ConfigError(
-                f"partitions are by the fields {fields}; expected different names, at least one"
-            )
+            raise ConfigError(f"partition fields are {fields}; expected different names, at least one")
         self.fields = fields
 
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
@@ -190,7 +188,7 @@ class HivePartitions(BucketAssigner):
             return "/".join(f"{_escaped(name)}={_escaped(element[name])}" for name in self.fields)
         except (KeyError, TypeError, IndexError) as error:
             raise RecordError(
-                f"record {element!r:.80} has no field to be partitioned by ({error}); expected a dictionary with "
+                f"record {element!r:.80} has no partition field ({error}); expected a dictionary with "
                 f"{', '.join(self.fields)}"
             ) from error
 

@@ -1,4 +1,4 @@
-"""Rows as Parquet and ORC files, which are whole only at their end; so they end with each checkpoint at the latest.
+"""Bulk formats Parquet and ORC: a file is complete only when it is closed, so it is closed at each checkpoint.
 
 Example:
     >>> import pyarrow as pa
@@ -28,10 +28,10 @@ class ParquetRows:
     Args:
         schema: The columns; a field that a dictionary lacks is null, one that it has too many is refused.
         compression: `snappy`, `zstd`, `gzip`, `brotli`, `lz4` or `none`.
-        row_group_rows: How many rows a row group has at least, if the file has so many.
+        row_group_rows: Minimum number of rows of a row group, if the file is large enough.
 
     Raises:
-        ConfigError: there is no column, nobody knows the compression, or a number makes no sense.
+        ConfigError: there is no column, the compression is unknown, or a number is out of range.
     """
 
     schema: pa.Schema
@@ -77,7 +77,7 @@ class OrcRows:
         compression: `snappy`, `zstd`, `zlib`, `lz4` or `uncompressed`.
 
     Raises:
-        ConfigError: there is no column, or nobody knows the compression.
+        ConfigError: there is no column, or the compression is unknown.
     """
 
     schema: pa.Schema
@@ -115,9 +115,9 @@ def _check(rows: ParquetRows | OrcRows, compressions: tuple[str, ...]) -> None:
     schema, name = rows.schema, type(rows).__name__
     if rows.compression not in compressions:
         raise ConfigError(
-            f"{name} has compression {rows.compression!r}; expected one of {', '.join(compressions)}"
+            f"{name} compression is {rows.compression!r}; expected one of {', '.join(compressions)}"
         )
     if not schema.names or len(set(schema.names)) != len(schema.names):
         raise ConfigError(
-            f"{name} has the columns {', '.join(schema.names) or 'none'}; expected different ones, at least one"
+            f"{name} columns are {', '.join(schema.names) or 'none'}; expected different names, at least one"
         )

@@ -1,4 +1,4 @@
-"""Parquet and ORC: rows as dictionaries; the position of a record is its row.
+"""Parquet and ORC formats of the file source: rows as dictionaries; the position of a record is its row number.
 
 Example:
     >>> ParquetFormat(columns=("id",), where=[("amount", ">", 100)]).columns
@@ -36,7 +36,7 @@ class ParquetFormat:
         check_columns("Parquet", self.columns)
 
     def parts(self, path: str, most: int) -> list[FileSplit]:
-        """Row groups that together have about so many bytes."""
+        """Row groups of about this total size in bytes."""
         from tidegate.connectors.files import _arrow
 
         return row_parts(path, _arrow.row_groups(path), most)
@@ -64,7 +64,7 @@ class OrcFormat:
         check_columns("ORC", self.columns)
 
     def parts(self, path: str, most: int) -> list[FileSplit]:
-        """Stripes that together have about so many bytes."""
+        """Stripes of about this total size in bytes."""
         from tidegate.connectors.files import _arrow
 
         return row_parts(path, list(_arrow.stripes(path)), most)

@@ -1,7 +1,7 @@
-"""Lines of fields as dictionaries.
+"""CSV format of the file source: lines as dictionaries.
 
 A block of lines goes through pyarrow where that provably makes the same of it as Python's own reader does, field by
-field; any other block, such as one with something that is no record, goes through Python's.
+field; any other block, such as one with an invalid record, is read by Python's.
 
 Example:
     >>> CsvFormat(types={"id": int}).decoder((b"id,name",))([b'1,"Ann, Bo"'])
@@ -86,7 +86,7 @@ class CsvFormat(LineFormat):
 
     def _check_names(self, names: tuple[str, ...], where: str) -> None:
         if not names or len(set(names)) != len(names):
-            raise ConfigError(f"CSV fields are called {names} by {where}; expected different names")
+            raise ConfigError(f"CSV field names are {names} in {where}; expected different names")
         for name in (*self.types, *(self.columns or ())):
             if name not in names:
                 raise ConfigError(f"CSV has no field {name!r}; {where} has {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""Files of CSV by a schema of columns, under PyFlink's names; a record is a `Row`.
+"""CSV files with a schema of columns, under PyFlink's names; a record is a `Row`.
 
 Example:
     >>> schema = CsvSchema.builder().add_number_column("id").add_array_column("tags", ",").set_column_separator("|").build()
@@ -30,7 +30,7 @@ __all__ = ["CsvBulkWriters", "CsvReaderFormat", "CsvRows", "CsvSchema", "CsvSche
 
 @dataclass(frozen=True)
 class CsvSchema:
-    """Columns, and how they stand in a line."""
+    """Columns, and their format in a line."""
 
     columns: tuple[tuple[str, TypeInformation], ...]
     dialect: Dialect = Dialect()
@@ -102,7 +102,7 @@ class CsvSchemaBuilder:
         return self
 
     def set_allow_comments(self, allow: bool = True) -> Self:
-        """Lines that begin with `#` are no records: a source with `on_error="skip"` leaves them out."""
+        """Lines that start with `#` are not records: a source with `on_error="skip"` skips them."""
         return self._speak(comments=allow)
 
     def set_array_element_separator(self, separator: str) -> Self:
@@ -126,12 +126,12 @@ class CsvSchemaBuilder:
         r"""What ends a line that is written: `\n` by default, or `\r\n`."""
         if separator not in ("\n", "\r\n"):
             raise ConfigError(
-                f"CSV lines end with {separator!r}; expected '\\n' or '\\r\\n', by which files are cut"
+                f"CSV line separator is {separator!r}; expected '\\n' or '\\r\\n', where files are split"
             )
         return self._speak(line=separator)
 
     def set_null_value(self, null_value: str) -> Self:
-        """What stands for null; an empty field by default."""
+        """The null literal; an empty field by default."""
         return self._speak(null=null_value)
 
     def disable_quote_char(self) -> Self:
@@ -143,7 +143,7 @@ class CsvSchemaBuilder:
         return self._speak(quote=char)
 
     def set_skip_first_data_row(self, skip: bool = True) -> Self:
-        """Leave out the first line, behind the header if there is one."""
+        """Skip the first line, after the header if there is one."""
         self._schema = replace(self._schema, skips_row=skip)
         return self
 
@@ -172,11 +172,11 @@ class CsvSchemaBuilder:
         """
         names = [name for name, _ in self._columns]
         if not names or len(set(names)) != len(names):
-            raise ConfigError(f"CSV has the columns {names}; expected different ones, at least one")
+            raise ConfigError(f"CSV columns are {names}; expected different names, at least one")
         separators = {each for each in self._separators if each is not None}
         if len(separators) > 1:
             raise ConfigError(
-                f"CSV has lists with the separators {sorted(separators)}; expected the same for all of a file"
+                f"CSV list separators are {sorted(separators)}; expected the same one for all columns"
             )
         if separators:
             self._speak(array_delimiter=separators.pop())
@@ -207,7 +207,7 @@ class CsvReaderFormat(LineFormat):
         return CsvReaderFormat(schema)
 
     def head_of(self, file: IO[bytes]) -> tuple[bytes, ...]:
-        """The header and the row behind it, as far as they are left out."""
+        """The header and the row after it, as far as they are skipped."""
         return tuple(file.readline() for _ in range(self.schema.header + self.schema.skips_row))
 
     def decoder(self, head: tuple[bytes, ...]) -> Decode:
@@ -217,7 +217,7 @@ class CsvReaderFormat(LineFormat):
             text = head[0].decode(self.charset)
             found = next(csv.reader([text], **schema.dialect.words), [])
             if tuple(found) != schema.names:
-                raise ConfigError(f"CSV begins with {text!r}; expected the columns {', '.join(schema.names)}")
+                raise ConfigError(f"CSV header is {text!r}; expected the columns {', '.join(schema.names)}")
         read = CsvRowDeserializationSchema(schema.get_type_info(), schema.dialect).deserialize
         return lambda lines: list(_rows(read, lines))
 
@@ -251,7 +251,7 @@ class CsvRows:
         for value, line in zip(values, lines, strict=True):
             if b"\n" in line[:-end] or b"\r" in line[:-end]:
                 raise RecordError(
-                    f"record {value!r:.80} holds a line break, which readers refuse; expected one line; map it first"
+                    f"record {value!r:.80} has a line break, which readers reject; expected one line; map it first"
                 )
         return b"".join(lines)
 

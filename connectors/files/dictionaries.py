@@ -1,4 +1,4 @@
-"""Columns as dictionaries, one for each row, and dictionaries as columns.
+"""Conversion between columns and dictionaries, one dictionary per row.
 
 Both are loops with the names written out, which take a third of the time of pairs and half of that of one pass a column.
 

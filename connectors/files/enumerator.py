@@ -1,4 +1,4 @@
-"""Finds the files of a source and cuts them into parts."""
+"""Enumerator of the file source: finds files and cuts them into splits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _END: Final = 2**63 - 1
 class Files:
     """The files below some paths, but none whose name, or a folder's on the way, begins with `.` or `_`.
 
-    Each real directory is visited once, whatever links lead to it. With `strict`, a file or folder that may not be read is
+    Each real directory is visited once, for any number of links to it. With `strict`, a file or folder that may not be read is
     an error.
     """
 
@@ -73,7 +73,7 @@ class Files:
         """A file in parts; one that cannot be read is one part, unless that is an error: its reader says what is wrong.
 
         Raises:
-            ConfigError: there is no right to read it.
+            ConfigError: permission to read it is denied.
             RecordError: it is not of the format.
             UnavailableError: it cannot be read.
         """
@@ -92,7 +92,7 @@ class Files:
         """When a file was changed last.
 
         Raises:
-            ConfigError: there is no right to look at it.
+            ConfigError: permission to access it is denied.
             UnavailableError: it cannot be looked at.
         """
         try:
@@ -181,7 +181,7 @@ class WatchingEnumerator(SplitEnumerator[FileSplit]):
         return Look({name: self._files.parts(name) for name in readable}, refused)
 
     def discovered(self, found: Look) -> None:
-        """Deal what is new to whoever waits."""
+        """Assign new splits to waiting readers."""
         self._refused = found.refused
         for name, splits in found.parts.items():
             # Two looks may have begun before either was taken in.
@@ -201,7 +201,7 @@ class WatchingEnumerator(SplitEnumerator[FileSplit]):
         self._pending.extendleft(reversed(splits))
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes:
-        """The files that were seen, and the parts that nobody has."""
+        """The files that were seen, and the unassigned splits."""
         return msgspec.msgpack.encode(_State(sorted(self._seen), list(self._pending)))
 
     def left_out(self) -> list[str]:
@@ -209,7 +209,7 @@ class WatchingEnumerator(SplitEnumerator[FileSplit]):
         return self._refused
 
     def pending(self) -> list[SplitId]:
-        """The parts that nobody has."""
+        """The unassigned splits."""
         return [split.id for split in self._pending]
 
     def _deal(self) -> None:
@@ -231,7 +231,7 @@ def remaining_splits(remaining: Remaining) -> tuple[list[FileSplit], frozenset[s
         waiting = msgspec.convert(state["pending" if "seen" in state else "splits"], list[FileSplit])
     except (msgspec.MsgspecError, LookupError, TypeError) as error:
         raise StateFormatError(
-            f"the checkpoint is not one of a file source ({error}); say which source by its uid"
+            f"the checkpoint does not contain the state of a file source ({error}); name the source by its uid"
         ) from error
     return [*held, *waiting], frozenset(state["seen"]) if "seen" in state else None
 

@@ -1,4 +1,4 @@
-"""A sink of files by the keys that Flink's tables of files have.
+"""Options of a file sink under the keys of Flink's filesystem table connector.
 
 Example:
     >>> from tidegate.connectors.files.serde import JsonLines
@@ -30,27 +30,45 @@ _EXTRACTOR_CLASS = "partition.time-extractor.class"
 
 @dataclass(frozen=True)
 class _Keys:
-    file_bytes: int = option("sink.rolling-policy.file-size", 128 * 1024 * 1024, "from how many bytes on")
-    rollover_ms: int = option("sink.rolling-policy.rollover-interval", 1_800_000, "how long after its start")
-    inactivity_ms: int = option("sink.rolling-policy.inactivity-interval", 1_800_000, "after its last record")
+    file_bytes: int = option(
+        "sink.rolling-policy.file-size", 128 * 1024 * 1024, "part size in bytes at which a file is rolled"
+    )
+    rollover_ms: int = option(
+        "sink.rolling-policy.rollover-interval", 1_800_000, "maximum age of a file before it is rolled"
+    )
+    inactivity_ms: int = option(
+        "sink.rolling-policy.inactivity-interval",
+        1_800_000,
+        "maximum idle time of a file before it is rolled",
+    )
     check_ms: int = option("sink.rolling-policy.check-interval", 60_000, "not used: each batch is a check")
     trigger: Literal["process-time", "partition-time"] = option(
-        "sink.partition-commit.trigger", "process-time", "what makes a partition complete"
+        "sink.partition-commit.trigger", "process-time", "when a partition counts as complete"
     )
-    delay_ms: int = option("sink.partition-commit.delay", 0, "how long after")
-    zone: str = option("sink.partition-commit.watermark-time-zone", "UTC", "whose hours the fields mean")
+    delay_ms: int = option("sink.partition-commit.delay", 0, "delay after that time")
+    zone: str = option(
+        "sink.partition-commit.watermark-time-zone", "UTC", "time zone of the partition fields"
+    )
     policies: tuple[Literal["success-file", "custom", "metastore"], ...] = option(
         "sink.partition-commit.policy.kind",
         (),
-        "what is done, in this order; nothing is ever committed if empty",
+        "actions at the commit of a partition, in order; no partition is committed if empty",
     )
-    policy_class: str | None = option(_POLICY_CLASS, None, "module:name of a policy's class")
+    policy_class: str | None = option(_POLICY_CLASS, None, "module:name of the class of a custom policy")
     success_file: str = option(
-        "sink.partition-commit.success-file.name", "_SUCCESS", "what marks a partition"
+        "sink.partition-commit.success-file.name",
+        "_SUCCESS",
+        "name of the file that marks a committed partition",
     )
-    extractor: Literal["default", "custom"] = option("partition.time-extractor.kind", "default", "who knows")
-    extractor_class: str | None = option(_EXTRACTOR_CLASS, None, "module:name of a function of the fields")
-    pattern: str | None = option("partition.time-extractor.timestamp-pattern", None, "made of the fields")
+    extractor: Literal["default", "custom"] = option(
+        "partition.time-extractor.kind", "default", "kind of time extractor"
+    )
+    extractor_class: str | None = option(
+        _EXTRACTOR_CLASS, None, "module:name of a function of the partition fields"
+    )
+    pattern: str | None = option(
+        "partition.time-extractor.timestamp-pattern", None, "timestamp pattern of the partition fields"
+    )
 
 
 def table_sink(
@@ -98,8 +116,8 @@ def _commit(said: _Keys) -> PartitionCommit | None:
 def _policy(kind: str, said: _Keys) -> PartitionCommitPolicy:
     if kind == "metastore":
         raise ConfigError(
-            "partition commit policy 'metastore' is for tables of a Hive catalogue; got a directory; expected "
-            "'success-file' or 'custom'"
+            "partition commit policy 'metastore' needs a Hive catalog; got a directory; expected 'success-file' "
+            "or 'custom'"
         )
     if kind == "success-file":
         return SuccessFile(said.success_file)
@@ -112,5 +130,6 @@ def _named(name: str | None, key: str) -> Any:
         return pkgutil.resolve_name(name or "")
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
-            f"option {key!r} is {name!r}, which cannot be loaded ({error}); expected module:name of what is installed"
+            f"option {key!r} is {name!r}, which cannot be loaded ({error}); expected module:name of an installed "
+            "object"
         ) from error

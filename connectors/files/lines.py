@@ -1,4 +1,4 @@
-"""Formats whose records are lines: text and JSON, and what CSV has in common with them.
+"""Line formats of the file source: text, JSON and the common part of CSV.
 
 A file is cut anywhere, and a line belongs to the part in which it begins. Files whose names end with `.gz`, `.bz2` or
 `.xz` are unpacked on the way and not cut. The position of a record is the byte, of the unpacked file, at which it
@@ -58,7 +58,7 @@ class LineFormat(ABC):
             raise ConfigError(f"charset {self.charset!r} is unknown") from error
         if not fits:
             raise ConfigError(
-                f"charset {self.charset!r} does not end lines by the byte 10; convert the file to UTF-8"
+                f"charset {self.charset!r} does not end lines with byte 10; convert the file to UTF-8"
             )
 
     @abstractmethod
@@ -70,11 +70,11 @@ class LineFormat(ABC):
         """
 
     def head_of(self, file: IO[bytes]) -> tuple[bytes, ...]:
-        """Lines at the beginning that are no records."""
+        """Lines at the beginning that are not records."""
         return ()
 
     def parts(self, path: str, most: int) -> list[FileSplit]:
-        """Parts of so many bytes; one if the file is compressed."""
+        """Parts of this size in bytes; one if the file is compressed."""
         if Path(path).suffix in _UNPACK:
             return parts(path, size=_END, most=_END)
         return parts(path, size=Path(path).stat().st_size, most=most)
@@ -91,7 +91,7 @@ class LineFormat(ABC):
                     yield self._piece(data, at, split.path, decode)
                     at += len(data)
         except _DAMAGED as error:
-            raise RecordError(f"file {split.path} cannot be unpacked: {error}; it is damaged") from error
+            raise RecordError(f"file {split.path} cannot be decompressed: {error}; it is damaged") from error
 
     def _piece(self, data: bytes, at: int, path: str, decode: Decode) -> Piece:
         lines = BytesIO(data).readlines()
@@ -120,9 +120,9 @@ class LineFormat(ABC):
         return Piece(values, [*starts, bounds[-1]], bad)
 
     def _explained(self, line: bytes, start: int, path: str, error: Exception) -> RecordError:
-        what = f"line at byte {start} of {path} is no"
+        what = f"line at byte {start} of {path} is not valid"
         if isinstance(error, UnicodeDecodeError):
-            said = RecordError(f"{what} {self.charset}: {error.reason}; give its charset")
+            said = RecordError(f"{what} {self.charset}: {error.reason}; set its charset")
         else:
             said = RecordError(f"{what} {self.name}: {error}; got {line[:80]!r}")
         said.__cause__ = error

@@ -1,4 +1,4 @@
-"""What can be set on a file sink."""
+"""Options of the file sink."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FileSinkOptions(PartialOptions):
     Args:
         prefix: What file names begin with; no leading dot, so that listings show the files.
         suffix: What they end with; None takes the encoder's, such as `.jsonl`, and that of the compression.
-        on_branch: `refuse` to go back behind committed files, or `append` the replayed records to them.
+        on_branch: `refuse` a restore from before committed files, or `append` the replayed records to them.
         rolling: When files end.
         buckets: Which folder a record goes to; None has no folders.
         compression: `gzip`, `bzip2` or `xz` for files of lines; the others compress by themselves.
@@ -41,14 +41,14 @@ class FileSinkOptions(PartialOptions):
         ConfigError: a value is not one of these.
     """
 
-    prefix: str = option(_KEY + "prefix", "part", "what file names begin with")
+    prefix: str = option(_KEY + "prefix", "part", "prefix of file names")
     suffix: str | None = option(
-        _KEY + "suffix", None, "what file names end with; default: what the encoder and the compression say"
+        _KEY + "suffix", None, "suffix of file names; default: that of the encoder and the compression"
     )
     on_branch: OnBranch = option(
         _KEY + "on-branch",
         "refuse",
-        "at an older checkpoint: refuse to go back behind committed files, or append",
+        "when an older checkpoint is restored: refuse if files were committed after it, or append",
     )
     rolling: RollingPolicy = RollingPolicy()
     buckets: BucketAssigner | None = None
@@ -60,13 +60,11 @@ class FileSinkOptions(PartialOptions):
     on_error: OnError = option(
         _KEY + "on-error",
         "fail",
-        "what happens at a record that cannot be written: fail, skip or dead_letter",
+        "what to do with a record that cannot be written: fail, skip or dead_letter",
     )
-    dead_letters: str | None = option(
-        _KEY + "dead-letters", None, "the folder of dead letters, such as _dead"
-    )
+    dead_letters: str | None = option(_KEY + "dead-letters", None, "folder of dead letters, such as _dead")
     take_over: bool = option(
-        _KEY + "take-over", False, "replace the claim of another pipeline on the directory"
+        _KEY + "take-over", False, "take over the directory from the pipeline that claimed it"
     )
 
     def __post_init__(self) -> None:
@@ -74,7 +72,8 @@ class FileSinkOptions(PartialOptions):
         folder = self.dead_letters
         if folder is not None and (not folder.startswith("_") or "/" in folder or "\0" in folder):
             raise ConfigError(
-                f"file sink dead_letters is {folder!r}; expected the name of a folder that begins with '_', such as '_dead'"
+                f"file sink dead_letters is {folder!r}; expected the name of a folder that starts with '_', such "
+                "as '_dead'"
             )
         if self.on_branch not in get_args(OnBranch):
             raise ConfigError(f"file sink on_branch is {self.on_branch!r}; expected 'refuse' or 'append'")

@@ -1,4 +1,4 @@
-"""What PyFlink's programs say about output files besides folders and rolling: their names, and how small ones are merged.
+"""PyFlink's output file configuration and file compactors.
 
 Example:
     >>> OutputFileConfig.builder().with_part_prefix("orders").build()

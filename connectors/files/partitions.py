@@ -1,4 +1,4 @@
-"""When a partition is complete, and how whoever waits for it is told.
+"""Partition commit: when a partition is complete, and how consumers are notified.
 
 Files of a partition are seen with their checkpoints. A partition is *committed* once no more is expected of it: then,
 with the checkpoint that finds it so, its policies are carried out, such as the one that writes `_SUCCESS`. A partition
@@ -52,7 +52,7 @@ class Partition:
 
 
 class PartitionCommitPolicy(Protocol):
-    """Tells whoever waits for partitions; picklable."""
+    """Notifies consumers of committed partitions; picklable."""
 
     def commit(self, partition: Partition) -> None:
         """Make it known that a partition is complete.
@@ -82,13 +82,13 @@ class PartitionCommit:
     """When partitions are committed, and what that does.
 
     Args:
-        trigger: `process-time`: more than a while after the partition's first file, whatever comes late; `partition-time`: once
-            the watermark has passed the time that its fields say.
-        delay_ms: How long a while is; with 0, `process-time` does not wait.
-        policies: What is done, in this order.
-        timestamp_pattern: The time of a partition, made of its fields: `$dt $hr:00:00`; None takes the first field.
-        time_extractor: A function that tells the time, in milliseconds, of a partition's fields instead.
-        zone: Whose hours the fields mean.
+        trigger: When a partition is complete. `process-time`: the delay after its first file, regardless of late records;
+            `partition-time`: when the watermark has passed the time of its fields.
+        delay_ms: The delay; with 0, `process-time` does not wait.
+        policies: Actions at its commit, in this order.
+        timestamp_pattern: The time of a partition as a pattern of its fields: `$dt $hr:00:00`; None takes the first field.
+        time_extractor: A function from a partition's fields to its time in milliseconds, instead of the pattern.
+        zone: Time zone of the fields.
 
     Raises:
         ConfigError: a value makes no sense.
@@ -112,7 +112,7 @@ class PartitionCommit:
             ZoneInfo(self.zone)
         except (ZoneInfoNotFoundError, ValueError) as error:
             raise ConfigError(
-                f"partition commit: time zone {self.zone!r} is unknown; expected 'UTC' or such"
+                f"partition commit: time zone {self.zone!r} is unknown; expected, for example, 'UTC'"
             ) from error
 
     def time_of(self, fields: Mapping[str, str]) -> int:
@@ -131,8 +131,8 @@ class PartitionCommit:
         except (KeyError, ValueError) as error:
             shown = "/".join(f"{name}={value}" for name, value in fields.items())
             raise ConfigError(
-                f"partition {shown!r} tells no time by the pattern {self.timestamp_pattern!r} ({error!r}); expected a text "
-                "such as '2024-05-01 07:00:00'; give a timestamp_pattern or a time_extractor"
+                f"partition {shown!r} has no time of pattern {self.timestamp_pattern!r} ({error!r}); expected a "
+                "text such as '2024-05-01 07:00:00'; set timestamp_pattern or time_extractor"
             ) from error
         return int(moment.timestamp() * 1000)
 
@@ -161,7 +161,7 @@ class _Known(msgspec.Struct, frozen=True, tag_field="v", tag=1):
 class PartitionCommitter(GlobalCommitter):
     """Commits the partitions that are complete, checkpoint by checkpoint.
 
-    What waits is written down beside the hidden files before anything is done, so a checkpoint that is finished a
+    What waits is written to a file next to the hidden files before anything is done, so a checkpoint that is finished a
     second time commits the same partitions.
 
     Args:
@@ -193,7 +193,8 @@ class PartitionCommitter(GlobalCommitter):
                     self._carry_out(name)
         except OSError as error:
             raise UnavailableError(
-                f"sink {self._uid!r}: partitions of {self._outlet.shown('')!r} cannot be committed now ({error}); it is tried again"
+                f"sink {self._uid!r}: partitions of {self._outlet.shown('')!r} cannot be committed now ({error}); "
+                "retrying"
             ) from error
 
     def _judge(
@@ -238,8 +239,8 @@ class PartitionCommitter(GlobalCommitter):
         except msgspec.MsgspecError as error:
             path = self._outlet.shown(f"{HIDDEN}/{self._outlet.path(_NOTE)}")
             raise StateFormatError(
-                f"sink {self._uid!r}: {path} cannot be read ({error}); expected version 1; run the version that wrote "
-                "it, or remove it to forget which partitions wait for their commit"
+                f"sink {self._uid!r}: {path} cannot be read ({error}); expected version 1; run the version that "
+                "wrote it, or remove the file to forget the partitions that wait for their commit"
             ) from error
 
     def _write(self, known: _Known) -> None:

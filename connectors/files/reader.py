@@ -1,4 +1,4 @@
-"""Reads parts of files, in whichever format."""
+"""Reader of the file source, for all formats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["FileReader"]
 
 
 class FileReader(SourceReader[FileSplit]):
-    """Reads one part after the other; the file at hand stays open between polls."""
+    """Reads one part after the other; the current file stays open between polls."""
 
     def __init__(self, file_format: FileFormat, on_error: OnError, context: ReaderContext) -> None:
         self._format = file_format
@@ -49,7 +49,7 @@ class FileReader(SourceReader[FileSplit]):
         self._complete = True
 
     def poll(self, limit: int) -> Poll:
-        """The next records of the part at hand."""
+        """The next records of the current part."""
         while self._splits:
             try:
                 batch = self._next(limit)
@@ -79,7 +79,7 @@ class FileReader(SourceReader[FileSplit]):
         return list(self._splits)
 
     def close(self) -> None:
-        """Close the file at hand."""
+        """Close the current file."""
         self._leave()
 
     def _next(self, limit: int) -> Batch | Unreadable | None:
@@ -100,7 +100,7 @@ class FileReader(SourceReader[FileSplit]):
         return self._among(split, self._taken, min(self._taken + limit, len(self._piece.values)))
 
     def _among(self, split: FileSplit, start: int, end: int) -> Batch | Unreadable | None:
-        """Some records of the piece at hand, and what stands among them and behind the last."""
+        """Some records of the current piece, with bad records among them and after the last."""
         piece, bounds = self._piece, self._piece.bounds
         self._taken = end
         self._splits[0] = msgspec.structs.replace(split, at=bounds[end], begun=True)
@@ -122,7 +122,7 @@ class FileReader(SourceReader[FileSplit]):
         return Unreadable(Batch(letters, origin=Origin(split.id, [each.at for each in bad])), batch)
 
     def _left_out(self, split: FileSplit, error: Exception) -> Unreadable | None:
-        """What becomes of a part that cannot be read from here on."""
+        """Handle a part that cannot be read from here on."""
         self.parts_left_out += 1
         if self._on_error == "skip":
             return None

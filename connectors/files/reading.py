@@ -1,4 +1,4 @@
-"""What a format of files owes a source: how a file is cut into parts, and the records of a part.
+"""Interface of file formats for the source: splitting of a file, and the records of a part.
 
 A format is a picklable object with these two methods; `LineFormat` is the start for one whose records are lines.
 """
@@ -20,7 +20,7 @@ OUT_OF_REACH: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError,
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """What is no record: its bytes, where they begin, and why."""
+    """A bad record: its bytes, its position, and the error."""
 
     data: bytes
     at: int
@@ -29,9 +29,9 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some records, where each of them begins, and, as one bound more, where to go on after the last.
+    """Some records, where each of them begins, and, as one bound more, where to continue after the last.
 
-    `bad` is what stands among them and is no record.
+    `bad` has the bad records among them.
     """
 
     values: list[Any]
@@ -44,10 +44,10 @@ def forbidden(path: str) -> ConfigError:
 
     Example:
         >>> print(forbidden("/data/a"))
-        '/data/a' may not be read: permission denied; expected the right to read it; grant it, or set on_error to 'skip'
+        '/data/a' cannot be read: permission denied; grant read permission, or set on_error to 'skip'
     """
     return ConfigError(
-        f"{path!r} may not be read: permission denied; expected the right to read it; grant it, or set on_error to 'skip'"
+        f"{path!r} cannot be read: permission denied; grant read permission, or set on_error to 'skip'"
     )
 
 

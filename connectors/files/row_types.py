@@ -1,4 +1,4 @@
-"""Rows of a declared type, or of a schema of Avro, in Parquet and ORC files, under PyFlink's names.
+"""Rows of a declared type or Avro schema in Parquet and ORC files, under PyFlink's names.
 
 Example:
     >>> from tidegate.types import Types
@@ -46,7 +46,7 @@ class ParquetColumnarRowInputFormat:
         is_case_sensitive: Names are; False is refused.
 
     Raises:
-        ConfigError: the type is no row with names, or names shall not be told apart by case.
+        ConfigError: the type is not a named row, or case-insensitive names are requested.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class ParquetColumnarRowInputFormat:
     ) -> None:
         if not is_case_sensitive:
             raise ConfigError(
-                "ParquetColumnarRowInputFormat tells names apart by case; leave is_case_sensitive out"
+                "ParquetColumnarRowInputFormat matches column names case-sensitively; omit is_case_sensitive"
             )
         self._names = field_names(rows_of("ParquetColumnarRowInputFormat", row_type))
         self._format = ParquetFormat(self._names)
 
     def parts(self, path: str, most: int) -> list[FileSplit]:
-        """Row groups that together have about so many bytes."""
+        """Row groups of about this total size in bytes."""
         return self._format.parts(path, most)
 
     def read(self, split: FileSplit) -> Iterator[Piece]:
@@ -115,7 +115,7 @@ class AvroParquetWriters:
         """Writes dictionaries with the schema's fields.
 
         Raises:
-            ConfigError: it is no schema of a record, or has a field that Parquet gives back otherwise.
+            ConfigError: it is not the schema of a record, or has a field that Parquet does not preserve.
         """
         import pyarrow as pa
 
@@ -162,9 +162,7 @@ def _column(info: TypeInformation) -> pa.DataType:
         Kind.INSTANT: pa.timestamp("us", "UTC"),
     }
     if info.kind not in plain:
-        raise ConfigError(
-            f"type {info} has no column of its own; expected numbers, texts, times, lists or rows"
-        )
+        raise ConfigError(f"type {info} cannot be a column; expected numbers, strings, times, lists or rows")
     return plain[info.kind]
 
 
@@ -172,7 +170,7 @@ def _record(schema: AvroSchema) -> Any:
     found = json.loads(schema.text)
     if not isinstance(found, dict) or found.get("type") != "record":
         raise ConfigError(
-            f"Parquet has rows; got the Avro schema {schema.text:.80}; expected that of a record"
+            f"Avro schema {schema.text:.80} is not a record; expected the schema of a record for Parquet rows"
         )
     return found
 
@@ -185,7 +183,7 @@ def _avro_field(field: Mapping[str, Any]) -> pa.Field:
     others = [each for each in kind if each != "null"] if isinstance(kind, list) else [kind]
     if len(others) != 1:
         raise ConfigError(
-            f"Avro field {field['name']!r} is one of {kind}; expected one type, or that and null"
+            f"Avro field {field['name']!r} is a union of {kind}; expected one type, or one type and null"
         )
     return pa.field(field["name"], _avro_column(others[0], field["name"]), nullable=isinstance(kind, list))
 
@@ -224,5 +222,5 @@ def _avro_column(kind: Any, name: str) -> pa.DataType:
         case _, str(basic) if basic in plain:
             return plain[basic]
     raise ConfigError(
-        f"Avro field {name!r} is of type {kind}; expected numbers, texts, bytes, times, lists or records"
+        f"Avro field {name!r} is of type {kind}; expected numbers, strings, bytes, times, lists or records"
     )

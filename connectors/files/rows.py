@@ -1,4 +1,4 @@
-"""Files as tables: rows as JSON lines or lines of text, and rows of every format that can be read.
+"""Files as Spark tables: rows as JSON or text lines, and rows of every readable format.
 
 Example:
     >>> FileRows().sink({"path": "/data/out"}, "0", ["id"]).encoder.suffix
@@ -33,17 +33,19 @@ _LAYER = "the options of connector files"
 @dataclass(frozen=True)
 class _Sink:
     path: str = option("path", "", "the directory")
-    format: Literal["json", "text"] = option("format", "json", "what lines hold")
-    prefix: str = option("prefix", "part", "what file names begin with")
-    take_over: bool = option("take_over", False, "replace the claim of another query on the directory")
+    format: Literal["json", "text"] = option("format", "json", "format of lines")
+    prefix: str = option("prefix", "part", "prefix of file names")
+    take_over: bool = option("take_over", False, "take over the directory from the query that claimed it")
 
 
 @dataclass(frozen=True)
 class _Source:
     path: str = option("path", "", "a file or directory")
-    format: Literal["json", "text", "parquet", "orc", "avro"] = option("format", "json", "how files are read")
-    part_bytes: int = option("part_bytes", 64 * 1024 * 1024, "about how much one task reads at a time")
-    watch_ms: int = option("watch_ms", 1_000, "how often a stream looks for new files")
+    format: Literal["json", "text", "parquet", "orc", "avro"] = option(
+        "format", "json", "format of the files"
+    )
+    part_bytes: int = option("part_bytes", 64 * 1024 * 1024, "approximate size that one task reads at a time")
+    watch_ms: int = option("watch_ms", 1_000, "how often a streaming query looks for new files")
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ class FileRows:
         if said.format == "text":
             if len(columns) != 1:
                 raise ConfigError(
-                    f"connector files writes one column as text; got {', '.join(columns)}; select one, or choose json"
+                    f"connector files writes one string column as text; got {', '.join(columns)}; select one "
+                    "column, or set the format to json"
                 )
             encoder = _TextColumn(columns[0])
         return FileSink(
@@ -100,5 +103,5 @@ class FileRows:
 
 def _path(said: str) -> str:
     if not said:
-        raise ConfigError("connector files has no path; expected one by the option path")
+        raise ConfigError("connector files has no path; set the option path")
     return said

@@ -1,4 +1,4 @@
-"""Records as lines of text, JSON or CSV. A record that a reader would get back changed is refused.
+"""Line encoders of the file sink: text, JSON and CSV. A record that would be read back differently is refused.
 
 Example:
     >>> JsonLines().encode([{"id": 1}, [2.5, None]])
@@ -20,7 +20,7 @@ from tidegate.errors import ConfigError, RecordError
 __all__ = ["CsvLines", "JsonLines", "TextLines"]
 
 _INT64 = range(-(2**63), 2**63)
-_HALF = ("holds half a surrogate pair, which UTF-8 does not have", "valid Unicode")
+_HALF = ("has half a surrogate pair, which UTF-8 cannot encode", "valid Unicode")
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class TextLines:
         """
         for value in values:
             if type(value) is not str:
-                raise _refusal(value, f"is a {type(value).__name__}", "text; map it with str")
+                raise _refusal(value, f"is a {type(value).__name__}", "a string; map it with str")
             if "\n" in value:
                 raise _refusal(
-                    value, "holds a line break and would come back as two", "one line; use JsonLines"
+                    value, "has a line break and would be read as two records", "one line; use JsonLines"
                 )
             if not _encodes(value):
                 raise _refusal(value, *_HALF)
@@ -64,7 +64,7 @@ class JsonLines:
                 _check(value, "$", value)
             except RecursionError as error:
                 raise RecordError(
-                    "a record nests too deeply for JSON; expected a flat one; map it first"
+                    "a record is nested too deeply for JSON; expected a flat one; map it first"
                 ) from error
         return msgspec.json.Encoder().encode_lines(values)
 
@@ -92,7 +92,7 @@ class CsvLines:
 
     def __post_init__(self) -> None:
         if not self.names or len(set(self.names)) != len(self.names):
-            raise ConfigError(f"CSV fields are called {self.names}; expected different names, at least one")
+            raise ConfigError(f"CSV field names are {self.names}; expected different names, at least one")
 
     def head(self) -> bytes:
         """The names."""
@@ -102,13 +102,13 @@ class CsvLines:
         """The lines.
 
         Raises:
-            RecordError: a value is no dictionary of these fields, or a field would not come back the same.
+            RecordError: a value is not a dictionary of these fields, or a field would not come back the same.
         """
         names, width = self.names, len(self.names)
         rows = []
         for value in values:
             if type(value) is not dict or len(value) != width or any(name not in value for name in names):
-                raise _refusal(value, "has other fields than the file", f"a dict of {', '.join(names)}")
+                raise _refusal(value, "does not have the fields of the file", f"a dict of {', '.join(names)}")
             row = [value[name] for name in names]
             for field in row:
                 _check_field(field, value)
@@ -125,13 +125,15 @@ def _check_field(field: Any, record: Any) -> None:
     kind = type(field)
     if kind is str:
         if "\n" in field or "\r" in field:
-            raise _refusal(record, "holds a line break, which readers refuse", "one line; use JsonLines")
+            raise _refusal(record, "has a line break, which readers reject", "one line; use JsonLines")
         if not _encodes(field):
             raise _refusal(record, *_HALF)
         if not field:
-            raise _refusal(record, "holds an empty text, which would come back as None", "text, or None")
+            raise _refusal(
+                record, "has an empty string, which would be read as None", "a non-empty string, or None"
+            )
     elif kind not in (int, float, bool, type(None)):
-        raise _refusal(record, f"holds a {kind.__name__}", "str, int, float, bool or None; map it first")
+        raise _refusal(record, f"has a {kind.__name__}", "str, int, float, bool or None; map it first")
 
 
 def _check(value: Any, path: str, record: Any) -> None:
@@ -145,7 +147,9 @@ def _check(value: Any, path: str, record: Any) -> None:
         for key, inner in value.items():
             if type(key) is not str:
                 raise _refusal(
-                    record, f"has at {path} the key {key!r}, which JSON makes a text", "keys of type str"
+                    record,
+                    f"has at {path} the key {key!r}, which JSON turns into a string",
+                    "keys of type str",
                 )
             _check(key, path, record)
             _check(inner, f"{path}.{key}", record)
@@ -155,14 +159,14 @@ def _check(value: Any, path: str, record: Any) -> None:
     elif kind is int:
         if value not in _INT64:
             raise _refusal(
-                record, f"holds at {path} an integer of more than 64 bits", "a smaller one, or its str"
+                record, f"has at {path} an integer of more than 64 bits", "a smaller one, or its str"
             )
     elif kind is not float:
         expected = "dict, list, str, int, float, bool or None; map it first"
-        raise _refusal(record, f"holds at {path} a {kind.__name__}, which JSON would change", expected)
+        raise _refusal(record, f"has at {path} a {kind.__name__}, which JSON would change", expected)
     elif not isfinite(value):
         raise _refusal(
-            record, f"holds at {path} {value}, which JSON does not have", "a finite number or None"
+            record, f"has at {path} {value}, which JSON cannot represent", "a finite number or None"
         )
 
 

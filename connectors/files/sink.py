@@ -1,4 +1,4 @@
-"""Writes records to files of a directory.
+"""File sink: writes records to files of a directory.
 
 Guarantee: exactly once. A file appears under its final name, complete, after its checkpoint is decided.
 """
@@ -125,15 +125,16 @@ class FileSink(Sink):
         options, kind = self.options, type(self.encoder).__name__
         if not options.rolling.on_checkpoint:
             raise ConfigError(
-                f"a {kind} file is whole only at its end, and by this rolling policy files go on over checkpoints; "
-                "expected on_checkpoint; use RollingPolicy(part_size=...), or on_checkpoint_rolling_policy()"
+                f"a {kind} file is complete only when it is closed, but this rolling policy keeps files open "
+                "across checkpoints; expected on_checkpoint; use RollingPolicy(part_size=...), or "
+                "on_checkpoint_rolling_policy()"
             )
         if options.compression is not None:
             raise ConfigError(
-                f"{kind} compresses by itself; got compression {options.compression!r}; expected None"
+                f"{kind} has its own compression; got compression {options.compression!r}; expected None"
             )
         if options.compaction is not None and options.compaction.delimiter:
-            raise ConfigError(f"files of {kind} are merged record by record; got a delimiter; expected none")
+            raise ConfigError(f"{kind} files are merged record by record; got a delimiter; expected None")
 
 
 class FileSinkBuilder:

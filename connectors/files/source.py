@@ -1,4 +1,4 @@
-"""Reads the records of files.
+"""File source: reads the records of files.
 
 Guarantee: replayable; a record's position is its first byte, or its row where a format has rows. Files are cut into
 parts, so one file is read by several readers; records keep their order within a part. Files must not change once they
@@ -53,7 +53,7 @@ class RecordFileSource(Source[FileSplit]):
         format: How they are read.
         part_bytes: About how much of a file one reader takes at a time.
         watch_ms: How often to look for new files; None reads what is there at the first start.
-        on_error: `fail` at a line that is no record, `skip` and count it, or let `dead_letters` have it; the same for
+        on_error: `fail` at an invalid line, `skip` and count it, or let `dead_letters` have it; the same for
             files that are damaged, vanish, or may not be read, from where that shows.
         dead_letters: The sink for those.
 

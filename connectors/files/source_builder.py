@@ -1,4 +1,4 @@
-"""PyFlink's way of building a file source.
+"""PyFlink's builder of file sources.
 
 Example:
     >>> FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/in").build().paths
@@ -39,7 +39,7 @@ class FileSource:
 
     @staticmethod
     def for_bulk_file_format(bulk_format: FileFormat, *paths: str) -> FileSourceBuilder:
-        """The same for formats whose records stand in blocks."""
+        """The same for bulk formats."""
         return FileSourceBuilder(bulk_format, *paths)
 
 

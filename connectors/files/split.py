@@ -1,4 +1,4 @@
-"""A part of a file: a range of bytes of one that is cut by lines, of rows of one that is not.
+"""Split of the file source: a byte range of a line-based file, a row range of any other.
 
 Example:
     >>> [(part.at, part.stop) for part in parts("/data/log", size=10, most=4)]

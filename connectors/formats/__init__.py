@@ -1,4 +1,4 @@
-"""How records become bytes and back, for connectors that carry bytes."""
+"""Serialization formats of records, for connectors that carry bytes."""
 
 from tidegate.connectors.formats.registered import (
     RegistryAvro as RegistryAvro,

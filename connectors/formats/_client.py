@@ -1,4 +1,4 @@
-"""The one door to fastavro, fastjsonschema and protobuf."""
+"""Client of fastavro, fastjsonschema and protobuf."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def parsed(text: str, references: Sequence[str] = ()) -> Any:
         return fastavro.parse_schema(json.loads(text), named)
     except (ValueError, SchemaParseException, UnknownType) as error:
         raise ConfigError(
-            f"Avro schema {text:.80} is none ({type(error).__name__}: {error}); expected its JSON"
+            f"invalid Avro schema {text:.80} ({type(error).__name__}: {error}); expected JSON"
         ) from error
 
 
@@ -52,7 +52,7 @@ def avro_reader(
         buffer = BytesIO(data)
         value = fastavro.schemaless_reader(buffer, writer, reader)
         if left := len(data) - buffer.tell():
-            raise ValueError(f"{left} bytes are left over")
+            raise ValueError(f"{left} trailing bytes")
         return value
 
     return read
@@ -80,7 +80,7 @@ def json_check(schema: str, references: Mapping[str, str]) -> Callable[[Any], An
     def elsewhere(name: str) -> Any:
         if name not in references:
             raise ConfigError(
-                f"JSON schema {schema:.80} refers to {name!r}; expected it among its references"
+                f"JSON schema {schema:.80} refers to {name!r}, which is not among its references"
             )
         return json.loads(references[name])
 
@@ -93,7 +93,7 @@ def json_check(schema: str, references: Mapping[str, str]) -> Callable[[Any], An
     except ConfigError:
         raise
     except (ValueError, fastjsonschema.JsonSchemaDefinitionException) as error:
-        raise ConfigError(f"JSON schema {schema:.80} is none ({error}); expected its JSON") from error
+        raise ConfigError(f"invalid JSON schema {schema:.80} ({error}); expected JSON") from error
     return check
 
 
@@ -108,7 +108,8 @@ def protobuf_file(message: type[Message]) -> tuple[bytes, tuple[int, ...]]:
     described.file.CopyToProto(found)
     if more := [name for name in found.dependency if not name.startswith("google/protobuf/")]:
         raise ConfigError(
-            f"the Protobuf file {found.name} imports {', '.join(more)}; expected types of one file; move them into it"
+            f"the Protobuf file {found.name} imports {', '.join(more)}; expected all types in one file; move them "
+            "into it"
         )
     return found.SerializeToString(), _path(described)
 

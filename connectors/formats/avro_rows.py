@@ -1,4 +1,4 @@
-"""Rows as Avro without a header, under PyFlink's names; with a schema registry use `RegistryAvro`.
+"""Avro serialization of rows without a header, under PyFlink's names; with a schema registry use `RegistryAvro`.
 
 Example:
     >>> text = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
@@ -73,11 +73,13 @@ class _Schema:
         name = type(self).__name__
         if avro_schema_string is None:
             raise ConfigError(
-                f"{name} has the record_class {record_class!r}, a class of Java's; expected avro_schema_string"
+                f"{name}: record_class is {record_class!r}, a Java class; expected avro_schema_string"
             )
         found = _parsed(avro_schema_string)
         if not isinstance(found, dict) or found.get("type") != "record":
-            raise ConfigError(f"{name} has the schema {avro_schema_string:.80}; expected one of a record")
+            raise ConfigError(
+                f"{name}: the schema is {avro_schema_string:.80}; expected the schema of a record"
+            )
         self._text = avro_schema_string
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -93,7 +95,7 @@ class AvroRowDeserializationSchema(_Schema, DeserializationSchema):
             row: Row = _rows(_reader(self._text)(message), _parsed(self._text), {})
         except Exception as error:
             raise RecordError(
-                f"message {message!r:.60} is no Avro of the schema: {type(error).__name__}: {error}"
+                f"message {message!r:.60} does not match the Avro schema: {type(error).__name__}: {error}"
             ) from error
         return row
 

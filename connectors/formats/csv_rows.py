@@ -1,4 +1,4 @@
-"""Rows as lines of CSV, one in a message, under PyFlink's names.
+"""CSV serialization of rows, one per message, under PyFlink's names.
 
 Example:
     >>> from tidegate.types import Types
@@ -30,7 +30,7 @@ __all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema", "Dialect"
 
 @dataclass(frozen=True)
 class Dialect:
-    """How fields stand in a line."""
+    """The format of fields in a line."""
 
     delimiter: str = ","
     array_delimiter: str = ";"
@@ -85,7 +85,7 @@ class _Building:
         return self._with(escape=c)
 
     def set_null_literal(self, null_literal: str) -> Self:
-        """What stands for null; an empty field by default."""
+        """The null literal; an empty field by default."""
         return self._with(null=null_literal)
 
     def _with(self, **changes: Any) -> Self:
@@ -113,7 +113,7 @@ class _Reader(_Building):
         """The schema.
 
         Raises:
-            ConfigError: the type is no row, or CSV has nothing for it.
+            ConfigError: the type is not a row, or CSV cannot represent it.
         """
         info = row_type("CsvRowDeserializationSchema", self._type)
         return CsvRowDeserializationSchema(info, self._dialect, self._skips)
@@ -134,7 +134,7 @@ class _Writer(_Building):
         """The schema.
 
         Raises:
-            ConfigError: the type is no row, or CSV has nothing for it.
+            ConfigError: the type is not a row, or CSV cannot represent it.
         """
         return CsvRowSerializationSchema(row_type("CsvRowSerializationSchema", self._type), self._dialect)
 
@@ -162,7 +162,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         try:
             return self._read(message.decode())
         except (ValueError, csv.Error) as error:
-            raise RecordError(f"message {message!r:.60} is no CSV of {self.row}: {error}") from error
+            raise RecordError(f"message {message!r:.60} is not valid CSV for {self.row}: {error}") from error
 
     def _read(self, text: str) -> Row:
         dialect, items = self.dialect, self.row.items
@@ -207,7 +207,9 @@ class CsvRowSerializationSchema(SerializationSchema):
             writer = csv.writer(out, lineterminator=dialect.line, **dialect.words)
             writer.writerow([_text(value, dialect) for value in fields])
         except (csv.Error, TypeError) as error:
-            raise RecordError(f"record {element!r:.80} has no CSV ({error}); map it first") from error
+            raise RecordError(
+                f"record {element!r:.80} cannot be written as CSV ({error}); map it first"
+            ) from error
         return out.getvalue().encode()
 
 
@@ -237,5 +239,5 @@ def _check_flat(info: TypeInformation) -> None:
     for item in info.items:
         if nested := [each for each in item.walk() if each.kind in (Kind.ROW, Kind.MAP, Kind.TUPLE)]:
             raise ConfigError(
-                f"CSV has no form for {nested[0]} within a row; expected plain fields and lists of them"
+                f"CSV cannot represent {nested[0]} within a row; expected plain fields and lists of them"
             )

@@ -1,7 +1,7 @@
-"""The bytes that producers with a schema registry put in front of each message.
+"""Wire format of messages with a schema registry: the bytes in front of each message.
 
 A zero, the number of the schema in four bytes, and for Protobuf which message type of the schema's file it is: the
-path of positions to it, as zigzag varints behind their count; the first type of the file is a single zero.
+path of positions to it, as zigzag varints after their count; the first type of the file is a single zero.
 
 Example:
     >>> unframed(framed(7) + b"payload")
@@ -26,7 +26,7 @@ _MOST: Final = 64
 
 
 def framed(schema: int, path: Sequence[int] | None = None) -> bytes:
-    """What stands in front of a message of a schema; `path` leads to its type in a Protobuf file."""
+    """The prefix of a message with a schema; `path` leads to its type in a Protobuf file."""
     head = b"\0" + schema.to_bytes(4, "big")
     if path is None:
         return head
@@ -41,13 +41,13 @@ def unframed(message: bytes) -> tuple[int, bytes]:
     """
     if len(message) < _HEAD:
         raise RecordError(
-            f"the message has {len(message)} bytes; expected a zero and the number of a schema in front, as producers "
-            "with a schema registry write it"
+            f"the message has {len(message)} bytes; expected a zero byte and a schema id first, as producers with "
+            "a schema registry write them"
         )
     if message[0] != 0:
         raise RecordError(
-            f"the message begins with byte {message[0]:#04x}; expected the magic byte 0x00 of a schema registry; it "
-            "was written without one"
+            f"the message starts with byte {message[0]:#04x}; expected the magic byte 0x00 of a schema registry; "
+            "it was written without a schema registry"
         )
     return int.from_bytes(message[1:_HEAD], "big"), message[_HEAD:]
 
@@ -60,7 +60,7 @@ def indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
     """
     count, at = _number(data, 0)
     if not 0 <= count <= _MOST:
-        raise RecordError(f"the message names {count} positions of its type; expected at most {_MOST}")
+        raise RecordError(f"the message has {count} message indexes; expected at most {_MOST}")
     path = []
     for _ in range(count):
         position, at = _number(data, at)
@@ -83,6 +83,4 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         if data[position] < 0x80:
             return (value >> 1) ^ -(value & 1), position + 1
         shift += 7
-    raise RecordError(
-        "the position of a message's type is cut off; expected zigzag varints behind the schema's number"
-    )
+    raise RecordError("the message indexes are truncated; expected zigzag varints after the schema id")

@@ -1,4 +1,4 @@
-"""Rows as JSON, under PyFlink's names.
+"""JSON serialization of rows, under PyFlink's names.
 
 Example:
     >>> from tidegate.types import Types
@@ -55,7 +55,7 @@ class _Reader:
         """The schema.
 
         Raises:
-            ConfigError: there is no type, or JSON has nothing for it.
+            ConfigError: the type is missing, or JSON cannot represent it.
         """
         info = row_type("JsonRowDeserializationSchema", self._type)
         return JsonRowDeserializationSchema(info, self._all_there, self._skips)
@@ -76,7 +76,7 @@ class _Writer:
         """The schema.
 
         Raises:
-            ConfigError: there is no type.
+            ConfigError: the type is missing.
         """
         return JsonRowSerializationSchema(row_type("JsonRowSerializationSchema", self._type))
 
@@ -110,7 +110,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         try:
             row: Row = make(decode(message))
         except (msgspec.MsgspecError, TypeError) as error:
-            raise RecordError(f"message {message!r:.60} is no JSON of {self.row}: {error}") from error
+            raise RecordError(f"message {message!r:.60} is not valid JSON for {self.row}: {error}") from error
         return row
 
     @functools.cached_property
@@ -142,4 +142,6 @@ class JsonRowSerializationSchema(SerializationSchema):
         try:
             return _encode(Row.of(fields, names).as_dict(recursive=True))
         except TypeError as error:
-            raise RecordError(f"record {element!r:.80} has no JSON ({error}); map it first") from error
+            raise RecordError(
+                f"record {element!r:.80} cannot be written as JSON ({error}); map it first"
+            ) from error

@@ -1,4 +1,4 @@
-"""Messages whose schema is in a registry: Avro, JSON and Protobuf, in the form Confluent's clients write and read.
+"""Messages with a schema in a registry: Avro, JSON and Protobuf, in the format of Confluent's clients.
 
 Each class reads and writes. To write, a `subject` has to be named, usually the topic's name and `-value`; a schema that
 is not there yet is registered if the subject takes it.
@@ -66,7 +66,7 @@ class RegistrySchema(SerializationSchema, DeserializationSchema):
         """The record; None for a tombstone.
 
         Raises:
-            ConfigError: the registry does not let the program in.
+            ConfigError: the registry refused the credentials.
             RecordError: it has no such schema, or the message is not what its schema says.
             UnavailableError: the registry does not answer.
         """
@@ -78,7 +78,7 @@ class RegistrySchema(SerializationSchema, DeserializationSchema):
             schema = self._registry.client().schema(number)
             if schema.kind != self.kind:
                 raise RecordError(
-                    f"schema {number} is {schema.kind}; expected {self.kind}; read it by another format"
+                    f"schema {number} is {schema.kind}; expected {self.kind}; read it with another format"
                 )
             read = self._readers[number] = self._reading(schema)
         try:
@@ -87,7 +87,7 @@ class RegistrySchema(SerializationSchema, DeserializationSchema):
             raise
         except Exception as error:
             raise RecordError(
-                f"the message is not what schema {number} says, or does not fit the schema of the program: "
+                f"the message does not match schema {number}, or does not fit the schema of the program: "
                 f"{type(error).__name__}: {error}"
             ) from error
 
@@ -111,7 +111,7 @@ class RegistrySchema(SerializationSchema, DeserializationSchema):
     def _prepared(self) -> tuple[bytes, Write]:
         if self._subject is None:
             raise ConfigError(
-                f"{type(self).__name__} has no subject to write under; expected one such as 'orders-value'"
+                f"{type(self).__name__} has no subject to write to; expected, for example, 'orders-value'"
             )
         text, path, write = self._writing()
         number = self._registry.client().number(self._subject, self.kind, text, register=self._register)
@@ -163,7 +163,7 @@ class RegistryAvro(RegistrySchema):
         from tidegate.connectors.formats._client import avro_writer
 
         if self._schema is None:
-            raise ConfigError("RegistryAvro has no schema to write with; expected its JSON")
+            raise ConfigError("RegistryAvro has no writer schema; expected JSON")
         return self._schema, None, avro_writer(self._schema)
 
 
@@ -173,7 +173,7 @@ class RegistryJson(RegistrySchema):
     Args:
         registry: Where schemas are.
         schema: JSON of the schema; needed for writing only.
-        type: What values must be besides, as msgspec takes it; anything if `Any`.
+        type: An additional type check of values, as msgspec supports it; none if `Any`.
         subject: Where the schema belongs; needed for writing only.
         register: Whether a schema that the subject does not have is added to it.
     """
@@ -215,7 +215,7 @@ class RegistryJson(RegistrySchema):
         from tidegate.connectors.formats._client import json_check
 
         if self._schema is None:
-            raise ConfigError("RegistryJson has no schema to write with; expected its JSON")
+            raise ConfigError("RegistryJson has no writer schema; expected JSON")
         check = json_check(self._schema, {})
 
         def write(element: Any) -> bytes:
@@ -247,7 +247,7 @@ class RegistryProtobuf(RegistrySchema):
     ) -> None:
         super().__init__(registry, subject=subject, register=register)
         if not (inspect.isclass(message) and hasattr(message, "FromString")):
-            raise ConfigError(f"RegistryProtobuf takes a generated message class; got {message!r:.80}")
+            raise ConfigError(f"RegistryProtobuf needs a generated message class; got {message!r:.80}")
         self._message = message
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""A schema registry as Confluent's protocol has it: schemas by number, and numbers of schemas.
+"""Client of a schema registry with Confluent's protocol: schemas by id, and ids of schemas.
 
 What a registry says about a number never changes, so it is asked once per process and schema.
 
@@ -29,12 +29,12 @@ SchemaKind = Literal["AVRO", "JSON", "PROTOBUF"]
 
 _CONTENT: Final = "application/vnd.schemaregistry.v1+json"
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
-"""The registry's own words for a subject, version or schema that it does not have. A proxy's 404 says nothing of them."""
+"""The registry's error codes for a missing subject, version or schema. A proxy's 404 does not have them."""
 _CONFLICT: Final = 409
 _REFUSALS: Final = {
-    404: "does not have the schema; register it first, or let register be true",
-    _CONFLICT: "has schemas that it is not compatible with",
-    422: "does not take it for a schema",
+    404: "does not have the schema; register it first, or set register=True",
+    _CONFLICT: "has schemas that are incompatible with this one",
+    422: "rejects the schema as invalid",
 }
 
 A = TypeVar("A", bound=msgspec.Struct)
@@ -52,7 +52,7 @@ class SchemaRegistry(PartialOptions):
         username: For a login by name and password.
         password: The password.
         token: For a login by bearer token.
-        ca_location: A file of certificates to trust besides the system's.
+        ca_location: A file of certificates to trust in addition to the system's.
         certificate_location: A file with the certificate, and the key, that says who the program is.
         timeout_ms: How long to wait for an answer.
 
@@ -61,31 +61,32 @@ class SchemaRegistry(PartialOptions):
     """
 
     url: str
-    username: str | None = option(_KEY + "username", None, "for a login by name and password")
+    username: str | None = option(_KEY + "username", None, "user name and password for basic authentication")
     password: str | None = option(_KEY + "password", None, "the password", shown=False)
-    token: str | None = option(_KEY + "token", None, "for a login by bearer token", shown=False)
+    token: str | None = option(_KEY + "token", None, "token for bearer authentication", shown=False)
     ca_location: str | None = option(
-        _KEY + "ca-location", None, "a file of certificates to trust besides the system's", shown=False
+        _KEY + "ca-location", None, "file of certificates to trust in addition to the system's", shown=False
     )
     certificate_location: str | None = option(
         _KEY + "certificate-location",
         None,
-        "a file with the certificate, and the key, that says who the program is",
+        "file of the client certificate and key",
         shown=False,
     )
     timeout_ms: int = option(
-        _KEY + "timeout", 10_000, "how long to wait for an answer of a schema registry", shown=False
+        _KEY + "timeout", 10_000, "timeout of a request to a schema registry", shown=False
     )
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise ConfigError(
-                f"schema registry url is {without_login(self.url)!r}; expected an address such as 'http://localhost:8081'"
+                f"schema registry url is {without_login(self.url)!r}; expected, for example, "
+                "'http://localhost:8081'"
             )
         if has_login(self.url):
             raise ConfigError(
-                f"schema registry url {without_login(self.url)!r} has a login in it; expected an address alone; use "
-                "username and password"
+                f"schema registry url {without_login(self.url)!r} contains credentials; expected an address only; "
+                "use username and password"
             )
         if self.timeout_ms < 1:
             raise ConfigError(f"schema registry timeout_ms is {self.timeout_ms}; expected at least 1")
@@ -96,7 +97,7 @@ class SchemaRegistry(PartialOptions):
 
 
 class RegisteredSchema(msgspec.Struct, frozen=True):
-    """A schema by number; `references` are the schemas it builds upon, by name, each behind what it needs itself."""
+    """A schema by number; `references` are the schemas it builds upon, by name, each after its own references."""
 
     number: int
     kind: SchemaKind
@@ -124,7 +125,7 @@ class RegistryClient:
         """The schema with this number.
 
         Raises:
-            ConfigError: the registry does not let the program in.
+            ConfigError: the registry refused the credentials.
             RecordError: it says that there is none.
             UnavailableError: no useful answer.
         """
@@ -132,8 +133,8 @@ class RegistryClient:
             found = self._ask(f"/schemas/ids/{number}", _Schema)
             if isinstance(found, _Refused):
                 raise RecordError(
-                    f"schema {number} is not in the registry {self._url}; expected the registry that the producer "
-                    "uses; or the schema was deleted there"
+                    f"schema {number} is not in the registry {self._url}; expected the registry of the producer, "
+                    "or the schema was deleted there"
                 )
             self._schemas[number] = RegisteredSchema(
                 number, cast(SchemaKind, found.kind), found.text, self._references(found)
@@ -144,7 +145,7 @@ class RegistryClient:
         """The number of a schema under a subject, to which it is added if `register` says so.
 
         Raises:
-            ConfigError: it is not there, does not go with earlier ones of the subject, or is no schema.
+            ConfigError: it is not registered, is incompatible with earlier ones of the subject, or is invalid.
             UnavailableError: no useful answer.
         """
         key = (subject, kind, text)
@@ -153,7 +154,7 @@ class RegistryClient:
             body = json.dumps({"schema": text, "schemaType": kind}).encode()
             found = self._ask(path, _Number, body)
             if isinstance(found, _Refused) and found.status == _CONFLICT and register:
-                # Some registries say so too where somebody else adds the same schema at this moment.
+                # Some registries also answer so if another client registers the same schema concurrently.
                 found = self._ask(path, _Number, body)
             if isinstance(found, _Refused):
                 raise ConfigError(
@@ -181,20 +182,18 @@ class RegistryClient:
             server, self._url + path, self._headers, body, timeout_s=self._timeout_s, context=self._context
         )
         if answer.status in (401, 403):
-            raise ConfigError(
-                f"{server} did not let the program in (status {answer.status}); check its login"
-            )
+            raise ConfigError(f"{server} refused the credentials (status {answer.status}); check its login")
         try:
             if answer.status == 200:
                 return msgspec.json.decode(answer.body, type=expected)
             if (refused := _refusal(answer, about_schema=body is not None)) is not None:
                 return refused
-            what = "no answer of a registry"
+            what = "not an answer of a schema registry"
         except msgspec.MsgspecError as error:
             what = str(error)
         raise UnavailableError(
-            f"{server} answered {path} with status {answer.status}: {answer.beginning} ({what}); is it running, "
-            "and is the address right?"
+            f"{server} answered {path} with status {answer.status}: {answer.beginning} ({what}); check that it is "
+            "running and that the address is right"
         )
 
 

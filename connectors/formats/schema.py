@@ -1,4 +1,4 @@
-"""Schemas under PyFlink's names: one record to bytes and back, and lines of text for files.
+"""Serialization schemas under PyFlink's names: one record to bytes and back, and lines of text for files.
 
 Example:
     >>> SimpleStringSchema().deserialize(SimpleStringSchema().serialize("tide"))
@@ -63,7 +63,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     """Texts.
 
     Raises:
-        ConfigError: nobody knows the charset.
+        ConfigError: the charset is unknown.
     """
 
     charset: str = "UTF-8"
@@ -86,7 +86,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
             return message.decode(self.charset)
         except UnicodeDecodeError as error:
             raise RecordError(
-                f"message {message[:40]!r} is no {self.charset}; expected what SimpleStringSchema wrote"
+                f"message {message[:40]!r} is not valid {self.charset}; expected what SimpleStringSchema wrote"
             ) from error
 
 
@@ -109,14 +109,14 @@ class RowFieldExtractorSchema(SerializationSchema):
     """One field of a `Row`, which holds bytes.
 
     Raises:
-        ConfigError: the index is no position.
+        ConfigError: the index is not a position.
     """
 
     field_index: int
 
     def __post_init__(self) -> None:
         if type(self.field_index) is not int or self.field_index < 0:
-            raise ConfigError(f"field_index is {self.field_index!r}; expected a position from 0")
+            raise ConfigError(f"field_index is {self.field_index!r}; expected a position, 0 or greater")
 
     def serialize(self, element: Any) -> bytes:
         """The field; none at all for None."""
@@ -132,7 +132,7 @@ class Encoder:
     """Lines of a file: each record as `str` shows it.
 
     Raises:
-        ConfigError: nobody knows the charset.
+        ConfigError: the charset is unknown.
     """
 
     charset_name: str = "UTF-8"
@@ -163,7 +163,7 @@ def _encoded(text: str, charset: str) -> bytes:
         return text.encode(charset)
     except UnicodeEncodeError as error:
         raise RecordError(
-            f"record {text[:40]!r} cannot be written in {charset}; expected characters it has; use UTF-8"
+            f"record {text[:40]!r} cannot be written in {charset}; expected characters of this charset; use UTF-8"
         ) from error
 
 

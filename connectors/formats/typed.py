@@ -1,4 +1,4 @@
-"""Rows of a declared type from what JSON or CSV has, and back.
+"""Conversion between JSON or CSV values and rows of a declared type.
 
 Example:
     >>> from tidegate.types import Types
@@ -58,11 +58,11 @@ def row_type(schema: str, info: TypeInformation | None) -> TypeInformation:
     """The type of a schema's rows.
 
     Raises:
-        ConfigError: there is none, or it is no row.
+        ConfigError: it is missing, or not a row.
     """
     if info is None or info.kind is not Kind.ROW:
         raise ConfigError(
-            f"{schema} has the type {info}; expected Types.ROW_NAMED(names, types), or Types.ROW(types)"
+            f"{schema}: the type is {info}; expected Types.ROW_NAMED(names, types), or Types.ROW(types)"
         )
     return info
 
@@ -73,17 +73,17 @@ def field_names(info: TypeInformation) -> tuple[str, ...]:
 
 
 def annotation(info: TypeInformation, *, all_there: bool = False) -> Any:
-    """What msgspec takes for a type: a row is a class of its own, and any of its fields may be null.
+    """The msgspec type of a type: a row is a separate class, and any of its fields may be null.
 
     `all_there` says that none may be missing.
 
     Raises:
-        ConfigError: nothing outside stands for the type.
+        ConfigError: the type has no representation.
     """
     inner = [annotation(item, all_there=all_there) for item in info.items]
     match info.kind:
         case Kind.ROW:
-            # Names of fields may be no names of Python's, so they are numbered there.
+            # Field names may not be Python identifiers, so they are numbered there.
             numbered = {f"f{index}": name for index, name in enumerate(field_names(info))}
             fields = [
                 (name, item | None) if all_there else (name, item | None, None)
@@ -100,7 +100,8 @@ def annotation(info: TypeInformation, *, all_there: bool = False) -> Any:
             return tuple[tuple(inner)]  # type: ignore[misc]
     if info.kind not in _PLAIN:
         raise ConfigError(
-            f"type {info} has no form in JSON or CSV; expected numbers, texts, times, lists, maps or rows"
+            f"type {info} cannot be represented in JSON or CSV; expected numbers, strings, times, lists, maps or "
+            "rows"
         )
     return _PLAIN[info.kind]
 
@@ -131,11 +132,11 @@ def inserted(schema: str, record: Any, names: tuple[str, ...]) -> list[Any]:
     """The fields of a row that is there after what it says, in order.
 
     Raises:
-        RecordError: it is no row of these fields, or one that deletes or is replaced.
+        RecordError: it is not a row of these fields, or a DELETE or UPDATE_BEFORE row.
     """
     if isinstance(record, Row) and record.get_row_kind() in (RowKind.UPDATE_BEFORE, RowKind.DELETE):
         raise RecordError(
-            f"record {record!r:.80} is a row that is not there any more; {schema} has no form for that; write to Kafka "
+            f"{schema} cannot encode a DELETE or UPDATE_BEFORE row; got record {record!r:.80}; write to Kafka "
             "with upsert, or filter changes first"
         )
     if isinstance(record, (Row, tuple)) and len(record) == len(names):

@@ -1,4 +1,4 @@
-"""Sources and sinks written as a function with a loop of its own, under Flink's older names."""
+"""Source and sink functions, under the names of Flink's older API."""
 
 from __future__ import annotations
 

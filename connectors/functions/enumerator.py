@@ -1,4 +1,4 @@
-"""Gives each reader its instance of a source function."""
+"""Enumerator of a source function: assigns one instance to each reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["FunctionEnumerator"]
 
 
 class FunctionEnumerator(SplitEnumerator[FunctionSplit]):
-    """One split per instance; after a restore at another parallelism their lists are dealt anew."""
+    """One split per instance; after a restore at another parallelism their lists are redistributed."""
 
     def __init__(
         self, context: EnumeratorContext[FunctionSplit], parallel: bool, restored: bytes | None

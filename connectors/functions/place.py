@@ -1,4 +1,4 @@
-"""What source and sink functions have in common: a beginning, an end, and what they are opened with."""
+"""Runtime context and life cycle of source and sink functions."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Outside:
 
     def _refuse(self, *given: object) -> NoReturn:
         raise ConfigError(
-            f"the function of {self.name!r} runs outside a program, where there are no metrics, accumulators, "
-            "parameters, files or state; run it by env.execute()"
+            f"the function of {self.name!r} runs outside a program, without metrics, accumulators, parameters, "
+            "files or state; run it with env.execute()"
         )
 
     get_job_parameter = add_accumulator = get_metrics_group = get_distributed_cache = _refuse

@@ -1,4 +1,4 @@
-"""Runs a source function in a thread and hands over what it emits."""
+"""Reader of a source function: runs it in a thread and hands over what it emits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FunctionReader(SourceReader[FunctionSplit]):
 
 
 class _Cancelled(BaseException):
-    """Ends a `run` that goes on emitting after it was cancelled."""
+    """Ends a `run` that still emits after it was cancelled."""
 
 
 class _Instance:
@@ -107,7 +107,7 @@ class _Instance:
         self._emit(Watermark(timestamp))
 
     def mark_as_temporarily_idle(self) -> None:
-        """Let event time go on elsewhere."""
+        """Mark the source idle, so that it does not hold back event time."""
         self._emit(Idle(True))
 
     @contextlib.contextmanager

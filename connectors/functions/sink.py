@@ -1,7 +1,7 @@
-"""Sinks as a function that is called with each record.
+"""Sink functions: called with each record.
 
-Guarantee: at least once, if `flush` leaves nothing behind in the function, or if the function keeps what it has not
-written in operator state (`CheckpointedFunction` or `ListCheckpointed`), which is saved behind each `flush`. After a
+Guarantee: at least once, if `flush` leaves no unwritten records in the function, or if the function keeps what it has not
+written in operator state (`CheckpointedFunction` or `ListCheckpointed`), which is saved after each `flush`. After a
 failure the records since the last checkpoint come again.
 
 Example:
@@ -54,7 +54,7 @@ class SinkContext:
 
 
 class SinkFunction(LifeCycle, ABC):
-    """Takes records to wherever they belong, one instance per subtask."""
+    """Writes records to an external system, one instance per subtask."""
 
     @abstractmethod
     def invoke(self, value: Any, context: SinkContext) -> None:
@@ -96,7 +96,8 @@ class FunctionSink(Sink):
     def __post_init__(self) -> None:
         if not isinstance(self.function, SinkFunction):
             raise ConfigError(
-                f"add_sink takes a function or a SinkFunction; got {type(self.function).__name__}; use sink_to for a Sink"
+                f"add_sink needs a function or a SinkFunction; got {type(self.function).__name__}; use sink_to "
+                "for a Sink"
             )
 
     def open_writer(self, context: WriterContext) -> FunctionWriter:
@@ -143,7 +144,7 @@ class FunctionWriter(SinkWriter):
         return None
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes | None:
-        """Save the state of the function, which is no state of the writer."""
+        """Save the state of the function, which is not part of the writer's state."""
         with self.blamed("snapshot_state"):
             self._save(checkpoint)
         return None

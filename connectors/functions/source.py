@@ -1,4 +1,4 @@
-"""Sources as a loop: `run` emits until it returns or is cancelled.
+"""Source functions: `run` emits until it returns or is cancelled.
 
 Guarantee: a function that keeps its position in operator state (`CheckpointedFunction` or `ListCheckpointed`, with both
 the emission and the change of position under `ctx.get_checkpoint_lock()`) is exactly once. Any other begins its `run`
@@ -47,7 +47,7 @@ class SourceContext(Protocol):
         ...
 
     def mark_as_temporarily_idle(self) -> None:
-        """Let event time go on elsewhere until the next record or watermark."""
+        """Mark the source idle until the next record or watermark."""
         ...
 
     def get_checkpoint_lock(self) -> contextlib.AbstractContextManager[None]:
@@ -56,7 +56,7 @@ class SourceContext(Protocol):
 
 
 class SourceFunction(LifeCycle, ABC):
-    """Emits records from a thread of its own; one instance, whatever the parallelism."""
+    """Emits records from a separate thread; one instance at any parallelism."""
 
     @abstractmethod
     def run(self, ctx: SourceContext) -> None:
@@ -87,7 +87,8 @@ class FunctionSource(Source[FunctionSplit]):
     def __post_init__(self) -> None:
         if not isinstance(self.function, SourceFunction):
             raise ConfigError(
-                f"add_source takes a SourceFunction; got {type(self.function).__name__}; use from_source for a Source"
+                f"add_source needs a SourceFunction; got {type(self.function).__name__}; use from_source for a "
+                "Source"
             )
 
     @property

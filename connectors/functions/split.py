@@ -1,4 +1,4 @@
-"""What a checkpoint holds of a source function besides its state: what it emitted that has not been taken.
+"""Checkpointed state of a source function: emitted records that were not taken yet.
 
 Example:
     >>> halves = deal([FunctionSplit(id="0", items=(b"a", b"b"))], 2)
@@ -34,7 +34,7 @@ class FunctionSplit(Split, frozen=True, tag_field="v", tag=1):
 
 
 def deal(splits: Sequence[FunctionSplit], instances: int) -> list[FunctionSplit]:
-    """As many splits as there shall be instances; lists are kept if that is their number, otherwise dealt anew."""
+    """As many splits as there shall be instances; lists are kept if that is their number, otherwise redistributed."""
     if len(splits) == instances:
         return list(splits)
     items = [item for split in splits for item in split.items]

@@ -1,6 +1,6 @@
-"""A `TwoPhaseCommitSinkFunction` as a sink: a transaction for each checkpoint that has records.
+"""Sink of a `TwoPhaseCommitSinkFunction`: one transaction per checkpoint that has records.
 
-Guarantee: exactly once, as far as the function keeps its promises. A transaction that nobody has recorded yet when
+Guarantee: exactly once, as far as the function keeps its contract. A transaction that is not recorded yet when
 its writer dies, which is one begun after the newest decided checkpoint's writers had begun theirs, stays open outside
 without ever becoming visible; give such transactions a time limit there.
 
@@ -8,7 +8,7 @@ Example:
     >>> as_sink(3)
     Traceback (most recent call last):
     ...
-    tidegate.errors.ConfigError: add_sink takes a function or a SinkFunction; got int; use sink_to for a Sink
+    tidegate.errors.ConfigError: add_sink needs a function or a SinkFunction; got int; use sink_to for a Sink
 """
 
 from __future__ import annotations

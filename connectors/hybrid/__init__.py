@@ -1,4 +1,4 @@
-"""Several sources one after the other: bounded history first, what is live then."""
+"""Hybrid source: several sources in sequence, bounded history first, then live data."""
 
 from __future__ import annotations
 

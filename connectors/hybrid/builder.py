@@ -1,4 +1,4 @@
-"""PyFlink's builder for hybrid sources."""
+"""PyFlink's builder of hybrid sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["HybridSourceBuilder"]
 
 @dataclass(frozen=True)
 class HybridSourceBuilder:
-    """Puts one source behind another.
+    """Appends one source to another.
 
     Example:
         >>> from tidegate.datastream.connectors.hybrid_source import HybridSource

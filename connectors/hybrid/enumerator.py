@@ -1,4 +1,4 @@
-"""Deals the splits of one stage; when every reader has read what it got, those of the next."""
+"""Enumerator of the hybrid source: assigns the splits of one stage, then, when all are read, those of the next."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _decode(data: bytes, stages: int) -> _State:
         ) from error
     if state.stage >= stages:
         raise StateFormatError(
-            f"the hybrid source was at stage {state.stage} in the checkpoint; got {stages} stages; keep those that were "
-            "read and add others behind them"
+            f"the checkpoint was taken at stage {state.stage} of the hybrid source; got {stages} stages; keep the "
+            "stages that were read and append new ones"
         )
     return state

@@ -1,4 +1,4 @@
-"""Reads splits of one stage at a time, in the order of the stages."""
+"""Reader of the hybrid source: reads the splits of one stage at a time, in the order of the stages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_CHECKPOINT: Final = CheckpointId(0)
 
 
 class HybridReader(SourceReader[HybridSplit]):
-    """One reader at a time; asks for splits only when the one at hand has none."""
+    """One reader at a time; requests splits only when the current one has none."""
 
     def __init__(self, context: ReaderContext, source_of: Callable[[int, bytes | None], Source[Any]]) -> None:
         self._context = context
@@ -44,7 +44,7 @@ class HybridReader(SourceReader[HybridSplit]):
         self._paused: Collection[SplitId] = ()
 
     def add_splits(self, splits: Sequence[HybridSplit]) -> None:
-        """Hand those of the stage at hand to its reader; the others wait."""
+        """Hand those of the current stage to its reader; the others wait."""
         self._waiting.extend(sorted(splits, key=lambda split: split.stage))
         self._hand_over()
 
@@ -77,7 +77,7 @@ class HybridReader(SourceReader[HybridSplit]):
         return found
 
     def at_hand(self) -> list[SplitId]:
-        """The splits of the reader at hand, and those that wait."""
+        """The splits of the current reader, and those that wait."""
         inner = _held(self._inner) if self._inner is not None else ()
         return [name_of(self._stage, split) for split in inner] + [split.id for split in self._waiting]
 
@@ -90,17 +90,17 @@ class HybridReader(SourceReader[HybridSplit]):
             )
 
     def snapshot(self, checkpoint: CheckpointId) -> list[HybridSplit]:
-        """The splits of the reader at hand, and those that wait."""
+        """The splits of the current reader, and those that wait."""
         inner = self._inner.snapshot(checkpoint) if self._inner is not None else []
         return [HybridSplit.of(self._stage, split, self._end) for split in inner] + list(self._waiting)
 
     def settled(self, checkpoint: CheckpointId) -> None:
-        """Tell the reader at hand."""
+        """Notify the current reader."""
         if isinstance(self._inner, SupportsSettled):
             self._inner.settled(checkpoint)
 
     def close(self) -> None:
-        """Close the reader at hand."""
+        """Close the current reader."""
         if self._inner is not None:
             self._inner.close()
 

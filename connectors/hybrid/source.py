@@ -1,4 +1,4 @@
-"""Reads sources one after the other, such as files of the past and then the topic that goes on.
+"""Hybrid source: several sources in sequence, such as files and then a topic.
 
 Guarantee: that of the sources; each begins when every record of the one before is read, at any parallelism and over
 restarts. Order between sources is kept within a subtask, and across subtasks as far as theirs is.
@@ -49,7 +49,7 @@ class HybridSource(Source[HybridSplit]):
             milliseconds, of a generator its count.
 
     Raises:
-        ConfigError: there is no source, or one that never ends has another behind it.
+        ConfigError: there is no source, or an unbounded one is followed by another.
     """
 
     stages: tuple[Stage, ...]
@@ -62,7 +62,8 @@ class HybridSource(Source[HybridSplit]):
     def __post_init__(self) -> None:
         if not self.stages or not isinstance(self.stages[0], Source):
             raise ConfigError(
-                f"hybrid source begins with {self.stages[0] if self.stages else 'nothing'!r}; expected a source"
+                f"first stage of the hybrid source is {self.stages[0] if self.stages else 'nothing'!r}; expected "
+                "a source"
             )
         *_, last = self.stages
         for number, stage in enumerate(self.stages[:-1]):
@@ -91,7 +92,7 @@ class HybridSource(Source[HybridSplit]):
         return HybridEnumerator(context, self.source_of, len(self.stages), restored)
 
     def open_reader(self, context: ReaderContext) -> HybridReader:
-        """Reads whatever stage its splits are of."""
+        """Reads the stage of its splits."""
         return HybridReader(context, self.source_of)
 
     def source_of(self, number: int, end: bytes | None) -> Source[Any]:
@@ -112,7 +113,8 @@ class HybridSource(Source[HybridSplit]):
             ) from error
         if not isinstance(source, Source):
             raise ConfigError(
-                f"hybrid source: the function for stage {number} made {type(source).__name__}; expected a source"
+                f"hybrid source: the function for stage {number} returned {type(source).__name__}; expected a "
+                "source"
             )
         if number < len(self.stages) - 1:
             _check_ends(number, source)
@@ -122,6 +124,6 @@ class HybridSource(Source[HybridSplit]):
 def _check_ends(number: int, source: Source[Any]) -> None:
     if not source.bounded:
         raise ConfigError(
-            f"hybrid source: stage {number} ({type(source).__name__}) never ends, so nothing behind it would be read; "
-            "bound it, or put it last"
+            f"hybrid source: stage {number} ({type(source).__name__}) is unbounded, so no later stage would be "
+            "read; bound it, or put it last"
         )

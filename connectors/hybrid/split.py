@@ -1,4 +1,4 @@
-"""A split of one of several sources, with what is needed to make that source again."""
+"""Split of a hybrid source: a split of one stage, with what is needed to recreate the source of that stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics of Kafka, read and written exactly once."""
+"""Kafka source and sink, exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one door to confluent-kafka: clients under our words, errors as ours.
+"""Kafka client, the connector's only import of confluent-kafka; errors are translated into tidegate's.
 
 Nothing here logs or shows a setting: some of them are secrets.
 """
@@ -109,10 +109,10 @@ class Cluster:
         self._client = _made(AdminClient, {**_of_admin(settings), **own}, self._brokers)
 
     def reach(self) -> None:
-        """Make sure that a broker answers and lets us in; the client would try for ever, and tell only a callback why.
+        """Check that a broker answers and accepts the client, which would retry forever and report errors only to a callback.
 
         Raises:
-            ConfigError: we are not let in.
+            ConfigError: the broker refused the client.
             UnavailableError: no broker answers.
         """
         deadline = SYSTEM_CLOCK.monotonic() + TIMEOUT_S
@@ -291,7 +291,7 @@ class PartitionConsumer:
         """What has arrived by now, never waiting for it.
 
         Raises:
-            ConfigError: the client is not let in.
+            ConfigError: the broker refused the client.
             UnavailableError: it failed for good.
         """
         found: list[Message] = self._client.consume(limit, 0)
@@ -323,7 +323,7 @@ class PartitionConsumer:
         return translate(message.error(), f"partition {place}", self._brokers)
 
     def _told(self, error: KafkaError | None, partitions: Sequence[Any]) -> None:
-        # What the group did not hear now it hears with the next checkpoint.
+        # A failed commit of group offsets is made up for by the next checkpoint.
         self._telling -= 1
 
     def _hear(self, error: KafkaError) -> None:
@@ -381,34 +381,34 @@ def translate(error: Any, what: str, brokers: str) -> TidegateError:
         return ConfigError(f"kafka {what}: permission denied ({words}); grant it to the user of the program")
     if code in _BAD_LOGIN:
         return ConfigError(
-            f"kafka {what}: brokers {brokers} did not let the client in ({words}); check the security settings"
+            f"kafka {what}: brokers {brokers} refused the connection ({words}); check the security settings"
         )
     if code in _UNKNOWN_TOPIC:
         return UnavailableError(
-            f"kafka {what}: there is no such topic or partition ({words}); create it or check the name"
+            f"kafka {what}: topic or partition does not exist ({words}); create it or check the name"
         )
     if code in _GONE:
         return ConfigError(
-            f"kafka {what}: the next record is gone from the broker ({words}); either its retention is shorter "
-            "than the program was away, or it was told to begin behind the end; start anew with --fresh, from a checkpoint "
-            "whose positions are still there, or at an offset that is"
+            f"kafka {what}: the next record is not on the broker ({words}); its retention passed while the "
+            "program was stopped, or the start offset is after the end; start with --fresh, from a checkpoint "
+            "whose offsets are still available, or at an available offset"
         )
     if code in _OVERTAKEN:
         return UnavailableError(
-            f"kafka {what}: the broker ended the transaction or let another producer take over ({words}); it ran out, "
-            "or another process uses the same transactional ids; what was not committed is written again"
+            f"kafka {what}: the broker ended the transaction or fenced the producer ({words}); the transaction "
+            "timed out, or another process uses the same transactional ids; uncommitted records are written again"
         )
     if code in _NO_BROKER:
         return UnavailableError(
-            f"kafka {what}: no answer from brokers {brokers} ({words}); are they running?"
+            f"kafka {what}: no answer from brokers {brokers} ({words}); check that they are running"
         )
-    return UnavailableError(f"kafka {what}: {words} at brokers {brokers}")
+    return UnavailableError(f"kafka {what}: {words} from brokers {brokers}")
 
 
 def served(call: Callable[[float], Any], seconds: float, what: str, brokers: str) -> Any:
     """Let a client's `poll` or `flush` work; its failing for good is raised as an error about `what`.
 
-    The client raises that as an object which is no exception of Python's, so that handlers of exceptions and tracebacks
+    The client raises that as an object that is not a Python exception, so that handlers of exceptions and tracebacks
     stumble over it; or as a `SystemError` that does not say why.
     """
     lost: Any = None
@@ -416,8 +416,8 @@ def served(call: Callable[[float], Any], seconds: float, what: str, brokers: str
         return call(seconds)
     except SystemError as error:
         raise UnavailableError(
-            f"kafka {what}: the client gave up; the broker ended the transaction or let another producer take over; what "
-            "was not committed is written again"
+            f"kafka {what}: the client failed; the broker ended the transaction or fenced the producer; "
+            "uncommitted records are written again"
         ) from error
     except BaseException:
         raise
@@ -434,7 +434,7 @@ def said(what: str, brokers: str) -> Iterator[None]:
     except KafkaException as error:
         raise translate(error.args[0], what, brokers) from error
     except BufferError as error:
-        raise UnavailableError(f"kafka {what}: the queue of the client is full; it is tried again") from error
+        raise UnavailableError(f"kafka {what}: the queue of the client is full; retrying") from error
 
 
 def _made(client: Callable[[dict[str, Any]], Any], settings: dict[str, Any], brokers: str) -> Any:
@@ -447,8 +447,8 @@ def _made(client: Callable[[dict[str, Any]], Any], settings: dict[str, Any], bro
         if key is None:
             raise translate(error.args[0], "client", brokers) from None
         raise ConfigError(
-            f"kafka property {key!r} is unknown to the client or has a value it does not take; expected a "
-            "property of librdkafka, see its CONFIGURATION.md"
+            f"kafka property {key!r} is unknown to the client or has an invalid value; expected a property of "
+            "librdkafka, see its CONFIGURATION.md"
         ) from None
 
 
@@ -457,7 +457,7 @@ def _partitions(positions: Mapping[PartitionId, int]) -> Sequence[Any]:
 
 
 def _of_admin(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings every kind of client understands: where brokers are and how to be let in."""
+    """The settings every kind of client understands: addresses of brokers and security."""
     shared = (
         "bootstrap.",
         "client.",

@@ -1,8 +1,8 @@
-"""What librdkafka cannot do and an operator of transactions must: end one of another process, list and abort them.
+"""Kafka protocol requests that librdkafka lacks: end a transaction of another process, list and abort transactions.
 
 Speaks Kafka's protocol through kafka-python, which is imported when it is needed. librdkafka's transactions are those
 of protocol version 1: the epoch of a producer does not change with a commit, so (producer id, epoch) of a transaction
-that was prepared names it until a producer begins anew under its id.
+that was prepared names it until a new producer is initialized under its id.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Wire:
         return codes
 
     def fence(self, producers: Sequence[Key]) -> list[Key]:
-        """Abort what these producers have open, and refuse whatever they send from now on, if they have nothing open too.
+        """Abort what these producers have open, and fence them, even if they have no open transaction.
 
         A producer is named with its epoch, and the coordinator does nothing for an epoch that is not the present one. So
         a producer that began under the same id since is not touched.
@@ -191,12 +191,12 @@ class Wire:
         return [answer.error_code for answer in self._to_coordinators(requests)]
 
     def states(self, transactions: Sequence[Key]) -> list[State]:
-        """Whether each is open or being ended, its id has none like it, or nobody knows the id."""
+        """Whether each is open or being ended, its id has none like it, or the id is unknown."""
         names = [name for name, _, _ in transactions]
         try:
             found = self._try(names[0], lambda: self._client.describe_transactions(names))
         except LookupError:
-            # One that nobody knows is all that the client says then.
+            # The client then only reports an unknown error.
             return ["unknown"] if len(names) == 1 else [self.states([each])[0] for each in transactions]
         return [_state(found[name], producer_id, epoch) for name, producer_id, epoch in transactions]
 
@@ -210,7 +210,7 @@ class Wire:
         return [(name, each.producer_id, each.producer_epoch) for name, each in sorted(found.items())]
 
     def open_on(self, topics: Collection[str]) -> list[str]:
-        """The transactions with records of some topics that are open or being ended, in words.
+        """The transactions with records of some topics that are open or being ended, as text.
 
         Raises:
             ConfigError: the program may not see them.
@@ -229,7 +229,7 @@ class Wire:
         ]
 
     def note(self, group: str, topic: str) -> str | None:
-        """The note beside a group's committed offset of the first partition of a topic."""
+        """The metadata of a group's committed offset of the first partition of a topic."""
         return self.notes({group: topic})[group]
 
     def notes(self, places: Mapping[str, str]) -> dict[str, str | None]:
@@ -314,7 +314,7 @@ class Wire:
 
     def _unavailable(self, what: str, error: Exception) -> UnavailableError:
         return UnavailableError(
-            f"kafka sink: no useful answer about {what} from {self._brokers} ({type(error).__name__}: {error})"
+            f"kafka sink: no usable answer about {what} from {self._brokers} ({type(error).__name__}: {error})"
         )
 
 

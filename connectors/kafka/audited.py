@@ -1,4 +1,4 @@
-"""Topics as one side of an audit: what they hold at a moment, which transactions hide the rest, and which URL names them.
+"""Topics as one side of an audit: their content at a moment, the open transactions that hide the rest, and their URLs.
 
 Example:
     >>> source = audited("kafka://localhost:9092/orders?format=json&offsets=0:100-200,3:50-")
@@ -56,7 +56,7 @@ def audited(url: str) -> KafkaSource:
         raise ConfigError(f"{url!r} does not name a topic; expected kafka://<brokers>/<topic>")
     asked = {key: values[-1] for key, values in parse_qs(parts.query).items()}
     if unknown := asked.keys() - {"format", "offsets", "config"}:
-        raise ConfigError(f"{url!r} says {min(unknown)!r}; expected format, offsets or config")
+        raise ConfigError(f"unknown option {min(unknown)!r} in {url!r}; expected format, offsets or config")
     kind = asked.get("format", "bytes")
     if kind not in _FORMATS:
         raise ConfigError(f"{url!r} has format {kind!r}; expected one of {', '.join(_FORMATS)}")
@@ -78,7 +78,7 @@ def extent_of(
     remaining: Remaining | None,
     hidden: Sequence[str],
 ) -> Extent:
-    """Partitions that stop somewhere, divided where a checkpoint goes on.
+    """Bounded partitions, divided at the offsets of a checkpoint.
 
     Args:
         splits: From where to where; without a stop up to the end.
@@ -87,7 +87,7 @@ def extent_of(
         hidden: What cannot be read yet.
 
     Raises:
-        ConfigError: a stop lies behind the end, or the checkpoint is of another topic.
+        ConfigError: a stop is after the end, or the checkpoint is of another topic.
     """
     before: list[Part] = []
     later: list[Part] = []
@@ -95,7 +95,7 @@ def extent_of(
         end = ends[split.place]
         stop = end if split.stop is None else split.stop
         if stop > end:
-            raise ConfigError(f"kafka partition {split.id} has {end} as its end; got offsets up to {stop}")
+            raise ConfigError(f"kafka partition {split.id} ends at offset {end}; got offsets up to {stop}")
         at = stop if remaining is None else min(max(split.at, _reached(split, stop, remaining)), stop)
         before += _part(split, split.at, at)
         later += _part(split, at, stop)
@@ -107,12 +107,14 @@ def _reached(split: KafkaSplit, stop: int, remaining: Remaining) -> int:
     topics, left = remaining_splits(remaining)
     if split.topic not in topics:
         raise ConfigError(
-            f"the checkpoint knows nothing of topic {split.topic!r}; its source reads {', '.join(sorted(topics)) or 'none'}"
+            f"topic {split.topic!r} is not in the checkpoint; its source reads "
+            f"{', '.join(sorted(topics)) or 'none'}"
         )
     known = topics[split.topic]
     if known.id != split.topic_id:
         raise ConfigError(
-            f"topic {split.topic!r} was made anew since the checkpoint; got id {split.topic_id}; expected {known.id}"
+            f"topic {split.topic!r} was recreated since the checkpoint; got id {split.topic_id}; expected "
+            f"{known.id}"
         )
     if split.partition not in known.partitions:
         return split.at
@@ -132,7 +134,7 @@ def _offsets(topic: str, text: str) -> tuple[dict[PartitionId, int | None], dict
     for each in text.split(","):
         found = _OFFSETS.fullmatch(each)
         if found is None:
-            raise ConfigError(f"offsets {each!r} are not clear; expected such as 0:100-200, 0:100- or 0:-200")
+            raise ConfigError(f"invalid offsets {each!r}; expected, for example, 0:100-200, 0:100- or 0:-200")
         place = PartitionId(topic, int(found["partition"]))
         starts[place] = int(found["start"]) if found["start"] else None
         stops[place] = int(found["stop"]) if found["stop"] else None
@@ -150,8 +152,6 @@ def _properties(path: str) -> dict[str, Any]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise ConfigError(
-            f"file {path!r} with settings of the client cannot be read: {error.strerror}"
-        ) from error
+        raise ConfigError(f"file {path!r} with client properties cannot be read: {error.strerror}") from error
     kept = (line for line in map(str.strip, lines) if line and not line.startswith("#"))
     return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in kept)}

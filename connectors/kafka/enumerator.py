@@ -1,4 +1,4 @@
-"""Finds the partitions of a Kafka source, deals them, and notices topics that are gone or not the same any more.
+"""Enumerator of the Kafka source: discovers and assigns partitions, and detects removed or recreated topics.
 
 Every partition is in one place: waiting here, with one reader, or read to its end. Which reader gets it follows from
 its name alone, so a partition found later goes where it would have gone at the start.
@@ -163,8 +163,9 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
             now = found.topics.get(name)
             if now is None or now.id != known.id:
                 raise UnavailableError(
-                    f"kafka source: topic {name!r} was {'removed' if now is None else 'removed and created again'} "
-                    "while it was read; the source starts again"
+                    f"kafka source: topic {name!r} was "
+                    f"{'removed' if now is None else 'removed and created again'} while it was read; the source "
+                    "restarts"
                 )
         dealt = {
             PartitionId(name, partition)
@@ -224,7 +225,8 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
             ),
         ]:
             raise ConfigError(
-                f"kafka source: {missing} does not exist; create it, or check its name and the permission to see it"
+                f"kafka source: {missing} does not exist; create it, or check its name and the permission to "
+                "describe it"
             )
 
     def _as_it_is(self, name: str, before: Known, now: Topic | None) -> Known | None:
@@ -233,9 +235,9 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
             return before
         if self._plan.on_topic_change == "fail":
             raise ConfigError(
-                f"kafka source: topic {name!r} was {'removed' if now is None else 'removed and created again'} since "
-                "the checkpoint, so what was left to read of it is lost; set on_topic_change to 'drop' to go on "
-                "without it, or to 'reset' to read a new one from its beginning"
+                f"kafka source: topic {name!r} was {'removed' if now is None else 'removed and created again'} "
+                "since the checkpoint; its unread records are lost; set on_topic_change to 'drop' to continue "
+                "without it, or to 'reset' to read the new topic from the beginning"
             )
         if now is None or self._plan.on_topic_change == "reset":
             return None

@@ -1,4 +1,4 @@
-"""What `tidegate check` finds out about brokers and topics, and about what this user may do there."""
+"""Checks of `tidegate check` on brokers, topics and permissions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _ADVERB: Final = {"READ": "read", "WRITE": "written"}
 def looked_at(
     settings: Mapping[str, Any], topics: Iterable[str], permission: Literal["READ", "WRITE"]
 ) -> Iterator[Finding]:
-    """Whether the brokers answer and let us in, and each topic exists and may be read or written.
+    """Whether the brokers answer and accept the client, and each topic exists and may be read or written.
 
     Raises:
-        ConfigError: the brokers do not let us in.
+        ConfigError: the brokers refused the client.
         UnavailableError: no broker answers.
     """
     from tidegate.connectors.kafka._client import Cluster
@@ -41,10 +41,11 @@ def looked_at(
                 "kafka",
                 "problem",
                 f"topic {name!r} does not exist at {brokers}",
-                "create it, or correct its name; a topic without the permission to see it may look the same",
+                "create it, or correct its name; without the permission to describe it, an existing topic is "
+                "reported as missing",
             )
         elif allowed is None:
-            yield Finding("kafka", "ok", f"topic {name!r} exists; the brokers do not tell permissions")
+            yield Finding("kafka", "ok", f"topic {name!r} exists; the brokers do not report permissions")
         elif permission not in allowed:
             has = ", ".join(sorted(allowed)) or "none"
             yield Finding(

@@ -1,6 +1,6 @@
-"""Dead letters of Kafka: what a message that cannot be read becomes, and how a dead letter is written.
+"""Dead letters of Kafka: conversion of unreadable messages, and messages of dead letters.
 
-In a topic a dead letter has the bytes, the key and the headers that came, and headers of ours that begin with
+In a topic a dead letter has the bytes, the key and the headers of the message, and additional headers that start with
 `dead-letter.`: what went wrong, in which pipeline and operator, and where the message was. Whoever reads the topic
 with the deserializer of the first topic, once that is corrected, reads it again.
 
@@ -24,7 +24,7 @@ PREFIX: Final = "dead-letter."
 
 
 def letter_of_message(message: Message, error: Exception, pipeline: str, operator: str) -> DeadLetter:
-    """What becomes of a message that cannot be read."""
+    """The record of a message that cannot be read."""
     place = (
         ("topic", str(message.topic())),
         ("partition", str(message.partition())),
@@ -38,7 +38,7 @@ def letter_of_message(message: Message, error: Exception, pipeline: str, operato
 
 
 def letter_headers(letter: DeadLetter) -> Sequence[tuple[str, bytes | None]]:
-    """The headers that came, and ours."""
+    """The headers of the message and the additional ones."""
     said = (
         ("error", letter.error),
         ("pipeline", letter.pipeline),

@@ -1,4 +1,4 @@
-"""Where reading starts and stops, under PyFlink's names; what they mean is found out when a source starts.
+"""Start and stop offsets of the Kafka source, under PyFlink's names; they are resolved when a source starts.
 
 Example:
     >>> KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST).kind
@@ -181,8 +181,8 @@ def resolve(
         missing -= found.keys()
     if missing and start.reset is KafkaOffsetResetStrategy.NONE:
         raise ConfigError(
-            f"kafka source has no offset for partition {min(missing)} of group {group!r}; expected a committed or a "
-            "given one; start once with KafkaOffsetResetStrategy.EARLIEST or LATEST"
+            f"kafka source has no offset for partition {min(missing)} of group {group!r}; expected a committed or "
+            "a configured offset; start once with KafkaOffsetResetStrategy.EARLIEST or LATEST"
         )
     found |= (
         cluster.offsets(missing, "earliest" if start.reset.name == "EARLIEST" else "latest")
@@ -198,7 +198,7 @@ def _chosen(choose: Choose, places: Collection[PartitionId], known: KnownOffsets
     for place, offset in chosen.items():
         if type(offset) is not int or offset < 0:
             raise ConfigError(
-                f"kafka source: the function that chooses offsets says {offset!r} for partition {place}; expected a whole "
-                "number from 0 on; leave the partition out if there is none"
+                f"kafka source: the function that chooses offsets returned {offset!r} for partition {place}; "
+                "expected an integer, 0 or greater; omit the partition if it has none"
             )
     return chosen

@@ -1,4 +1,4 @@
-"""Open transactions of sinks, for the people who run them: to see, to commit, to abort.
+"""Open transactions of sinks, for operators: list, commit and abort them.
 
 Only ids of our form are looked at: a prefix, the number of a subtask, a number of its pool, matched as a whole.
 """
@@ -48,7 +48,8 @@ class OpenTransactions:
         for each in ids:
             if not ANY_ID.fullmatch(each):
                 raise ConfigError(
-                    f"{each!r} is no transactional id of a sink; expected <prefix>-<subtask>-<number>, as `list` shows them"
+                    f"{each!r} is not a transactional id of a sink; expected <prefix>-<subtask>-<number>, as "
+                    "`list` shows them"
                 )
         found = self._wire.open_transactions(re.compile("|".join(map(re.escape, ids))))
         if missing := sorted(set(ids) - {each.transactional_id for each in found}):
@@ -67,26 +68,27 @@ class OpenTransactions:
         name = transaction.transactional_id
         if not transaction.prepared:
             raise ConfigError(
-                f"transaction {name!r} is not prepared: nobody can tell whether it has all records of its epoch; abort it, "
-                "or leave it to its pipeline"
+                f"transaction {name!r} is not prepared: it may not contain all records of its epoch; abort it, or "
+                "leave it to its pipeline"
             )
         (code,) = self._wire.commit([transaction.key])
         if code != _DONE:
             raise CommitUnknownError(
-                f"transaction {name!r}: the coordinator answered a commit with error {code}; whether its records are "
-                "visible is not known; it may have ended or begun anew meanwhile, see `list`"
+                f"transaction {name!r}: the coordinator answered a commit with error {code}; it is unknown "
+                "whether its records are visible; the transaction may have ended, or a new one may have started; "
+                "check with `list`"
             )
 
     def abort(self, transaction: OpenTransaction) -> None:
         """Remove its records for good, and refuse its producer from now on.
 
         Raises:
-            ConfigError: it has ended meanwhile, or another one has begun.
+            ConfigError: it has ended, or a new one has started.
         """
         if self._wire.fence([transaction.key]):
             raise ConfigError(
-                f"transaction {transaction.transactional_id!r} is not the one that was listed: its id has a new producer; "
-                "nothing was aborted; list the transactions again"
+                f"transaction {transaction.transactional_id!r} has changed since it was listed: its id has a new "
+                "producer; nothing was aborted; list the transactions again"
             )
 
     def close(self) -> None:

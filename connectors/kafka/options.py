@@ -1,4 +1,4 @@
-"""What can be set on a Kafka source or sink besides where it reads and writes.
+"""Options of the Kafka source and sink.
 
 Settings of the client come in three layers: our defaults, what the program says, and what the promised delivery
 needs. A setting of the program that would break the promise is refused by name.
@@ -44,11 +44,14 @@ SOURCE_DEFAULTS: Final[Mapping[str, Any]] = {
     "fetch.message.max.bytes": 4 << 20,
 }
 SOURCE_BRIEF: Final[Mapping[str, Any]] = {"queued.min.messages": 10_000}
-"""Besides, for a reader that lives for an epoch: by default ten times as many of each partition are thrown away behind it."""
+"""In addition, for a reader of one epoch: limit prefetching."""
 SOURCE_GUARANTEED: Final[Guaranteed] = {
     "enable.auto.commit": (False, "offsets are committed when a checkpoint is settled, never before"),
     "enable.auto.offset.store": (False, "offsets are committed when a checkpoint is settled, never before"),
-    "auto.offset.reset": ("error", "a position that is gone is an error, not a reason to read elsewhere"),
+    "auto.offset.reset": (
+        "error",
+        "an offset that is no longer available is an error; reading does not continue elsewhere",
+    ),
 }
 SINK_DEFAULTS: Final[Mapping[str, Any]] = {
     "linger.ms": 20,
@@ -57,15 +60,15 @@ SINK_DEFAULTS: Final[Mapping[str, Any]] = {
     "partitioner": "murmur2_random",
 }
 SINK_GUARANTEED: Final[Guaranteed] = {
-    "enable.idempotence": (True, "a repeated request writes nothing twice"),
-    "acks": ("all", "what was acknowledged survives the loss of a broker"),
+    "enable.idempotence": (True, "a retried request writes each record once"),
+    "acks": ("all", "acknowledged records survive the loss of a broker"),
     "delivery.report.only.error": (True, "every failed delivery is an error"),
 }
-_OURS: Final = "nobody else, as the connector hears by it what becomes of its work; leave it out"
+_OURS: Final = "no value, because the connector uses this callback itself; leave it out"
 _SAID_ELSEWHERE: Final[Mapping[str, str]] = {
     "bootstrap.servers": "the argument brokers",
     "group.id": "the argument group of a source",
-    "transactional.id": "the option prefix, which all ids of a sink begin with",
+    "transactional.id": "the option prefix, with which all ids of a sink start",
     "transaction.timeout.ms": "the option transaction_timeout_ms, which is checked against the brokers' limit",
     "error_cb": _OURS,
     "stats_cb": _OURS,
@@ -86,7 +89,7 @@ class KafkaSourceOptions(PartialOptions):
 
     Args:
         on_error: `fail` at a record that cannot be read, `skip` it, or let the source's `dead_letters` have it.
-        on_topic_change: what to do if a topic was removed or made anew since the checkpoint: `fail`, `drop` what was
+        on_topic_change: what to do if a topic was removed or recreated since the checkpoint: `fail`, `drop` what was
             left to read of it, or `reset` to the beginning of the new one.
         discovery_interval_ms: how often to look for new topics and partitions; None never.
         commit_offsets: whether the group learns how far the pipeline is, if there is a group.
@@ -97,12 +100,12 @@ class KafkaSourceOptions(PartialOptions):
     """
 
     on_error: OnError = option(
-        _SOURCE + "on-error", "fail", "what happens at a record that cannot be read: fail or skip"
+        _SOURCE + "on-error", "fail", "what to do with a record that cannot be read: fail or skip"
     )
     on_topic_change: OnTopicChange = option(
         _SOURCE + "on-topic-change",
         "fail",
-        "at a topic removed or made anew since the checkpoint: fail, drop or reset",
+        "when a topic was removed or recreated since the checkpoint: fail, drop or reset",
     )
     discovery_interval_ms: int | None = option(
         _SOURCE + "discovery-interval", 300_000, "how often to look for new topics and partitions"
@@ -110,7 +113,7 @@ class KafkaSourceOptions(PartialOptions):
     commit_offsets: bool = option(
         _SOURCE + "commit-offsets",
         True,
-        "whether the group learns how far the pipeline is, if there is a group",
+        "whether the group's offsets are committed, if there is a group",
     )
     timestamps: bool = option(_SOURCE + "timestamps", True, "whether records carry Kafka's timestamps")
 
@@ -128,14 +131,14 @@ class KafkaSinkOptions(PartialOptions):
     """How an exactly-once sink behaves.
 
     Args:
-        prefix: what transactional ids begin with; None is made of pipeline and operator.
+        prefix: prefix of transactional ids; None generates it from pipeline and operator.
         pool: how many transactional ids a subtask may use, so how many checkpoints may be on their way.
-        transaction_timeout_ms: when the broker gives up a transaction; None takes what the broker allows, at most
+        transaction_timeout_ms: when the broker aborts a transaction; None uses the broker's limit, at most
             15 minutes.
         take_over: use a prefix even though another pipeline claimed it.
-        on_branch: `refuse` to go back behind committed records, or `append` the replayed ones.
+        on_branch: `refuse` a restore from before committed records, or `append` the replayed ones.
         on_error: `fail` at a record that cannot be made a message, `skip` it, or write it as a dead letter.
-        dead_letters: the topic for those; they are written in the same transaction as the messages beside them.
+        dead_letters: the topic for those; they are written in the same transaction as the other messages.
 
     Raises:
         ConfigError: a value makes no sense.
@@ -143,25 +146,25 @@ class KafkaSinkOptions(PartialOptions):
 
     prefix: str | None = None
     pool: int = option(
-        _SINK + "pool", 5, "transactional ids of a subtask, so checkpoints on their way", least=2
+        _SINK + "pool", 5, "transactional ids per subtask; limits concurrent checkpoints", least=2
     )
     transaction_timeout_ms: int | None = option(
         _SINK + "transaction-timeout",
         None,
-        "when the broker gives up a transaction; default: what it allows, at most 15 minutes",
+        "timeout after which the broker aborts a transaction; default: the broker's limit, at most 15 minutes",
     )
     take_over: bool = option(
-        _SINK + "take-over", False, "use a prefix of transactional ids that another pipeline claimed"
+        _SINK + "take-over", False, "take over a prefix of transactional ids that another pipeline claimed"
     )
     on_branch: OnBranch = option(
         _SINK + "on-branch",
         "refuse",
-        "at an older checkpoint: refuse to go back behind committed records, or append",
+        "when an older checkpoint is restored: refuse if records were committed after it, or append",
     )
     on_error: OnError = option(
         _SINK + "on-error",
         "fail",
-        "what happens at a record that cannot be made a message: fail, skip or dead_letter",
+        "what to do with a record that cannot be made a message: fail, skip or dead_letter",
     )
     dead_letters: str | None = option(_SINK + "dead-letters", None, "the topic of dead letters")
 
@@ -170,12 +173,12 @@ class KafkaSinkOptions(PartialOptions):
         _one_of("sink on_branch", self.on_branch, OnBranch)
         if self.prefix == "":
             raise ConfigError(
-                "kafka sink prefix is empty; expected some characters, or None for one of our own"
+                "kafka sink prefix is empty; expected a non-empty string, or None for a generated prefix"
             )
         if self.pool < 2:
             raise ConfigError(
-                f"kafka sink pool is {self.pool}; expected at least 2: one transaction takes records while another "
-                "waits for its commit"
+                f"kafka sink pool is {self.pool}; expected at least 2: one transaction receives records while "
+                "another waits for its commit"
             )
         if self.transaction_timeout_ms is not None and self.transaction_timeout_ms < 1:
             raise ConfigError(
@@ -194,7 +197,7 @@ def client_settings(
     for key, value in properties.items():
         if key in _SAID_ELSEWHERE:
             raise ConfigError(
-                f"kafka property {key!r} is not said among the properties; expected {_SAID_ELSEWHERE[key]}"
+                f"kafka property {key!r} cannot be set in properties; expected {_SAID_ELSEWHERE[key]}"
             )
         if _ALIASES.get(key, key) not in guaranteed:
             continue

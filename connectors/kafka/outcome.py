@@ -1,7 +1,7 @@
-"""What became of a prepared transaction, found out step by step: the machine that commits one over the wire.
+"""Commit of a prepared transaction over the Kafka protocol: a state machine that determines its outcome.
 
 Pure: events in, one action out, no I/O and no clock. An error code of the broker alone decides nothing: the same code
-answers a commit of an expired transaction and a commit that somebody else did long ago. What decides is the *marker*,
+answers a commit of an expired transaction and a commit that another process completed earlier. What decides is the *marker*,
 an offset with a note that every transaction writes along with its records under a group of its id: once no transaction
 of the id is open, the marker is there exactly if the transaction was committed.
 
@@ -40,10 +40,10 @@ __all__ = [
 OK: Final = 0
 LATER: Final = {
     7: "it timed out",
-    14: "it is being loaded",
-    15: "it is away",
-    16: "it is elsewhere",
-    51: "another change of the transaction is under way",
+    14: "the coordinator is loading",
+    15: "the coordinator is not available",
+    16: "the coordinator has moved",
+    51: "another change of the transaction is in progress",
 }
 """Codes of the coordinator that say nothing of the transaction."""
 
@@ -73,7 +73,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class StateSeen:
-    """Whether our transaction is still being ended, the id has none of ours, or nobody knows the id."""
+    """Whether our transaction is still being ended, the id has none of ours, or the id is unknown."""
 
     state: Literal["ending", "closed", "unknown"]
 
@@ -153,7 +153,7 @@ class Resolution:
         return ReadMarker()
 
     def _without(self, marker: Marker | None) -> CommitAnswer:
-        """What it means that no transaction of ours is open and the marker is not ours."""
+        """The outcome if no transaction of ours is open and the marker is not ours."""
         if marker is None and (self._old or not self._known):
             return CommitAnswer.UNKNOWN
         mine = self._mine

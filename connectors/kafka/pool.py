@@ -1,4 +1,4 @@
-"""The transactional ids of a subtask: few, numbered, and none used again before what it holds is ended.
+"""Pool of transactional ids of a subtask: few, numbered, and not reused before their transaction has ended.
 
 Pure: no I/O and no clock. One id per checkpoint would fill the memory of brokers, which remember an id for a week.
 
@@ -52,8 +52,8 @@ class IdPool:
                 self._taken.add(each)
                 return each
         raise UnavailableError(
-            f"kafka sink: all {len(self._ids)} transactional ids of the subtask ({self._ids[0]} and following) hold "
-            "work that waits for its commit; checkpoints come to nothing, or the pool is too small; see the log, or "
+            f"kafka sink: all {len(self._ids)} transactional ids of the subtask ({self._ids[0]} and following) "
+            "wait for their commit; checkpoints do not complete, or the pool is too small; check the log, or "
             "raise pool"
         )
 

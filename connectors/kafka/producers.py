@@ -1,4 +1,4 @@
-"""The producers of one subtask: each has a transactional id of the pool and at most one transaction.
+"""Producers of one subtask: each has a transactional id of the pool and at most one transaction.
 
 A prepared transaction waits here for its commit, which another thread performs; so does its process's registry, where
 the committer of the same process finds it. Whatever goes wrong with a producer ends it: its next incarnation has a
@@ -31,7 +31,7 @@ _ASSIGNED_TIMEOUT_S: Final = 30.0
 _LASTING: Final = {"statistics.interval.ms": 200}
 _BRIEF: Final = {
     "statistics.interval.ms": 50,
-    # A client rests for half of it before it connects to a broker it has just heard of.
+    # A client rests for half of it before it connects to a broker it has just discovered.
     "reconnect.backoff.ms": 20,
 }
 """Settings for a producer that lives for an epoch, which may be shorter than all that another one waits for."""
@@ -86,8 +86,9 @@ class Failures:
         if is_too_large(error):
             value, key = message.value() or b"", message.key()
             self.first = RecordError(
-                f"kafka {where}: partition {message.partition()} does not take the message of {len(value)} bytes with key "
-                f"{key!r} that begins with {value[:_SHOWN]!r}; raise max.message.bytes of the topic, or write less"
+                f"kafka {where}: partition {message.partition()} rejects the message of {len(value)} bytes with "
+                f"key {key!r} that starts with {value[:_SHOWN]!r}; raise max.message.bytes of the topic, or write "
+                "smaller messages"
             )
         else:
             self.first = translate(error, where, self._brokers)
@@ -140,7 +141,7 @@ class Transaction:
                 connect(self.producer, topic, INIT_TIMEOUT_S)
             self.producer.init_transactions(INIT_TIMEOUT_S)
         self.key: Key | None = None if brief else self._named()
-        """Known from the first seal on at the latest: the client tells it some time after it began."""
+        """Known after the first seal at the latest: the client reports it some time after the start."""
         self.began = 0.0
         """When it began to take records, as monotonic seconds; the broker starts to count later, with the first one."""
 
@@ -195,7 +196,9 @@ class Transaction:
         while self._identity.found is None:
             served(self.producer.poll, _POLL_S, f"transactional id {self.id!r}", self._brokers)
             if self._clock.monotonic() > deadline:
-                raise UnavailableError(f"kafka sink: the client does not tell the epoch of {self.id!r}")
+                raise UnavailableError(
+                    f"kafka sink: the client does not report the producer epoch of {self.id!r}"
+                )
         return self.id, *self._identity.found
 
 
@@ -276,9 +279,9 @@ class Producers:
 
 
 def in_time(call: Callable[[], object], seconds: float, what: str) -> None:
-    """Call the client on a thread of its own, which is left behind if it does not come back.
+    """Call the client on a separate thread, which is abandoned if it does not return.
 
-    Where the coordinator of a group goes away, the client may wait for it for ever, whatever time it was given (librdkafka,
+    Where the coordinator of a group goes away, the client may wait for it forever, regardless of the timeout (librdkafka,
     issue 5456).
 
     Raises:
@@ -297,5 +300,6 @@ def in_time(call: Callable[[], object], seconds: float, what: str) -> None:
         answer.result(seconds)
     except TimeoutError:
         raise UnavailableError(
-            f"kafka {what}: the client has not come back for {seconds:.0f} s though it was given less; its producer is given up"
+            f"kafka {what}: a call of the client has not returned for {seconds:.0f} s, longer than its timeout; "
+            "its producer is abandoned"
         ) from None

@@ -1,7 +1,7 @@
-"""Reads partitions of Kafka without waiting for them.
+"""Reader of the Kafka source: polls partitions without blocking.
 
 The client delivers messages in runs of one partition; each run becomes a batch or several. The position of a split is
-the offset after the last record that was polled, whatever was fetched ahead.
+the offset after the last record that was polled, regardless of prefetched records.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class KafkaReader(SourceReader[KafkaSplit]):
 
     Args:
         consumer: The client; closed with the reader.
-        deserializer: What becomes of messages.
+        deserializer: Converts messages to records.
         options: How to behave.
-        group: Whom to tell how far the pipeline is; None for nobody.
+        group: The consumer group whose offsets are committed; None for none.
         context: Who the reader is.
     """
 
@@ -88,7 +88,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
             self._consumer.add(positions)
 
     def no_more_splits(self) -> None:
-        """Finish when the partitions at hand are read to their stops."""
+        """Finish when the assigned partitions are read to their stops."""
         self._complete = True
 
     def poll(self, limit: int) -> Poll:
@@ -131,7 +131,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         self._paused = paused
 
     def snapshot(self, checkpoint: CheckpointId) -> list[KafkaSplit]:
-        """The partitions with the offsets to go on from."""
+        """The partitions with the offsets to continue from."""
         if self._commits:
             self._noted[checkpoint] = dict(self._positions)
         return [
@@ -147,7 +147,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
             self._consumer.commit(positions)
 
     def lag(self) -> int:
-        """Records between here and the newest ends the client has heard of."""
+        """Records between here and the newest end offsets known to the client."""
         ends = {place: self._consumer.end_of(place) for place in self._splits}
         return sum(max(0, end - self._positions[place]) for place, end in ends.items())
 
@@ -188,7 +188,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
             if len(messages) > limit:
                 self._fetched.insert(index, (place, messages[limit:]))
             batch = self._read(place, messages[:limit]) if place in self._splits else None
-            # Nothing is left of a run behind the stop, or where every record was skipped.
+            # A run has no records left if all are after the stop, or where every record was skipped.
             return batch if batch is not None else self._next_batch(limit)
         return None
 
@@ -243,7 +243,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         return Unreadable(self._batch(split, came, _offsets(came), letters), batch)
 
     def _drop_read_splits(self) -> None:
-        """Part with what was read to its stop; the gap a transaction leaves at the end of a partition is no record."""
+        """Release partitions that were read to their stop; a transaction marker at the end of a partition is not a record."""
         waiting = {place for place, _ in self._fetched}
         for place, split in list(self._splits.items()):
             reached = max(self._positions[place], self._ends.get(place, 0))
@@ -277,7 +277,7 @@ def _offsets(messages: list[Message]) -> Sequence[int]:
 def _unreadable(place: PartitionId, message: Message, error: Exception) -> RecordError:
     value = message.value()
     if value is None:
-        what = "is a tombstone, which the deserializer does not take"
+        what = "is a tombstone, which the deserializer does not support"
     else:
         cut = "..." if len(value) > _SHOWN else ""
         what = f"cannot be read ({type(error).__name__}: {error}); got {value[:_SHOWN]!r}{cut}"

@@ -1,4 +1,4 @@
-"""What becomes of records that go to Kafka: topic, key, value and the rest of a message.
+"""Record serializer of the Kafka sink: topic, key, value, headers and timestamp of a message.
 
 Example:
     >>> schema = KafkaRecordSerializationSchema("totals", key=lambda total: total["user"].encode())
@@ -83,7 +83,7 @@ class KafkaRecordSerializationSchema:
             raise ConfigError("kafka sink has no topic; expected a name or a function of the record")
         if self.upsert and self.key is None:
             raise ConfigError(
-                "kafka sink with upsert has no key; expected what a later message replaces earlier ones by"
+                "kafka sink with upsert has no key; set the key by which a later message replaces earlier ones"
             )
 
     @staticmethod
@@ -200,7 +200,7 @@ class KafkaRecordSerializationSchemaBuilder:
         """
         if self._value is None:
             raise ConfigError(
-                "kafka sink has no value schema; say what values are by set_value_serialization_schema(...)"
+                "kafka sink has no value schema; set it with set_value_serialization_schema(...)"
             )
         return KafkaRecordSerializationSchema(self._topic, self._value, self._key)
 
@@ -225,15 +225,15 @@ def _blamed(parts: Mapping[str, Callable[[Any], Any]], record: Any, error: Excep
         return error
     what = next((name for name, part in parts.items() if _fails(part, record)), "message")
     return RecordError(
-        f"kafka sink: the {what} of record {record!r:.80} cannot be made ({type(error).__name__}: {error}); "
-        "correct the schema, or map the record first"
+        f"kafka sink: cannot make the {what} of record {record!r:.80} ({type(error).__name__}: {error}); correct "
+        "the schema, or map the record first"
     )
 
 
 def _too_large(record: Any, size: int, largest: int) -> RecordError:
     return RecordError(
         f"kafka sink: the message of record {record!r:.80} has {size} bytes; expected at most {largest}; raise "
-        "message.max.bytes here and at the topic, or write less"
+        "message.max.bytes of the sink and max.message.bytes of the topic, or write smaller messages"
     )
 
 

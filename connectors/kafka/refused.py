@@ -1,4 +1,4 @@
-"""What becomes of records that cannot be made messages, as the sink's `on_error` says."""
+"""Handling of records that cannot be made messages, according to the sink's `on_error`."""
 
 from __future__ import annotations
 

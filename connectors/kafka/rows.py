@@ -1,4 +1,4 @@
-"""Topics as tables: the options and columns that users of Spark's own Kafka source and sink know.
+"""Topics as Spark tables: the options and columns of Spark's own Kafka source and sink.
 
 Example:
     >>> rows = KafkaRows()
@@ -33,20 +33,22 @@ _COLUMNS: Final = frozenset({"topic", "key", "value", "headers", "partition"})
 
 @dataclass(frozen=True)
 class _Sink:
-    topic: str | None = option("topic", None, "where rows go; without it their column topic says")
-    prefix: str | None = option("prefix", None, "what transactional ids begin with")
-    transaction_timeout_ms: int | None = option("transaction_timeout_ms", None, "when the broker gives up")
-    take_over: bool = option("take_over", False, "use a prefix that another query claimed")
+    topic: str | None = option("topic", None, "target topic; default: the column topic of each row")
+    prefix: str | None = option("prefix", None, "prefix of transactional ids")
+    transaction_timeout_ms: int | None = option(
+        "transaction_timeout_ms", None, "timeout after which the broker aborts a transaction"
+    )
+    take_over: bool = option("take_over", False, "take over a prefix that another query claimed")
 
 
 @dataclass(frozen=True)
 class _Source:
     topics: str = option("subscribe", "", "topics, separated by commas")
-    pattern: str | None = option("subscribepattern", None, "a regular expression that whole names match")
-    start: str = option("startingoffsets", "earliest", "where to begin: earliest, latest or a time in ms")
-    group: str | None = option("group", None, "where the committed offsets to begin at are")
+    pattern: str | None = option("subscribepattern", None, "regular expression that whole topic names match")
+    start: str = option("startingoffsets", "earliest", "start position: earliest, latest or a time in ms")
+    group: str | None = option("group", None, "consumer group whose committed offsets are the start position")
     on_topic_change: OnTopicChange = option(
-        "on_topic_change", "fail", "a topic that was removed or made anew"
+        "on_topic_change", "fail", "what to do when a topic was removed or recreated"
     )
 
 
@@ -126,22 +128,18 @@ class _Columns(KafkaDeserializer):
 def _check(columns: Sequence[str], topic: str | None) -> None:
     if "value" not in columns or not _COLUMNS.issuperset(columns):
         raise ConfigError(
-            f"connector kafka writes a column value, and of {', '.join(sorted(_COLUMNS))} what there is; got "
+            f"connector kafka needs a column value, and accepts {', '.join(sorted(_COLUMNS))}; got "
             f"{', '.join(columns)}; select to_json(struct(*)) AS value"
         )
     if topic is None and "topic" not in columns:
-        raise ConfigError(
-            "connector kafka is not told the topic; expected the option topic, or a column topic"
-        )
+        raise ConfigError("connector kafka has no topic; expected the option topic, or a column topic")
 
 
 def _parts(options: Mapping[str, str]) -> tuple[str, dict[str, Any], dict[str, str]]:
     """Brokers, settings of the client, and the rest."""
     brokers = options.get(_BROKERS)
     if not brokers:
-        raise ConfigError(
-            f"connector kafka has no brokers; expected their addresses by the option {_BROKERS}"
-        )
+        raise ConfigError(f"connector kafka has no brokers; set their addresses in the option {_BROKERS}")
     client = {key: value for key, value in options.items() if key.startswith(_CLIENT) and key != _BROKERS}
     rest = {key: value for key, value in options.items() if not key.startswith(_CLIENT)}
     return brokers, {key.removeprefix(_CLIENT): value for key, value in client.items()}, rest
@@ -182,9 +180,7 @@ def _key(row: Mapping[str, Any]) -> bytes | None:
 def _topic(row: Mapping[str, Any]) -> str:
     topic = row.get("topic")
     if not isinstance(topic, str) or not topic:
-        raise RecordError(
-            "kafka sink: a row says no topic; expected one in its column topic, or the option topic"
-        )
+        raise RecordError("kafka sink: a row has no topic; set its column topic, or the option topic")
     return topic
 
 

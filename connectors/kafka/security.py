@@ -1,4 +1,4 @@
-"""How the second client is let in: librdkafka's settings in kafka-python's words. Nothing in here shows a value.
+"""Security settings of the second Kafka client: librdkafka's properties as kafka-python's. Errors show no values.
 
 Example:
     >>> from tidegate.clock import SYSTEM_CLOCK
@@ -71,7 +71,7 @@ _EARLY_S: Final = 60.0
 
 
 def admitted(settings: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
-    """What tells kafka-python where brokers are and how to be let in.
+    """The addresses of brokers and the security settings for kafka-python.
 
     Raises:
         ConfigError: a security setting has no counterpart there, or names what cannot be read; or no token is given.
@@ -81,8 +81,8 @@ def admitted(settings: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
     for key in settings:
         if key.startswith(_SECURITY) and key not in known:
             raise ConfigError(
-                f"kafka property {key!r} cannot be used with exactly-once delivery: recovery speaks to brokers by "
-                f"another client, which has no such setting; expected {', '.join(sorted(known))}"
+                f"kafka property {key!r} cannot be used with exactly-once delivery: recovery uses another client, "
+                f"which has no such setting; expected {', '.join(sorted(known))}"
             )
     told = {_NAMES[key]: value for key, value in settings.items() if key in _NAMES}
     told["bootstrap_servers"] = [each.strip() for each in str(settings["bootstrap.servers"]).split(",")]
@@ -93,12 +93,12 @@ def admitted(settings: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
         oidc = settings.get("sasl.oauthbearer.method") == "oidc"
         if not oidc and not callable(settings.get("oauth_cb")):
             raise ConfigError(
-                "kafka property 'oauth_cb' is missing: with exactly-once delivery two clients need a token; expected a "
-                "function that answers one and until when it holds, in seconds since 1970; or sasl.oauthbearer.method "
-                "'oidc' with the server that gives them"
+                "kafka property 'oauth_cb' is missing: with exactly-once delivery two clients need a token; "
+                "expected a function that returns a token and its expiry time in seconds since 1970; or "
+                "sasl.oauthbearer.method 'oidc' with a token endpoint"
             )
         told["sasl_oauth_token_provider"] = tokens = _tokens(settings, clock)
-        # What is wrong with it is said here; the client would hide it behind brokers that do not answer.
+        # Errors are reported here; the client would report only that brokers do not answer.
         tokens.token()
     return told
 
@@ -121,7 +121,8 @@ def _context(settings: Mapping[str, Any]) -> ssl.SSLContext:
     except (OSError, ValueError) as error:
         # An SSLError is an OSError; the name of a file may be in it, never what is in the file.
         raise ConfigError(
-            f"kafka property {used!r}, or what belongs to it, cannot be used: {error}; expected what OpenSSL takes"
+            f"kafka property {used!r}, or a related one, cannot be used: {error}; expected values that OpenSSL "
+            "accepts"
         ) from error
     if str(settings.get("ssl.endpoint.identification.algorithm", "https")).lower() == "none":
         context.check_hostname = False
@@ -148,14 +149,14 @@ def _identify(context: ssl.SSLContext, settings: Mapping[str, Any]) -> None:
             if (text := settings.get(f"ssl.{what}.pem")) is None:
                 found: str | None = settings.get(f"ssl.{what}.location")
                 return found
-            file = files.enter_context(tempfile.NamedTemporaryFile("w"))  # nobody else may read it
+            file = files.enter_context(tempfile.NamedTemporaryFile("w"))  # readable only by this user
             file.write(text)
             file.flush()
             return file.name
 
         certificate, key = file_of("certificate"), file_of("key")
         if certificate is not None:
-            # Without a password at hand OpenSSL would ask for one on the terminal.
+            # Without a password OpenSSL would ask for one on the terminal.
             context.load_cert_chain(certificate, key, password=settings.get("ssl.key.password", ""))
 
 
@@ -194,18 +195,18 @@ def _from_server(settings: Mapping[str, Any], clock: Clock) -> tuple[str, float,
     if not url.startswith(("https://", "http://")) or not who:
         raise ConfigError(
             "kafka property 'sasl.oauthbearer.method' is 'oidc', but sasl.oauthbearer.token.endpoint.url or "
-            "sasl.oauthbearer.client.id is missing; expected the server that gives tokens, and who asks"
+            "sasl.oauthbearer.client.id is missing; expected the token endpoint and the client id"
         )
     if has_login(url):
         raise ConfigError(
-            f"kafka property 'sasl.oauthbearer.token.endpoint.url' has a login in it ({without_login(url)}); expected an "
-            "address alone; use sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"
+            f"kafka property 'sasl.oauthbearer.token.endpoint.url' contains credentials ({without_login(url)}); "
+            "expected an address only; use sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"
         )
     form = {"grant_type": "client_credentials", "scope": settings.get("sasl.oauthbearer.scope")}
     login = base64.b64encode(f"{who}:{secret}".encode()).decode()
     headers = {"Authorization": f"Basic {login}", "Accept": "application/json"}
     body = urlencode({name: value for name, value in form.items() if value is not None}).encode()
-    server = f"kafka: the server that gives tokens at {url}"
+    server = f"kafka: the token endpoint {url}"
     context = ssl.create_default_context(cafile=settings.get("https.ca.location"))
     answer = ask(server, url, headers, body, timeout_s=_ANSWER_S, context=context)
     if answer.status != 200:
@@ -216,7 +217,7 @@ def _from_server(settings: Mapping[str, Any], clock: Clock) -> tuple[str, float,
         token, holds_s = str(told["access_token"]), float(told.get("expires_in", _HOLDS_S))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         # What is in the body is not shown: it may be a token.
-        raise UnavailableError(f"{server} gave none ({type(error).__name__}: {error})") from error
+        raise UnavailableError(f"{server} returned no token ({type(error).__name__}: {error})") from error
     said = str(settings.get("sasl.oauthbearer.extensions", ""))
     pairs = (pair.partition("=") for pair in said.split(",") if pair)
     return token, clock.now_ms() / 1_000 + holds_s, who, {name.strip(): value for name, _, value in pairs}

@@ -1,6 +1,6 @@
-"""What Kafka's bytes become, and what becomes of records that go there.
+"""Deserializers and serializers of Kafka messages.
 
-A deserializer gets a batch of messages of one partition. One that cannot read a message raises whatever it likes; the
+A deserializer gets a batch of messages of one partition. One that cannot read a message may raise any exception; the
 reader finds out which message it was.
 
 Example:
@@ -117,7 +117,7 @@ class JsonValues(KafkaDeserializer):
     """Values as JSON of a type; a tombstone is read as `null`, so the type has to allow None.
 
     Args:
-        type: A class or annotation such as `Order` or `dict[str, int]`; without one, whatever JSON says.
+        type: A class or annotation such as `Order` or `dict[str, int]`; without one, any JSON value.
     """
 
     def __init__(self, type: Any = Any) -> None:

@@ -1,7 +1,7 @@
-"""Writes records to topics of Kafka.
+"""Kafka sink: writes records to topics.
 
 Guarantee: exactly once for readers of committed records. Every subtask writes an epoch in one transaction, which is
-committed after its checkpoint is decided, by its own producer or by whoever finds it after a crash.
+committed after its checkpoint is decided, by its own producer or, after a crash, by another process.
 
 Example:
     >>> KafkaSink("localhost:9092", KafkaRecordSerializationSchema("totals")).delivery
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["KafkaSink", "PlainKafkaSink"]
 
 TIMEOUT_MS: Final = 900_000
-"""The longest a transaction may take where nobody says otherwise; what brokers allow by default."""
+"""Default limit of the transaction timeout, which is the brokers' default."""
 _BROKERS_LIMIT: Final = "transaction.max.timeout.ms"
 
 
@@ -50,7 +50,7 @@ class KafkaSink(Sink):
 
     Args:
         brokers: Where the cluster is, such as `host:9092,other:9092`.
-        schema: What becomes of records.
+        schema: Converts records to messages.
         options: How to behave.
         properties: More settings of the client, librdkafka's names; shown nowhere, as some are secrets.
 
@@ -108,7 +108,7 @@ class KafkaSink(Sink):
         return KafkaCommitter(self._settings(), prefix, self.schema.one_topic, take_over, context)
 
     def preflight(self, job: JobFacts) -> Iterator[Finding]:
-        """Whether the brokers answer and let us in, and topics and transactional ids may be written."""
+        """Whether the brokers answer and accept the client, and topics and transactional ids may be written."""
         topics = filter(None, [self.schema.one_topic, self.options.dead_letters])
         yield from looked_at(self._settings(), topics, "WRITE")
         yield transactions_allowed(self._settings(), self._prefix(job.pipeline, job.uid))
@@ -122,14 +122,14 @@ class KafkaSink(Sink):
         if asked is not None and asked > limit:
             raise ConfigError(
                 f"kafka sink: transaction_timeout_ms is {asked}; the brokers allow at most {limit} "
-                f"({_BROKERS_LIMIT}); ask for less, or raise theirs"
+                f"({_BROKERS_LIMIT}); lower it, or raise the limit of the brokers"
             )
         timeout = asked or min(limit, TIMEOUT_MS)
         if exposed_ms is not None and timeout < exposed_ms:
             raise ConfigError(
-                f"kafka sink: transactions run out after {timeout} ms, but with two declined checkpoints and the pauses "
-                f"of restarts one may have to wait {exposed_ms} ms for its commit; raise transaction_timeout_ms "
-                f"(and {_BROKERS_LIMIT} of the brokers), or make the checkpoint interval shorter"
+                f"kafka sink: transactions time out after {timeout} ms, but with two declined checkpoints and the "
+                f"pauses of restarts a transaction may wait {exposed_ms} ms for its commit; raise "
+                f"transaction_timeout_ms (and {_BROKERS_LIMIT} of the brokers), or shorten the checkpoint interval"
             )
         return timeout
 
@@ -143,7 +143,7 @@ class PlainKafkaSink(Sink):
 
     Args:
         brokers: Where the cluster is.
-        schema: What becomes of records.
+        schema: Converts records to messages.
         delivery: `at-least-once` waits for all deliveries before a checkpoint, `none` never waits.
         properties: More settings of the client; shown nowhere.
         on_error: `fail` at a record that cannot be made a message, `skip` it, or write it as a dead letter.
@@ -170,7 +170,7 @@ class PlainKafkaSink(Sink):
         self._settings()
 
     def preflight(self, job: JobFacts) -> Iterator[Finding]:
-        """Whether the brokers answer and let us in, and the topics may be written."""
+        """Whether the brokers answer and accept the client, and the topics may be written."""
         topics = filter(None, [self.schema.one_topic, self.dead_letters])
         yield from looked_at(self._settings(), topics, "WRITE")
 
@@ -218,7 +218,8 @@ def _ask(settings: Mapping[str, Any], topic: str | None, *, brief: bool) -> _Bro
     cluster = Cluster(settings)
     if topic is not None and not cluster.topics([topic]):
         raise ConfigError(
-            f"kafka sink: topic {topic!r} does not exist; create it, or check its name and the permission to see it"
+            f"kafka sink: topic {topic!r} does not exist; create it, or check its name and the permission to "
+            "describe it"
         )
     said = cluster.broker_setting(_BROKERS_LIMIT)
     found = _heard[place] = _Brokers(now, cluster.id, TIMEOUT_MS if said is None else int(said))

@@ -1,4 +1,4 @@
-"""PyFlink's ways of building a Kafka sink.
+"""PyFlink's builders of Kafka sinks.
 
 Example:
     >>> from tidegate.connectors.formats import SimpleStringSchema
@@ -57,7 +57,7 @@ class KafkaSinkBuilder:
         return self
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> Self:
-        """What becomes of records."""
+        """Set the conversion of records to messages."""
         self._schema = record_serializer
         return self
 
@@ -88,9 +88,7 @@ class KafkaSinkBuilder:
             ConfigError: something is missing or does not fit.
         """
         if self._schema is None:
-            raise ConfigError(
-                "kafka sink has no record serializer; say what becomes of records by set_record_serializer(...)"
-            )
+            raise ConfigError("kafka sink has no record serializer; set it with set_record_serializer(...)")
         properties = dict(self._properties)
         brokers = properties.pop("bootstrap.servers", self._brokers)
         timeout = properties.pop(_TIMEOUT, None)

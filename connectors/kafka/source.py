@@ -1,7 +1,7 @@
-"""Reads topics of Kafka.
+"""Kafka source: reads topics.
 
-Guarantee: replayable, so exactly once with whatever follows; order is kept within a partition. Bounded if it is told
-where to stop. Only committed records are read. A restart goes on at the offsets of the checkpoint, never at the
+Guarantee: replayable, so exactly once in the pipeline; order is kept within a partition. Bounded if it is told
+where to stop. Only committed records are read. A restart continues at the offsets of the checkpoint, never at the
 group's; the group is told how far the pipeline is, for those who watch it.
 
 Example:
@@ -66,7 +66,7 @@ class KafkaSource(Source[KafkaSplit]):
         topics: Names.
         pattern: A regular expression that whole names match.
         partitions: Single partitions.
-        deserializer: What becomes of messages.
+        deserializer: Converts messages to records.
         start: Where to begin, unless a checkpoint says so.
         stop: Where to end, as it is when the source starts.
         group: Whom to tell how far the pipeline is.
@@ -103,8 +103,8 @@ class KafkaSource(Source[KafkaSplit]):
             )
         if sum(map(bool, (self.topics, self.pattern, self.partitions))) != 1:
             raise ConfigError(
-                "kafka source: say what to read once, by topics, by a pattern or by partitions; got "
-                f"topics {list(self.topics)}, pattern {self.pattern!r}, {len(self.partitions)} partitions"
+                "kafka source: set exactly one of topics, pattern and partitions; got topics "
+                f"{list(self.topics)}, pattern {self.pattern!r}, {len(self.partitions)} partitions"
             )
         check_on_error("kafka source", self.options.on_error, self.dead_letters)
         if self.bounded is None:
@@ -179,7 +179,7 @@ class KafkaSource(Source[KafkaSplit]):
         return [max(0, ends[split.place] - split.at) for split in splits]
 
     def preflight(self, job: JobFacts) -> Iterator[Finding]:
-        """Whether the brokers answer and let us in, and the topics may be read."""
+        """Whether the brokers answer and accept the client, and the topics may be read."""
         topics = self.topics or {place[0] for place in self.partitions}
         yield from looked_at(self._settings(), topics, "READ")
 
@@ -187,14 +187,14 @@ class KafkaSource(Source[KafkaSplit]):
         """The committed records that are there now; transactions that are open on the topics are named.
 
         Raises:
-            ConfigError: a topic is not there, a stop lies behind its end, or there is no stop.
+            ConfigError: a topic does not exist, a stop is after its end, or there is no stop.
             UnavailableError: no broker answers.
         """
         from tidegate.connectors.kafka._client import Cluster
         from tidegate.connectors.kafka.audited import extent_of
 
         if self.stop is None:
-            raise ConfigError("a kafka source without a stop has no extent; expected one that is bounded")
+            raise ConfigError("a kafka source without a stop is unbounded; expected a bounded one")
         splits = all_splits(self)
         ends = Cluster(self._settings()).offsets([split.place for split in splits], "latest")
         wire = Wire(self._settings(), SYSTEM_CLOCK)

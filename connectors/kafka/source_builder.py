@@ -1,4 +1,4 @@
-"""PyFlink's ways of building a Kafka source.
+"""PyFlink's builders of Kafka sources.
 
 Example:
     >>> from tidegate.connectors.formats import SimpleStringSchema
@@ -103,14 +103,14 @@ class KafkaSourceBuilder:
         return self
 
     def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> Self:
-        """What becomes of a message's value."""
+        """Set the conversion of a message's value."""
         self._deserializer = SchemaValues(deserialization_schema)
         if deserialization_schema.skips_errors:
             self._options = altered(self._options, on_error="skip")
         return self
 
     def set_deserializer(self, deserializer: KafkaDeserializer) -> Self:
-        """What becomes of a message, with key, headers and place if wanted."""
+        """Set the conversion of a message, with key, headers and position if needed."""
         self._deserializer = deserializer
         return self
 
@@ -141,8 +141,8 @@ class KafkaSourceBuilder:
         """
         if self._deserializer is None:
             raise ConfigError(
-                "kafka source has no deserializer; say what becomes of messages by set_value_only_deserializer(...) "
-                "or set_deserializer(...)"
+                "kafka source has no deserializer; set it with set_value_only_deserializer(...) or "
+                "set_deserializer(...)"
             )
         properties = dict(self._properties)
         options, reset = _taken_out(properties, self._options)

@@ -1,4 +1,4 @@
-"""A part of a Kafka source: one partition of one topic, from an offset on.
+"""Split of the Kafka source: one partition of one topic, from an offset on.
 
 Example:
     >>> KafkaSplit.of("orders", 3, "AAA", at=7).id

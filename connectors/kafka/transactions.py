@@ -1,4 +1,4 @@
-"""Commits prepared transactions, finds out what became of doubtful ones, and removes what nobody decided."""
+"""Committer of the Kafka sink: commits prepared transactions, resolves unknown outcomes, aborts undecided ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tidegate.twophase.spi import Answer, CommitAnswer, Committable, Committer, 
 __all__ = ["KafkaCommitter"]
 
 _PAUSE_S: Final = 0.002
-"""Before a coordinator is asked what became of a commit; twice as long each time it is still at work."""
+"""Delay before the outcome of a commit is queried; twice as long each time it is still at work."""
 _LONGEST_PAUSE_S: Final = 0.05
 _OLD_MS: Final = 24 * 60 * 60 * 1_000
 """Less than brokers are ever told to remember offsets of a group; a marker that old may be gone."""
@@ -58,7 +58,7 @@ class KafkaCommitter(Committer):
         settings: Those of the client.
         prefix: What the ids begin with.
         topic: Where claims on the prefix are noted; None where no topic is known in advance.
-        take_over: Whether somebody else's claim is set aside.
+        take_over: Whether the claim of another pipeline is replaced.
         context: Whose work it may touch.
     """
 
@@ -80,7 +80,7 @@ class KafkaCommitter(Committer):
         """The id of the cluster, once it is connected."""
 
     def commit(self, committables: Sequence[Committable]) -> list[Answer]:
-        """Commit each transaction, or find out what became of it; also what the program may not do is to be tried again.
+        """Commit each transaction, or determine its outcome; a denied permission is retried, too.
 
         Raises:
             ConfigError: the work is in another cluster.
@@ -97,7 +97,7 @@ class KafkaCommitter(Committer):
         """Abort every open transaction under the prefix; producers that have one are refused from then on.
 
         Raises:
-            ConfigError: somebody else uses the prefix, or the program may not.
+            ConfigError: another pipeline uses the prefix, or permission is denied.
             FencedError: the pipeline has a newer owner, whose transactions are not touched.
             UnavailableError: no broker answers.
         """
@@ -116,7 +116,7 @@ class KafkaCommitter(Committer):
         return removed
 
     def fence(self) -> None:
-        """Refuse every producer under the prefix: idle ones, and those of subtasks there are no more.
+        """Refuse every producer under the prefix: idle ones, and those of removed subtasks.
 
         Raises:
             ConfigError: the program may not.
@@ -155,9 +155,9 @@ class KafkaCommitter(Committer):
         found = None if note is None else _read(note, Claim)
         if found is not None and found != mine and not self._take_over:
             raise ConfigError(
-                f"kafka sink: transactional ids that begin with {self._prefix!r} belong to pipeline "
+                f"kafka sink: transactional ids that start with {self._prefix!r} belong to pipeline "
                 f"{found.pipeline!r}, operator {found.uid!r}, with its checkpoints in {found.home or 'memory'}; "
-                "choose another prefix; or, if that pipeline is gone for good, start with --take-over"
+                "choose another prefix; or, if that pipeline will not run again, start with --take-over"
             )
         wire.leave_note(group, self._topic, msgspec.json.encode(mine).decode())
 
@@ -173,7 +173,7 @@ class KafkaCommitter(Committer):
         return [CommitAnswer.COMMITTED if there else next(left) for there in done]
 
     def _resolved(self, works: Sequence[KafkaWork]) -> list[Answer]:
-        """What became of each, whoever else's coordinator does not answer."""
+        """The outcome of each, even if the coordinators of others do not answer."""
         try:
             return self._together(works)
         except WrongClusterError:
@@ -223,9 +223,9 @@ class KafkaCommitter(Committer):
             self._connected()
             if work.cluster not in ("", self._cluster):
                 raise WrongClusterError(
-                    f"kafka sink: transaction {work.transactional_id!r} of checkpoint {work.marker.checkpoint} is in "
-                    f"cluster {work.cluster!r}; got brokers {self._settings['bootstrap.servers']} of cluster "
-                    f"{self._cluster!r}; start with the brokers of before, stop the job, and change them then"
+                    f"kafka sink: transaction {work.transactional_id!r} of checkpoint {work.marker.checkpoint} is "
+                    f"in cluster {work.cluster!r}; got brokers {self._settings['bootstrap.servers']} of cluster "
+                    f"{self._cluster!r}; start with the previous brokers, stop the job, then change the brokers"
                 )
 
     def _connected(self) -> Wire:
@@ -257,7 +257,7 @@ def _read(note: str, kind: Callable[..., Any]) -> Any:
     try:
         return msgspec.json.decode(note, type=kind)
     except msgspec.MsgspecError:
-        # Written by somebody who is not us, so it says nothing of ours.
+        # Written by another program, so it says nothing about this transaction.
         return None
 
 
@@ -266,6 +266,6 @@ def _decoded(committable: Committable) -> KafkaWork:
         return msgspec.msgpack.decode(committable.payload, type=KafkaWork)
     except msgspec.MsgspecError as error:
         raise StateFormatError(
-            f"sink {committable.uid!r}: the work of {committable.describe} cannot be read ({error}); expected "
-            "version 1; run the version that wrote it"
+            f"sink {committable.uid!r}: the transaction of {committable.describe} cannot be read ({error}); "
+            "expected version 1; run the version that wrote it"
         ) from error

@@ -1,4 +1,4 @@
-"""Lines of text from and to a TCP socket."""
+"""Socket source and sink: lines of text over TCP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads one connection without ever waiting for it."""
+"""Reader of the socket source: reads one connection without blocking."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SocketTextReader(SourceReader[SocketSplit]):
         """Lines that are there by now.
 
         Raises:
-            UnavailableError: there is no connection to be had.
+            UnavailableError: the connection failed.
         """
         if self._split is not None and not self._lines:
             connection = self._connection or self._connect(self._split)
@@ -62,7 +62,7 @@ class SocketTextReader(SourceReader[SocketSplit]):
         return NotYet(_PAUSE_MS if self._split is not None else None)
 
     def snapshot(self, checkpoint: CheckpointId) -> list[SocketSplit]:
-        """The address; there is no position to remember."""
+        """The address; a socket has no position."""
         return [self._split] if self._split is not None else []
 
     def close(self) -> None:

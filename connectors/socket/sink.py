@@ -1,4 +1,4 @@
-"""Sends each record as a line to a TCP server, for trying things out.
+"""Socket sink: sends each record as a line to a TCP server, for experiments.
 
 Guarantee: none. Nobody says that a line has arrived, so what a connection held when it broke is lost, and after a failure
 the lines since the last checkpoint are sent again.
@@ -29,13 +29,13 @@ _RETRY_S: Final = 1.0
 
 @dataclass(frozen=True)
 class SocketTextSink(Sink):
-    """A TCP server that takes lines of text; every subtask has a connection of its own.
+    """A TCP server that takes lines of text; every subtask has its own connection.
 
     Args:
         host: Name or address of the server.
         port: Its port.
         delimiter: What ends a line.
-        max_retries: How often a batch is sent over a new connection, a second apart, when the one at hand broke.
+        max_retries: How often a batch is sent over a new connection, a second apart, when the current one broke.
 
     Raises:
         ConfigError: an argument makes no sense.
@@ -71,7 +71,7 @@ class SocketTextWriter(SinkWriter):
         """Send a batch; waits while the server does not take it.
 
         Raises:
-            UnavailableError: there is no connection to be had.
+            UnavailableError: the connection failed.
         """
         if not batch.values:
             return
@@ -88,7 +88,7 @@ class SocketTextWriter(SinkWriter):
             else:
                 return
         raise UnavailableError(
-            f"socket {self._sink.host}:{self._sink.port}: {len(batch)} lines were not sent after "
+            f"socket {self._sink.host}:{self._sink.port}: {len(batch)} lines were not sent in "
             f"{self._sink.max_retries + 1} attempts: {failure}; start the server first, or raise max_retries"
         ) from failure
 

@@ -1,7 +1,7 @@
-"""Reads lines of text from a TCP socket, for trying things out.
+"""Socket source: reads lines of text from a TCP server, for experiments.
 
 Guarantee: none. A socket cannot go back, so after a failure the lines since the last checkpoint are lost, and lines
-sent while nobody is connected are, too. Between failures every line arrives once, in order.
+sent while no client is connected are, too. Between failures every line arrives once, in order.
 
 Example:
     >>> SocketTextSource("localhost", 9000).bounded
@@ -50,11 +50,13 @@ class SocketTextSource(Source[SocketSplit]):
         if not self.host:
             raise ConfigError("socket host is empty; expected a name or an address such as localhost")
         if type(self.port) is not int or not 0 < self.port < 65_536:
-            raise ConfigError(f"socket port is {self.port!r}; expected a number from 1 to 65535")
+            raise ConfigError(f"socket port is {self.port!r}; expected an integer from 1 to 65535")
         if not self.delimiter:
-            raise ConfigError("socket delimiter is empty; expected what ends a line")
+            raise ConfigError("socket delimiter is empty; expected the end of a line")
         if self.max_retries < -1:
-            raise ConfigError(f"socket max_retries is {self.max_retries}; expected 0 or more, or -1 for ever")
+            raise ConfigError(
+                f"socket max_retries is {self.max_retries}; expected 0 or more, or -1 for no limit"
+            )
 
     def open_enumerator(
         self, context: EnumeratorContext[SocketSplit], restored: bytes | None

@@ -1,4 +1,4 @@
-"""The one part of a socket: a connection to an address. It has no position, because a socket cannot go back."""
+"""Split of the socket source: a connection to an address. It has no position: a socket cannot be rewound."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_another_home_is_refused_and_the_first_loses_nothing(killed: Job, tmp_pa
     second = killed.run(state__checkpoints__dir=str(tmp_path / "elsewhere"))
 
     assert second.returncode != 0
-    assert f"with its checkpoints in file://{tmp_path / 'state'}; got one with" in second.stderr
+    assert f"with checkpoints in file://{tmp_path / 'state'}; got checkpoints in" in second.stderr
     killed.result()
     assert killed.audit() == []
 

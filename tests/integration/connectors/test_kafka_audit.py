@@ -164,6 +164,6 @@ def test_an_open_transaction_is_named_and_what_is_in_it_missed(kafka: KafkaServi
 
 def test_a_source_without_a_stop_has_no_extent(kafka: KafkaService) -> None:
     with pytest.raises(
-        ConfigError, match=r"^a kafka source without a stop has no extent; expected one that is bounded$"
+        ConfigError, match=r"^a kafka source without a stop is unbounded; expected a bounded one$"
     ):
         KafkaSource(kafka.address, ("orders",), start=KafkaOffsetsInitializer.earliest()).extent()

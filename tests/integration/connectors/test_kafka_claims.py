@@ -174,7 +174,7 @@ def test_work_of_another_cluster_is_refused_by_both_names(
     with pytest.raises(
         ConfigError,
         match=r"^kafka sink: transaction 'moved-0-0' of checkpoint 1 is in cluster '\S+'; got brokers .* of cluster '\S+'; "
-        r"start with the brokers of before, stop the job, and change them then$",
+        r"start with the previous brokers, stop the job, then change the brokers$",
     ):
         moved.commit([work])
     moved.close()

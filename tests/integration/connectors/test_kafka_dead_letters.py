@@ -120,7 +120,7 @@ def test_what_cannot_be_written_is_written_as_json_beside_the_rest(
     (letter,) = records(kafka, dead, 1)
     assert letter.value == b"0"
     assert said(letter)["dead-letter.error"].startswith(
-        "RecordError: kafka sink: the value of record 0 cannot be made"
+        "RecordError: kafka sink: cannot make the value of record 0"
     )
     assert (said(letter)["dead-letter.form"], said(letter)["dead-letter.operator"]) == ("json", "totals")
 

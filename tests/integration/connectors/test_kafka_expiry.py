@@ -121,7 +121,7 @@ def test_a_timeout_that_two_declined_checkpoints_outlast_is_refused_at_the_start
 
     with pytest.raises(
         ConfigError,
-        match=r"transactions run out after 12000 ms, but with two declined checkpoints and the pauses of restarts one may "
-        r"have to wait 32000 ms for its commit; raise transaction_timeout_ms",
+        match=r"transactions time out after 12000 ms, but with two declined checkpoints and the pauses of restarts a transaction may "
+        r"wait 32000 ms for its commit; raise transaction_timeout_ms",
     ):
         env.execute("numbers")

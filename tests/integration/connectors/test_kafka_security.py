@@ -190,7 +190,7 @@ def test_who_is_known_writes_recovers_and_reads(
 def test_a_wrong_password_is_named_and_stops_the_job_without_being_shown(
     guarded: KafkaService, topic: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    refused = rf"brokers {guarded.address} did not let the client in \(_AUTHENTICATION.*; check the security"
+    refused = rf"brokers {guarded.address} refused the connection \(_AUTHENTICATION.*; check the security"
     latest = KafkaOffsetsInitializer.latest()
     source = KafkaSource(guarded.address, (topic,), stop=latest, properties=WRONG)
     schema = KafkaRecordSerializationSchema(topic)
@@ -217,7 +217,7 @@ def test_an_output_topic_that_is_deleted_while_it_is_written_is_named(
     admin.delete_topics([topic])[topic].result()
     writer.write(Batch(["too late"]))
     with pytest.raises(
-        UnavailableError, match=rf"^kafka sink, topic '{topic}': there is no such topic or partition"
+        UnavailableError, match=rf"^kafka sink, topic '{topic}': topic or partition does not exist"
     ):
         writer.prepare(CheckpointId(2))
     writer.close()

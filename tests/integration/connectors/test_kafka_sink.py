@@ -121,9 +121,7 @@ def test_a_transaction_that_ran_out_is_found_aborted_and_its_writer_says_what_ha
     assert committer.abort_except(()) == 2
     assert committer.commit([work]) == [CommitAnswer.ABORTED]
     writer.write(Batch(["never"]))
-    with pytest.raises(
-        UnavailableError, match=r"the broker ended the transaction or let another producer take over"
-    ):
+    with pytest.raises(UnavailableError, match=r"the broker ended the transaction or fenced the producer"):
         writer.prepare(CheckpointId(2))
     with pytest.raises(UnavailableError, match="the broker ended the transaction"):
         writer.write(Batch(["nor this"]))
@@ -142,7 +140,7 @@ def test_a_new_owner_refuses_idle_producers_of_every_subtask_there_was_and_no_ne
     committer.fence()
     for writer in idle:
         writer.write(Batch(["never"]))
-        with pytest.raises(UnavailableError, match="let another producer take over"):
+        with pytest.raises(UnavailableError, match="fenced the producer"):
             writer.prepare(CheckpointId(1))
         writer.close()
     assert wire.open_transactions(id_pattern(topic)) == []
@@ -199,7 +197,7 @@ def test_unsafe_timeouts_are_refused_with_the_numbers(kafka: KafkaService, topic
         sink_of(kafka, topic, transaction_timeout_ms=1_000_000).open_writer(WRITER)
     with pytest.raises(
         ConfigError,
-        match=r"^kafka sink: transactions run out after 5000 ms, but .* may have to wait 13000 ms for its commit; raise",
+        match=r"^kafka sink: transactions time out after 5000 ms, but .* may wait 13000 ms for its commit; raise",
     ):
         sink_of(kafka, topic, transaction_timeout_ms=5_000).open_writer(replace(WRITER, exposed_ms=13_000))
 
@@ -274,7 +272,7 @@ def test_a_failed_delivery_is_an_error(kafka: KafkaService, small: str, exactly:
     writer.write(Batch(["x" * 2_000]))
     with pytest.raises(
         RecordError,
-        match=rf"^kafka sink, topic '{small}': partition 0 does not take the message of 2000 bytes with key .*; raise",
+        match=rf"^kafka sink, topic '{small}': partition 0 rejects the message of 2000 bytes with key .*; raise",
     ):
         writer.prepare(CheckpointId(1))
     writer.close()

@@ -240,7 +240,8 @@ def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(_client, "TIMEOUT_S", 0.5)
     cluster = Cluster({"bootstrap.servers": "127.0.0.1:1"})
     with pytest.raises(
-        UnavailableError, match=r"^kafka cluster: no answer from brokers 127.0.0.1:1 \(.*are they running"
+        UnavailableError,
+        match=r"^kafka cluster: no answer from brokers 127.0.0.1:1 \(.*check that they are running",
     ):
         cluster.topics(["orders"])
 

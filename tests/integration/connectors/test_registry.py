@@ -68,7 +68,7 @@ def test_a_schema_that_old_messages_do_not_fit_is_refused_by_the_subject(
 ) -> None:
     RegistryAvro(registry, order(), subject=subject).serialize({"id": 7})
     with pytest.raises(
-        ConfigError, match=rf"subject '{subject}' has schemas that it is not compatible with: \S"
+        ConfigError, match=rf"subject '{subject}' has schemas that are incompatible with this one: \S"
     ):
         RegistryAvro(registry, order(USER), subject=subject).serialize({"id": 7, "user": "ada"})
     with pytest.raises(

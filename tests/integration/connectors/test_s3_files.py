@@ -103,7 +103,7 @@ def test_a_server_that_refuses_conditions_has_claims_as_well(
 
     first.abort_except()
     with pytest.raises(
-        ConfigError, match=r"^output 's3://.*/': the hidden files of .* in file:///first; got one with"
+        ConfigError, match=r"^output 's3://.*/': the hidden files of .* in file:///first; got checkpoints in"
     ):
         second.abort_except()
 

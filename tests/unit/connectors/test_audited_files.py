@@ -97,7 +97,8 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     source = lines(tmp_path)
 
     with pytest.raises(
-        StateFormatError, match=r"^the checkpoint is not one of a file source .*; say which source by its uid"
+        StateFormatError,
+        match=r"^the checkpoint does not contain the state of a file source .*; name the source by its uid",
     ):
         source.extent(Remaining((b"\x01",), b"\x80"))
 
@@ -140,12 +141,12 @@ def test_the_format_is_what_is_said_or_what_names_end_with(
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("partition=1", r"says 'partition'; expected format or types$"),
+        ("partition=1", r"unknown option 'partition' in .*; expected format or types$"),
         ("format=xml", r"has format 'xml'; expected one of text, json, csv, parquet, orc, avro$"),
-        ("format=json&types=id:int", r"says types for format 'json'; expected csv$"),
+        ("format=json&types=id:int", r"has types for format 'json'; expected csv$"),
         (
             "format=csv&types=id:date",
-            r"^types 'id:date' are not clear at id:date; expected such as id:int,amount:float$",
+            r"^invalid types 'id:date' at id:date; expected, for example, id:int,amount:float$",
         ),
     ],
 )

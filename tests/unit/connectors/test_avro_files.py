@@ -95,7 +95,7 @@ def test_only_the_columns_that_are_wanted_are_made_values_of(tmp_path: Path) -> 
     path = written(tmp_path / "orders.avro", ORDERS[:2])
 
     assert read(path, AvroFormat(columns=("id",))) == [{"id": 0}, {"id": 1}]
-    with pytest.raises(ConfigError, match=r"orders.avro has no column 'name'; it has id, user"):
+    with pytest.raises(ConfigError, match=r"orders.avro has no column 'name'; expected one of id, user"):
         read(path, AvroFormat(columns=("name",)))
     with pytest.raises(ConfigError, match=r"Avro columns are \(\); expected at least one, or None for all"):
         AvroFormat(columns=())
@@ -113,7 +113,10 @@ def test_records_of_an_older_schema_are_made_to_fit_or_named(tmp_path: Path) -> 
 
 def test_what_is_no_avro_is_named(tmp_path: Path) -> None:
     path = tmp_path / "orders.avro"
-    for content, said in [(b"", "is no Avro: it does not begin"), (b"Obj\x01\xff", "its head is damaged")]:
+    for content, said in [
+        (b"", "is not a valid Avro file: it does not start"),
+        (b"Obj\x01\xff", "its header is damaged"),
+    ]:
         path.write_bytes(content)
         with pytest.raises(RecordError, match=said):
             read(path, AvroFormat())
@@ -123,7 +126,7 @@ def test_what_is_damaged_is_named_by_its_place(tmp_path: Path) -> None:
     path = written(tmp_path / "orders.avro", ORDERS)
     whole = path.read_bytes()
     path.write_bytes(whole[:-5])
-    with pytest.raises(RecordError, match=r"is damaged: its block at byte \d+ does not end as blocks do"):
+    with pytest.raises(RecordError, match=r"is damaged: the block at byte \d+ has no valid sync marker"):
         read(path, AvroFormat())
 
 
@@ -149,7 +152,7 @@ def test_a_block_that_is_damaged_is_named_by_its_row(tmp_path: Path) -> None:
         ),
         ({"id": "x"}, "does not fit the Avro schema: TypeError"),
         ({"id": 2**70}, "does not fit the Avro schema: OverflowError"),
-        ({"id": 2.5}, r"record \{'id': 2.5\} would come back from Avro as \{'id': 2, 'user': None\}"),
+        ({"id": 2.5}, r"record \{'id': 2.5\} would be read back from Avro as \{'id': 2, 'user': None\}"),
         ((1, "a", "b"), r"record \(1, 'a', 'b'\) is a tuple; expected a dictionary, or a row or tuple of 2"),
         ("a", "record 'a' is a str; expected a dictionary"),
     ],
@@ -206,16 +209,16 @@ def test_times_and_nested_values_come_back(tmp_path: Path, kind: Any, value: Any
     ids=["microseconds", "tuple", "digits"],
 )
 def test_what_avro_would_change_in_silence_is_refused(kind: Any, value: Any) -> None:
-    with pytest.raises(RecordError, match="would come back from Avro as"):
+    with pytest.raises(RecordError, match="would be read back from Avro as"):
         AvroRows(field(kind)).encode([{"it": value}])
 
 
 def test_what_cannot_be_a_sink_is_refused() -> None:
-    with pytest.raises(ConfigError, match="Avro files hold records; got the schema"):
+    with pytest.raises(ConfigError, match="is not a record; expected the schema"):
         AvroRows('"long"')
-    with pytest.raises(ConfigError, match="Avro schema nothing is none"):
+    with pytest.raises(ConfigError, match="invalid Avro schema nothing"):
         AvroRows("nothing")
-    with pytest.raises(ConfigError, match="AvroRows has codec 'zip'; expected one of null, deflate"):
+    with pytest.raises(ConfigError, match="AvroRows codec is 'zip'; expected one of null, deflate"):
         AvroRows(SCHEMA, "zip")  # type: ignore[arg-type]  # what is tested
     with pytest.raises(ConfigError, match="block_bytes is 0; expected at least 1"):
         AvroRows(SCHEMA, block_bytes=0)

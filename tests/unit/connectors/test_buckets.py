@@ -46,7 +46,7 @@ def test_records_are_dealt_by_their_own_time() -> None:
 
     dealt = buckets.deal(Batch(["a", "b", "c"], [NOON, NOON + 3_600_000, NOON]), 0, None)
     assert dealt == {"12": ["a", "c"], "13": ["b"]}
-    with pytest.raises(RecordError, match="record 'a' has no event time, by which it would find its folder"):
+    with pytest.raises(RecordError, match="record 'a' has no event time to choose its bucket"):
         buckets.deal(Batch(["a"]), 0, None)
 
 
@@ -68,33 +68,32 @@ def test_a_partition_is_called_as_in_hive(value: Any, folder: str) -> None:
 
 @pytest.mark.parametrize("value", [{"x": 1}, "text", None], ids=["field missing", "text", "none"])
 def test_a_record_without_the_field_of_its_partition_is_refused(value: Any) -> None:
-    with pytest.raises(
-        RecordError, match=r"has no field to be partitioned by .*; expected a dictionary with k, l"
-    ):
+    with pytest.raises(RecordError, match=r"has no partition field \(.*\); expected a dictionary with k, l"):
         HivePartitions("k", "l").deal(Batch([value]), 0, None)
 
 
 def test_a_function_that_answers_no_text_is_refused() -> None:
-    with pytest.raises(
-        RecordError, match="record 1 belongs to bucket 2; expected a text, the path of a folder"
-    ):
+    with pytest.raises(RecordError, match="bucket of record 1 is 2; expected a string, the path of a folder"):
         FunctionBuckets(lambda value: value + 1).deal(Batch([1]), 0, None)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: TimeBuckets("yy-MM"), "time pattern 'yy-MM' has 'yy'; expected yyyy, MM, dd, HH, mm, ss"),
+        (
+            lambda: TimeBuckets("yy-MM"),
+            "time pattern 'yy-MM' has the unknown part 'yy'; expected yyyy, MM, dd, HH, mm, ss",
+        ),
         (lambda: TimeBuckets(zone="Mars/Base"), "time zone 'Mars/Base' is unknown; expected a name such as"),
         (
             lambda: TimeBuckets(by=cast("Any", "ingestion")),
-            "time buckets go by 'ingestion'; expected 'processing' or 'event'",
+            "time buckets: by is 'ingestion'; expected 'processing' or 'event'",
         ),
         (
             lambda: HivePartitions(),
-            r"partitions are by the fields \(\); expected different names, at least one",
+            r"partition fields are \(\); expected different names, at least one",
         ),
-        (lambda: HivePartitions("a", "a"), r"partitions are by the fields \('a', 'a'\)"),
+        (lambda: HivePartitions("a", "a"), r"partition fields are \('a', 'a'\)"),
     ],
     ids=["pattern", "zone", "by", "no field", "field twice"],
 )

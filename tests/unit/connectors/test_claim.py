@@ -74,8 +74,8 @@ def test_what_another_home_claims_is_refused_with_both_named(
 
     with pytest.raises(
         ConfigError,
-        match=rf"^output '{tmp_path}': the hidden files of pipeline 'orders', operator 'sink', are claimed by the pipeline "
-        rf"of that name with its checkpoints in {HOME}; got one with its checkpoints in file:///state/second; use those "
+        match=rf"^output '{tmp_path}': the hidden files of pipeline 'orders', operator 'sink', are claimed by a pipeline "
+        rf"of the same name with checkpoints in {HOME}; got checkpoints in file:///state/second; use those "
         r"checkpoints, another pipeline\.id or another directory; or, if .* start with --take-over$",
     ):
         FileCommitter(tmp_path, other).claim()
@@ -136,7 +136,9 @@ except ConfigError as error:
     )
 
     assert done.stdout.startswith(f"the claim of output '{tmp_path}' cannot be read ([Errno 13]"), done.stderr
-    assert "another OS user wrote it; run as that user, let this one read and write there" in done.stdout
+    assert (
+        "another OS user wrote it; run as that user, grant this user read and write permission" in done.stdout
+    )
 
 
 @pytest.mark.parametrize(

@@ -107,9 +107,7 @@ def test_a_file_of_another_version_is_refused() -> None:
 def test_a_file_that_ends_early_is_refused(cut: int) -> None:
     data = Frames().encode(["value"])
 
-    with pytest.raises(
-        StateCorruptError, match=r"collected file x\.frames ends within a batch; run the job again"
-    ):
+    with pytest.raises(StateCorruptError, match=r"collected file x\.frames is truncated; run the job again"):
         list(frames_in(data[:cut], "x.frames"))
 
 

@@ -66,15 +66,17 @@ def test_headers_rows_and_comments_are_left_out_as_the_schema_says(tmp_path: Pat
     found = read(path, CsvReaderFormat.for_schema(one.set_use_header().set_skip_first_data_row().build()))
     assert found == [Row(ok=True)]
     strict = CsvReaderFormat.for_schema(one.set_strict_headers().build())
-    with pytest.raises(ConfigError, match=r"CSV begins with 'anything\\n'; expected the columns ok"):
+    with pytest.raises(ConfigError, match=r"CSV header is 'anything\\n'; expected the columns ok"):
         read(path, strict)
     plain = CsvSchema.builder().add_columns_from(one.build()).set_allow_comments().build()
-    with pytest.raises(RecordError, match=r"line at byte 0 of .* is no CSV: it is a comment; got b'# so\\n'"):
+    with pytest.raises(
+        RecordError, match=r"line at byte 0 of .* is not valid CSV: it is a comment; got b'# so\\n'"
+    ):
         read(lines(tmp_path, "# so\n"), CsvReaderFormat.for_schema(plain))
 
 
 def test_a_field_of_another_type_is_named_by_its_line(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"line at byte 6 of .*rows.csv is no CSV: Expected `int"):
+    with pytest.raises(RecordError, match=r"line at byte 6 of .*rows.csv is not valid CSV: Expected `int"):
         read(lines(tmp_path, "1|a|b\nx|a|b\n"), CsvReaderFormat.for_schema(columns().build()))
 
 
@@ -91,27 +93,27 @@ def test_a_line_that_would_be_two_is_refused() -> None:
     writer = CsvBulkWriters.for_schema(schema)
 
     assert writer.encode([(1, "it's", None)]) == b"1|'it''s'|\r\n"
-    with pytest.raises(RecordError, match="holds a line break, which readers refuse; expected one line"):
+    with pytest.raises(RecordError, match="has a line break, which readers reject; expected one line"):
         writer.encode([(1, "a\nb", None)])
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: columns().clear_columns().build(), r"CSV has the columns \[\]; expected different ones"),
+        (lambda: columns().clear_columns().build(), r"CSV columns are \[\]; expected different names"),
         (
             lambda: columns().add_string_column("id").build(),
-            "CSV has the columns .*; expected different ones",
+            "CSV columns are .*; expected different names",
         ),
         (
             lambda: columns().add_array_column("more").build(),
-            r"CSV has lists with the separators \[',', ';'\]; expected the same for all of a file",
+            r"CSV list separators are \[',', ';'\]; expected the same one for all columns",
         ),
         (
             lambda: columns().set_column_separator("||"),
             r"CSV field delimiter is '\|\|'; expected one character",
         ),
-        (lambda: columns().set_line_separator(";"), "CSV lines end with ';'; expected"),
+        (lambda: columns().set_line_separator(";"), "CSV line separator is ';'; expected"),
     ],
     ids=["no column", "twice", "separators", "two characters", "line"],
 )
@@ -181,10 +183,10 @@ def test_parquet_has_the_columns_of_a_schema_of_avro(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ({"type": "map", "values": "long"}, r"Avro field 'it' is of type \{.*\}; expected numbers, texts"),
+        ({"type": "map", "values": "long"}, r"Avro field 'it' is of type \{.*\}; expected numbers, strings"),
         (
             ["long", "string"],
-            r"Avro field 'it' is one of \['long', 'string'\]; expected one type, or that and null",
+            r"Avro field 'it' is a union of \['long', 'string'\]; expected one type, or one type and null",
         ),
     ],
     ids=["map", "union"],
@@ -194,6 +196,6 @@ def test_what_parquet_would_give_back_otherwise_is_refused(kind: Any, message: s
     with pytest.raises(ConfigError, match=message):
         AvroParquetWriters.for_generic_record(AvroSchema(text))
     with pytest.raises(
-        ConfigError, match='Parquet has rows; got the Avro schema "long"; expected that of a record'
+        ConfigError, match='Avro schema "long" is not a record; expected the schema of a record'
     ):
         AvroParquetReaders.for_generic_record(AvroSchema('"long"'))

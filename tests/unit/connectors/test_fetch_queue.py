@@ -103,7 +103,7 @@ def test_records_nobody_asked_for_are_refused(split: SplitId) -> None:
     queue = filled(RangeSplit(A, 0, 3))
 
     with pytest.raises(
-        UserCodeError, match=f"of split '{split}', which is not there or was read to its end; got 2"
+        UserCodeError, match=f"of split '{split}', which is not assigned or was read to its end; got 2"
     ):
         queue.put(fetched(RangeSplit(split, 0, 2), 2))
 

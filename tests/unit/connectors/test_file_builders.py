@@ -88,7 +88,7 @@ def test_files_of_blocks_end_with_each_checkpoint() -> None:
 
     assert builder.build().options.rolling == RollingPolicy()
     with pytest.raises(
-        ConfigError, match=r"a ParquetRows file is whole only at its end, .* expected on_checkpoint"
+        ConfigError, match=r"a ParquetRows file is complete only when it is closed, .* expected on_checkpoint"
     ):
         builder.with_rolling_policy(RollingPolicy.default_rolling_policy()).build()
 

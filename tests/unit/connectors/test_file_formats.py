@@ -88,24 +88,28 @@ def test_csv_makes_values_of_fields_and_leaves_others_out(tmp_path: Path) -> Non
         (
             "a,b\n1,2\n3\n",
             CsvFormat(),
-            r"line at byte 8 of .* is no CSV: it has 1 fields; expected 2; got b'3",
+            r"line at byte 8 of .* is not valid CSV: it has 1 fields; expected 2; got b'3",
         ),
-        ("a\nx\n", CsvFormat(types={"a": int}), r"line at byte 2 of .* is no CSV: invalid literal for int"),
+        (
+            "a\nx\n",
+            CsvFormat(types={"a": int}),
+            r"line at byte 2 of .* is not valid CSV: invalid literal for int",
+        ),
         ("a\nmaybe\n", CsvFormat(types={"a": bool}), "'maybe' is neither true nor false"),
         (
             'a\n"x\ny"\n',
             CsvFormat(),
-            "line at byte 2 of .* is no CSV: (unexpected end of data|a quoted line break)",
+            "line at byte 2 of .* is not valid CSV: (unexpected end of data|a quoted line break)",
         ),
         (
             "{}\n\n[1,\n",
             JsonFormat(),
-            r"line at byte 4 of .* is no JSON: Input data was truncated; got b'\[1,",
+            r"line at byte 4 of .* is not valid JSON: Input data was truncated; got b'\[1,",
         ),
         (
             '{"a":1}\n',
             JsonFormat(list[int]),
-            "line at byte 0 of .* is no JSON: Expected `array`, got `object`",
+            "line at byte 0 of .* is not valid JSON: Expected `array`, got `object`",
         ),
     ],
     ids=["too few fields", "no number", "no truth", "line break in quotes", "no JSON", "another type"],
@@ -122,8 +126,8 @@ def test_a_line_that_is_none_of_the_format_is_named_by_its_place(
 @pytest.mark.parametrize(
     ("reading", "message"),
     [
-        (ParquetFormat(), "file .*lines is no Parquet: .*expected a complete file"),
-        (OrcFormat(), "file .*lines is no ORC: .*expected a complete file"),
+        (ParquetFormat(), "file .*lines is not a valid Parquet file: .*expected a complete file"),
+        (OrcFormat(), "file .*lines is not a valid ORC file: .*expected a complete file"),
     ],
     ids=["parquet", "orc"],
 )
@@ -144,7 +148,9 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
         (ParquetFormat(where=[[("age", ">", 1)], [("id", "==", 1)]]), "a.parquet"),
         (OrcFormat(columns=("age",)), "a.orc"),
     ):
-        with pytest.raises(ConfigError, match=rf"file .*{name} has no column 'age'; it has id, name"):
+        with pytest.raises(
+            ConfigError, match=rf"file .*{name} has no column 'age'; expected one of id, name"
+        ):
             read(tmp_path / name, reading)
     with pytest.raises(ConfigError, match="CSV has no field 'age'; the first line has id, name"):
         read(tmp_path / "a.csv", CsvFormat(types={"age": int}))
@@ -191,7 +197,7 @@ def test_many_rows_come_in_pieces_that_can_be_left_at_each_of_them(
     ("make", "message"),
     [
         (lambda: CsvFormat(delimiter="::"), "CSV delimiter is '::'; expected one character"),
-        (lambda: CsvFormat(names=("a", "a")), "CSV fields are called .* by names; expected different names"),
+        (lambda: CsvFormat(names=("a", "a")), "CSV field names are .* in names; expected different names"),
         (lambda: CsvFormat(columns=()), r"CSV columns are \(\); expected at least one, or None for all"),
         (lambda: ParquetFormat(columns=()), r"Parquet columns are \(\); expected at least one"),
         (lambda: OrcFormat(columns=()), r"ORC columns are \(\); expected at least one"),
@@ -212,7 +218,7 @@ def test_a_damaged_compressed_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"line\n" * 1_000)[:-12])
 
-    with pytest.raises(RecordError, match=r"file .*a\.txt\.gz cannot be unpacked: .*; it is damaged"):
+    with pytest.raises(RecordError, match=r"file .*a\.txt\.gz cannot be decompressed: .*; it is damaged"):
         read(path, TextFormat())
 
 

@@ -209,7 +209,7 @@ def test_a_part_file_that_vanished_is_named(bench: Bench, damage: str) -> None:
 
     with pytest.raises(
         StateCorruptError,
-        match=r"the file that was being written for .*part-1f.* has vanished or is cut short: got 0 bytes of "
+        match=r"the in-progress file of .*part-1f.* is missing or truncated: got 0 bytes of "
         r"'orders.sink/1f.0-0-open-1.inprogress'; expected 2; put it back or restore another checkpoint",
     ):
         bench.write("b")

@@ -72,17 +72,20 @@ def test_json_lines_take_everything_json_has(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ((1, 2), r"record \(1, 2\) holds at \$ a tuple, which JSON would change; expected dict, list"),
-        ({"a": [0, b"x"]}, r"holds at \$\.a\[1\] a bytes, which JSON would change"),
-        ({"a": {1: 2}}, r"has at \$\.a the key 1, which JSON makes a text; expected keys of type str"),
-        ([float("nan")], r"holds at \$\[0\] nan, which JSON does not have; expected a finite number or None"),
-        (2**63, r"holds at \$ an integer of more than 64 bits; expected a smaller one, or its str"),
+        ((1, 2), r"record \(1, 2\) has at \$ a tuple, which JSON would change; expected dict, list"),
+        ({"a": [0, b"x"]}, r"has at \$\.a\[1\] a bytes, which JSON would change"),
+        ({"a": {1: 2}}, r"has at \$\.a the key 1, which JSON turns into a string; expected keys of type str"),
+        (
+            [float("nan")],
+            r"has at \$\[0\] nan, which JSON cannot represent; expected a finite number or None",
+        ),
+        (2**63, r"has at \$ an integer of more than 64 bits; expected a smaller one, or its str"),
         (Decimal(1), "a Decimal, which JSON would change"),
         (Level.LOW, "a Level, which JSON would change"),
         (OrderedDict(a=1), "a OrderedDict, which JSON would change"),
-        ({"\ud800": 1}, "holds half a surrogate pair"),
-        ({"a": "\ud800"}, "holds half a surrogate pair, which UTF-8 does not have; expected valid Unicode"),
-        (["x" * 200, {1}], r"record \['x+\.\.\. holds at \$\[1\] a set"),
+        ({"\ud800": 1}, "has half a surrogate pair"),
+        ({"a": "\ud800"}, "has half a surrogate pair, which UTF-8 cannot encode; expected valid Unicode"),
+        (["x" * 200, {1}], r"record \['x+\.\.\. has at \$\[1\] a set"),
     ],
     ids=lambda value: None if isinstance(value, str) else type(value).__name__,
 )
@@ -96,7 +99,7 @@ def test_a_record_within_itself_is_refused() -> None:
     record.append(record)
 
     with pytest.raises(
-        RecordError, match="a record nests too deeply for JSON; expected a flat one; map it first"
+        RecordError, match="a record is nested too deeply for JSON; expected a flat one; map it first"
     ):
         JsonLines().encode([record])
 
@@ -104,9 +107,9 @@ def test_a_record_within_itself_is_refused() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (1, "record 1 is a int; expected text; map it with str"),
-        ("a\nb", "holds a line break and would come back as two; expected one line; use JsonLines"),
-        ("\udfff", "holds half a surrogate pair"),
+        (1, "record 1 is a int; expected a string; map it with str"),
+        ("a\nb", "has a line break and would be read as two records; expected one line; use JsonLines"),
+        ("\udfff", "has half a surrogate pair"),
     ],
     ids=["no text", "two lines", "no unicode"],
 )
@@ -137,13 +140,16 @@ def test_csv_lines_come_back_the_same(
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"a": 1}, r"record \{'a': 1\} has other fields than the file; expected a dict of a, b"),
-        ([1, 2], "has other fields than the file"),
-        ({"a": 1, "c": 2}, "has other fields than the file"),
-        ({"a": "x\ny", "b": 1}, "holds a line break, which readers refuse; expected one line; use JsonLines"),
-        ({"a": "", "b": 1}, "holds an empty text, which would come back as None; expected text, or None"),
-        ({"a": "\ud800", "b": 1}, "holds half a surrogate pair"),
-        ({"a": b"x", "b": 1}, "holds a bytes; expected str, int, float, bool or None; map it first"),
+        ({"a": 1}, r"record \{'a': 1\} does not have the fields of the file; expected a dict of a, b"),
+        ([1, 2], "does not have the fields of the file"),
+        ({"a": 1, "c": 2}, "does not have the fields of the file"),
+        ({"a": "x\ny", "b": 1}, "has a line break, which readers reject; expected one line; use JsonLines"),
+        (
+            {"a": "", "b": 1},
+            "has an empty string, which would be read as None; expected a non-empty string, or None",
+        ),
+        ({"a": "\ud800", "b": 1}, "has half a surrogate pair"),
+        ({"a": b"x", "b": 1}, "has a bytes; expected str, int, float, bool or None; map it first"),
     ],
     ids=["a field too few", "no dict", "other field", "line break", "empty", "no unicode", "other type"],
 )
@@ -153,7 +159,7 @@ def test_csv_lines_name_what_they_refuse(value: Any, message: str) -> None:
 
 
 def test_csv_fields_need_different_names() -> None:
-    with pytest.raises(ConfigError, match=r"CSV fields are called \('a', 'a'\); expected different names"):
+    with pytest.raises(ConfigError, match=r"CSV field names are \('a', 'a'\); expected different names"):
         CsvLines(("a", "a"))
 
 

@@ -1,4 +1,4 @@
-"""Files and folders that may not be read, and folders that links lead to."""
+"""Files and folders that cannot be read, and folders that links lead to."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_may_not_be_read_fails_the_job_with_its_path(
     )
 
     with pytest.raises(
-        ConfigError, match=rf"{what}' may not be read: .* grant it, or set on_error to 'skip'"
+        ConfigError, match=rf"{what}' cannot be read: .* grant read permission, or set on_error to 'skip'"
     ):
         enumerator.start()
 
@@ -123,7 +123,7 @@ def test_a_reader_that_loses_the_right_to_read_fails_for_good(
 
     reader = FileReader(Refused(), "fail", reader_context)
     reader.add_splits([FileSplit(SplitId("a:0"), str(folder / "a"), 0, 2)])
-    with pytest.raises(ConfigError, match="a' may not be read"):
+    with pytest.raises(ConfigError, match="a' cannot be read"):
         reader.poll(1)
 
 

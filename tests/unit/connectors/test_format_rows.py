@@ -116,7 +116,7 @@ def test_fields_that_are_missing_are_null_or_refused() -> None:
     ids=["no JSON", "another type", "too large"],
 )
 def test_what_is_no_json_of_the_type_is_refused(message: bytes, reason: str) -> None:
-    with pytest.raises(RecordError, match=r"^message b'.* is no JSON of row\(") as caught:
+    with pytest.raises(RecordError, match=r"^message b'.* is not valid JSON for row\(") as caught:
         from_json(FLAT).deserialize(message)
     assert reason in str(caught.value)
 
@@ -134,7 +134,7 @@ def test_what_is_no_json_of_the_type_is_refused(message: bytes, reason: str) -> 
 )
 def test_what_is_no_csv_of_the_type_is_refused(message: bytes, reason: str) -> None:
     schema = CsvRowDeserializationSchema.Builder(FLAT).set_allow_comments().build()
-    with pytest.raises(RecordError, match=r"^message b.* is no CSV of row\(") as caught:
+    with pytest.raises(RecordError, match=r"^message b.* is not valid CSV for row\(") as caught:
         schema.deserialize(message)
     assert reason in str(caught.value)
 
@@ -161,7 +161,7 @@ def test_csv_has_the_characters_that_are_asked_for() -> None:
     )
     assert reader.deserialize(b"'a|b'|1/2|-") == Row(f0="a|b", f1=[1, 2], f2=None)
     plain = CsvRowSerializationSchema.Builder(info).disable_quote_character().build()
-    with pytest.raises(RecordError, match=r"has no CSV \(need to escape"):
+    with pytest.raises(RecordError, match=r"cannot be written as CSV \(need to escape"):
         plain.serialize(("a,b", [], ""))
     escaping = (
         CsvRowSerializationSchema.Builder(info).disable_quote_character().set_escape_character("\\").build()
@@ -181,7 +181,7 @@ def test_avro_rows_have_the_names_of_the_schema_all_the_way_down() -> None:
     )
     with pytest.raises(RecordError, match=r"does not fit the Avro schema: \w+: "):
         writer.serialize(Row("1", None, [], {}))
-    with pytest.raises(RecordError, match=r"^message b'' is no Avro of the schema: EOFError"):
+    with pytest.raises(RecordError, match=r"^message b'' does not match the Avro schema: EOFError"):
         reader.deserialize(b"")
 
 
@@ -195,13 +195,11 @@ def test_avro_schemas_come_from_texts_and_files(tmp_path: Path) -> None:
     assert GenericRecordAvroTypeInfo(AvroSchema(ORDER)).kind is Kind.ANY
     with pytest.raises(ConfigError, match=r"^Avro schema .*none.avsc cannot be read: "):
         AvroSchema.parse_file(str(tmp_path / "none.avsc"))
-    with pytest.raises(ConfigError, match=r"^Avro schema \{ is none"):
+    with pytest.raises(ConfigError, match=r"^invalid Avro schema \{"):
         AvroSchema.parse_string("{")
-    with pytest.raises(
-        ConfigError, match=r"has the record_class 'org.Order', a class of Java's; expected avro_schema"
-    ):
+    with pytest.raises(ConfigError, match=r"record_class is 'org.Order', a Java class; expected avro_schema"):
         AvroRowDeserializationSchema("org.Order")
-    with pytest.raises(ConfigError, match=r'has the schema "long"; expected one of a record'):
+    with pytest.raises(ConfigError, match=r'the schema is "long"; expected the schema of a record'):
         AvroRowSerializationSchema(avro_schema_string='"long"')
 
 
@@ -216,9 +214,7 @@ def test_avro_schemas_come_from_texts_and_files(tmp_path: Path) -> None:
 )
 def test_rows_that_do_not_fit_or_are_gone_are_refused(schema: Any) -> None:
     gone = Row.of_kind(RowKind.DELETE, *range(4 if isinstance(schema, AvroRowSerializationSchema) else 8))
-    with pytest.raises(
-        RecordError, match=r"is a row that is not there any more; \w+ has no form for that; write to"
-    ):
+    with pytest.raises(RecordError, match=r"\w+ cannot encode a DELETE or UPDATE_BEFORE row; .*; write to"):
         schema.serialize(gone)
     with pytest.raises(
         RecordError, match=r"^record \(1, 2\) does not fit \w+; expected a row of \d fields: id, "
@@ -235,23 +231,25 @@ def test_fields_are_found_by_name_in_rows_and_dictionaries() -> None:
 
 def test_types_without_a_form_are_refused_when_a_schema_is_made() -> None:
     pickled = Types.ROW([Types.PICKLED_BYTE_ARRAY()])
-    with pytest.raises(ConfigError, match=r"^type pickled has no form in JSON or CSV; expected numbers"):
+    with pytest.raises(
+        ConfigError, match=r"^type pickled cannot be represented in JSON or CSV; expected numbers"
+    ):
         from_json(pickled)
     with pytest.raises(
-        ConfigError, match=r"^CSV has no form for row\(.* within a row; expected plain fields"
+        ConfigError, match=r"^CSV cannot represent row\(.* within a row; expected plain fields"
     ):
         CsvRowDeserializationSchema.Builder(NESTED).build()
     with pytest.raises(
-        ConfigError, match=r"^JsonRowSerializationSchema has the type None; expected Types.ROW_NAMED"
+        ConfigError, match=r"^JsonRowSerializationSchema: the type is None; expected Types.ROW_NAMED"
     ):
         JsonRowSerializationSchema.builder().build()
     with pytest.raises(ConfigError, match=r"^CSV field delimiter is '::'; expected one character$"):
         CsvRowSerializationSchema.Builder(FLAT).set_field_delimiter("::")
-    with pytest.raises(ConfigError, match=r"^type pickled has no column of its own"):
+    with pytest.raises(ConfigError, match=r"^type pickled cannot be a column"):
         ParquetBulkWriters.for_row_type(Types.ROW_NAMED(["a"], [Types.PICKLED_BYTE_ARRAY()]))
-    with pytest.raises(ConfigError, match=r"has the type int; expected Types.ROW_NAMED"):
+    with pytest.raises(ConfigError, match=r"the type is int; expected Types.ROW_NAMED"):
         OrcBulkWriters.for_row_type(Types.INT())
-    with pytest.raises(ConfigError, match=r"tells names apart by case; leave is_case_sensitive out"):
+    with pytest.raises(ConfigError, match=r"matches column names case-sensitively; omit is_case_sensitive"):
         ParquetColumnarRowInputFormat(FLAT, is_case_sensitive=False)
 
 

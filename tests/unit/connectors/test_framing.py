@@ -32,17 +32,17 @@ def test_what_is_put_in_front_is_read_again(number: int, path: list[int], payloa
 
 def test_a_message_without_a_head_is_refused() -> None:
     with pytest.raises(
-        RecordError, match=r"^the message begins with byte 0x7b; expected the magic byte 0x00"
+        RecordError, match=r"^the message starts with byte 0x7b; expected the magic byte 0x00"
     ):
         unframed(b'{"id": 1}')
-    with pytest.raises(RecordError, match=r"^the message has 3 bytes; expected a zero and the number"):
+    with pytest.raises(RecordError, match=r"^the message has 3 bytes; expected a zero byte and a schema id"):
         unframed(b"\0\0\0")
 
 
 def test_a_path_that_is_cut_off_or_too_long_is_refused() -> None:
-    with pytest.raises(RecordError, match="position of a message's type is cut off"):
+    with pytest.raises(RecordError, match="message indexes are truncated"):
         indexes(b"\x04\x02")
-    with pytest.raises(RecordError, match="position of a message's type is cut off"):
+    with pytest.raises(RecordError, match="message indexes are truncated"):
         indexes(b"\xff\xff\xff\xff\xff\xff")
-    with pytest.raises(RecordError, match="names 100 positions of its type; expected at most 64"):
+    with pytest.raises(RecordError, match="has 100 message indexes; expected at most 64"):
         indexes(b"\xc8\x01")

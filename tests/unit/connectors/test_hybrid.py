@@ -96,11 +96,11 @@ def test_it_is_bounded_if_its_last_source_is_and_stays_open_if_one_has_to() -> N
 @pytest.mark.parametrize(
     ("stages", "words"),
     [
-        ((), "hybrid source begins with 'nothing'; expected a source"),
-        ((going_on(1),), "hybrid source begins with <function"),
+        ((), "hybrid source is 'nothing'; expected a source"),
+        ((going_on(1),), "hybrid source is <function"),
         (
             (GeneratorSource(int, None), GeneratorSource(int, 1)),
-            r"stage 0 \(GeneratorSource\) never ends, so nothing behind it would be read; bound it",
+            r"stage 0 \(GeneratorSource\) is unbounded, so no later stage would be read; bound it",
         ),
     ],
     ids=["none", "a function first", "an endless one first"],
@@ -113,11 +113,11 @@ def test_stages_that_make_no_sense_are_refused(stages: Any, words: str) -> None:
 def test_what_a_function_makes_is_checked() -> None:
     history = GeneratorSource(int, 1)
 
-    with pytest.raises(ConfigError, match="the function for stage 1 made str; expected a source"):
+    with pytest.raises(ConfigError, match="the function for stage 1 returned str; expected a source"):
         read(HybridSource((history, str)))  # type: ignore[arg-type]  # that is the mistake
     with pytest.raises(UserCodeError, match="the function for stage 1 failed: ZeroDivisionError"):
         read(HybridSource((history, lambda end: end // 0)))
-    with pytest.raises(ConfigError, match=r"stage 1 \(GeneratorSource\) never ends"):
+    with pytest.raises(ConfigError, match=r"stage 1 \(GeneratorSource\) is unbounded"):
         read(HybridSource((history, going_on(None), history)))
 
 
@@ -128,7 +128,9 @@ def test_a_checkpoint_of_other_stages_is_refused(deal: Any) -> None:
     for reader in (0, 1, 0, 1):
         enumerator.request(reader)
 
-    with pytest.raises(StateFormatError, match="was at stage 1 in the checkpoint; got 1 stages; keep those"):
+    with pytest.raises(
+        StateFormatError, match="was taken at stage 1 of the hybrid source; got 1 stages; keep the stages"
+    ):
         one.open_enumerator(deal, enumerator.snapshot(NOW))
     with pytest.raises(StateFormatError, match="the state of a hybrid source cannot be read"):
         one.open_enumerator(deal, b"x")

@@ -120,7 +120,7 @@ def test_what_a_function_chooses_has_to_be_an_offset(deal: Any, cluster: Memory)
     start = KafkaOffsetsInitializer.custom(lambda partitions, known: {partitions[1]: -1})
     with pytest.raises(
         ConfigError,
-        match=r"the function that chooses offsets says -1 for partition orders:1; expected a whole",
+        match=r"the function that chooses offsets returned -1 for partition orders:1; expected an integer",
     ):
         started(deal, cluster, replace(PLAN, start=start))
 

@@ -87,7 +87,7 @@ def test_a_prepared_transaction_is_committed_and_recognised_afterwards() -> None
 def test_a_busy_coordinator_is_asked_again_later() -> None:
     broker = Broker("prepared", None, busy=1)
     assert [resolve(broker), resolve(broker)] == [
-        Retry("the coordinator did not commit (error 51): another change of the transaction is under way"),
+        Retry("the coordinator did not commit (error 51): another change of the transaction is in progress"),
         CommitAnswer.COMMITTED,
     ]
 

@@ -93,7 +93,7 @@ def test_a_marker_that_the_client_never_comes_back_from_is_given_up_and_the_next
 
     tell(holder, "broker_set_down", 2)
     with pytest.raises(
-        UnavailableError, match=r"^kafka transaction 'totals-0-0': the client has not come back"
+        UnavailableError, match=r"^kafka transaction 'totals-0-0': a call of the client has not returned"
     ):
         stuck.seal(TOPIC, MARKER)
     some.close()

@@ -60,7 +60,7 @@ def test_ciphers_are_chosen() -> None:
 )
 def test_what_openssl_does_not_take_is_named_without_its_value(settings: dict[str, str], key: str) -> None:
     with pytest.raises(
-        ConfigError, match=rf"^kafka property '{key}', or what belongs to it, cannot be used: "
+        ConfigError, match=rf"^kafka property '{key}', or a related one, cannot be used: "
     ) as said:
         tls(**settings)
 
@@ -131,8 +131,8 @@ def test_a_server_gives_tokens_for_the_id_and_the_secret_of_a_client() -> None:
     [
         ((401, {}), ConfigError, "answered 401 Unauthorized"),
         ((503, {}), UnavailableError, "answered 503 Service Unavailable"),
-        ((200, {"token": "x"}), UnavailableError, r"gave none \(KeyError: 'access_token'\)"),
-        ((200, b"<html>"), UnavailableError, r"gave none \(JSONDecodeError"),
+        ((200, {"token": "x"}), UnavailableError, r"returned no token \(KeyError: 'access_token'\)"),
+        ((200, b"<html>"), UnavailableError, r"returned no token \(JSONDecodeError"),
     ],
     ids=["refused", "away", "no token", "no JSON"],
 )
@@ -141,7 +141,7 @@ def test_a_server_that_gives_no_token_is_named_without_the_secret(
 ) -> None:
     with answering() as server:
         server.given["/token"] = answer
-        expected = rf"^kafka: the server that gives tokens at {server.url}/token {message}"
+        expected = rf"^kafka: the token endpoint {server.url}/token {message}"
         with pytest.raises(error, match=expected) as said:
             told(**OIDC, **{"sasl.oauthbearer.token.endpoint.url": f"{server.url}/token"})
 

@@ -55,7 +55,7 @@ def test_rows_that_are_not_wanted_are_left_out_by_columns_that_are_not(path: Pat
     wanted = OrcFormat(("name",), where=[("id", ">=", 4_998), ("half", "!=", 2_499.5)])
 
     assert read(path, wanted, 1) == [{"name": "name 4998"}]
-    with pytest.raises(ConfigError, match=r"a.orc has no column 'place'; it has name, id, half"):
+    with pytest.raises(ConfigError, match=r"a.orc has no column 'place'; expected one of name, id, half"):
         read(path, OrcFormat(where=[("place", "==", "x")]))
 
 

@@ -325,7 +325,7 @@ def test_a_pattern_puts_the_time_of_a_partition_together() -> None:
 )
 def test_a_partition_without_a_time_is_named(how: PartitionCommit, fields: dict[str, str]) -> None:
     with pytest.raises(
-        ConfigError, match=r"partition 'day=.*' tells no time by the pattern .*; give a timestamp_pattern"
+        ConfigError, match=r"partition 'day=.*' has no time of pattern .*; set timestamp_pattern"
     ):
         how.time_of(fields)
 
@@ -334,7 +334,7 @@ def test_a_system_that_does_not_answer_is_asked_again(table: Table) -> None:
     table.how = PartitionCommit(policies=(SuccessFile(), Failing(ConnectionError("down"))))
     table.write(0, "a", "b")
     with pytest.raises(
-        UnavailableError, match=r"sink 'sink': partitions of .* cannot be committed now \(down\); it is tri"
+        UnavailableError, match=r"sink 'sink': partitions of .* cannot be committed now \(down\); retrying"
     ):
         table.at(None, None)
     table.how = PartitionCommit()
@@ -381,7 +381,7 @@ def test_a_checkpoint_of_a_sink_without_partitions_leaves_nothing(table: Table) 
         (lambda: PartitionCommit(delay_ms=-1), "partition commit delay_ms is -1; expected 0 or more"),
         (
             lambda: PartitionCommit(zone="Mars"),
-            "partition commit: time zone 'Mars' is unknown; expected 'UTC' or such",
+            "partition commit: time zone 'Mars' is unknown; expected, for example, 'UTC'",
         ),
         (
             lambda: FileSinkOptions(buckets=TimeBuckets(), partition_commit=PartitionCommit()),

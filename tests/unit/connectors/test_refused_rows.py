@@ -91,7 +91,7 @@ def test_what_is_refused_is_written_beside_the_rest_with_its_checkpoint(bench: B
     assert [text for path, text in bench.seen().items() if path != name] == ["a\nd\n"]
     (first, *_) = map(msgspec.json.decode, dead(bench)[name].splitlines())
     assert (first["pipeline"], first["operator"], first["place"]) == ("orders", "sink", [["form", "json"]])
-    assert first["error"] == "RecordError: record 1 is a int; expected text; map it with str"
+    assert first["error"] == "RecordError: record 1 is a int; expected a string; map it with str"
 
 
 def test_rows_without_a_partition_are_refused_too_and_small_files_of_letters_are_merged(bench: Bench) -> None:
@@ -145,7 +145,7 @@ def test_what_is_refused_is_counted_where_it_is_left_out(bench: Bench) -> None:
 
 
 def test_by_default_a_batch_with_a_refused_record_leaves_no_trace(bench: Bench) -> None:
-    with pytest.raises(RecordError, match="record 1 is a int; expected text"):
+    with pytest.raises(RecordError, match="record 1 is a int; expected a string"):
         bench.write("a", 1)
     bench.write("b")
     bench.finish()
@@ -156,11 +156,11 @@ def test_by_default_a_batch_with_a_refused_record_leaves_no_trace(bench: Bench) 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"on_error": "dead_letter"}, "file sink on_error is 'dead_letter', but nothing says where they go"),
+        ({"on_error": "dead_letter"}, "file sink on_error is 'dead_letter', but no target is set"),
         ({"dead_letters": "_dead"}, "file sink has dead_letters, but on_error is 'fail'"),
         (
             {"on_error": "dead_letter", "dead_letters": "dead"},
-            "file sink dead_letters is 'dead'; expected the name of a folder that begins with '_', such as",
+            "file sink dead_letters is 'dead'; expected the name of a folder that starts with '_', such as",
         ),
     ],
     ids=["no folder", "no policy", "seen by readers"],

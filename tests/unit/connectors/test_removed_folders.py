@@ -96,7 +96,7 @@ def test_a_folder_that_is_always_removed_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(
         UnavailableError,
-        match=r"folder '.*/a=1' is removed as soon as it is made; got 3 tries; let readers leave",
+        match=r"removes folder '.*/a=1' as soon as it is created; got 3 attempts; do not delete",
     ):
         outlet._in_folder(tmp_path / "a=1", vanish)
 
@@ -141,7 +141,7 @@ def test_a_hidden_folder_that_was_removed_is_named(tmp_path: Path, writer: FileW
 
     with pytest.raises(
         UnavailableError,
-        match=r"its folder \.tidegate/orders\.sink of unfinished work was removed while the job runs; only tidegate may",
+        match=r"its folder \.tidegate/orders\.sink of unfinished files was removed while the job runs; only tidegate may",
     ):
         writer.write(Batch(["b"])) if step == "write" else writer.prepare(ONE)
 

@@ -48,7 +48,7 @@ def test_the_default_limits_are_flinks() -> None:
             lambda: RollingPolicy(on_checkpoint=False),
             "no file would ever end; got neither size, time nor on_check",
         ),
-        (lambda: Compaction(), "compaction: got neither size nor checkpoints; give one of them"),
+        (lambda: Compaction(), "compaction: got neither size nor checkpoints; set one of them"),
         (lambda: Compaction(checkpoints=0), "compaction: checkpoints is 0; expected at least 1, or None"),
     ],
     ids=["size", "endless", "never", "none"],

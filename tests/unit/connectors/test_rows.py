@@ -49,13 +49,13 @@ def test_rows_become_messages_as_in_sparks_own_sink() -> None:
         (
             ["id", "value"],
             {"topic": "t"},
-            r"^connector kafka writes a column value, .* got id, value; select to_json",
+            r"^connector kafka needs a column value, .* got id, value; select to_json",
         ),
-        (["key"], {"topic": "t"}, r"^connector kafka writes a column value, .* got key; select to_json"),
+        (["key"], {"topic": "t"}, r"^connector kafka needs a column value, .* got key; select to_json"),
         (
             ["value"],
             {},
-            r"^connector kafka is not told the topic; expected the option topic, or a column topic$",
+            r"^connector kafka has no topic; expected the option topic, or a column topic$",
         ),
         (
             ["value"],
@@ -65,7 +65,7 @@ def test_rows_become_messages_as_in_sparks_own_sink() -> None:
         (
             ["value"],
             {"topic": "t", "kafka.enable.idempotence": "false"},
-            r"^kafka property 'enable.idempotence' is 'false'; expected 'true', because a repeated request writes",
+            r"^kafka property 'enable.idempotence' is 'false'; expected 'true', because a retried request writes",
         ),
     ],
     ids=["strange column", "no value", "no topic", "unknown option", "property"],
@@ -79,7 +79,7 @@ def test_what_a_sink_of_kafka_cannot_be_is_refused(
 
 def test_brokers_are_asked_for() -> None:
     with pytest.raises(
-        ConfigError, match=r"^connector kafka has no brokers; expected their addresses by the option kafka"
+        ConfigError, match=r"^connector kafka has no brokers; set their addresses in the option kafka"
     ):
         KafkaRows().source({"subscribe": "orders"}, bounded=True)
 
@@ -89,9 +89,7 @@ def test_rows_that_are_no_message_are_named() -> None:
         RecordError, match=r"^kafka sink: column value is of type int; expected STRING or BINARY; cast it"
     ):
         message(["value"], {"value": 3}, topic="out")
-    with pytest.raises(
-        RecordError, match=r"^kafka sink: a row says no topic; expected one in its column topic, or the"
-    ):
+    with pytest.raises(RecordError, match=r"^kafka sink: a row has no topic; set its column topic, or the"):
         message(["value", "topic"], {"value": "x", "topic": None})
 
 
@@ -118,10 +116,11 @@ def test_files_are_written_as_json_or_text() -> None:
     text = FileRows().sink({"path": "/out", "format": "text"}, "0", ["line"])
     assert (text.encoder.encode([{"line": "x"}, {"line": "y"}]), text.encoder.suffix) == (b"x\ny\n", ".txt")
     with pytest.raises(
-        ConfigError, match=r"^connector files writes one column as text; got a, b; select one, or choose"
+        ConfigError,
+        match=r"^connector files writes one string column as text; got a, b; select one column, or set the format to",
     ):
         FileRows().sink({"path": "/out", "format": "text"}, "0", ["a", "b"])
-    with pytest.raises(ConfigError, match=r"^connector files has no path; expected one by the option path$"):
+    with pytest.raises(ConfigError, match=r"^connector files has no path; set the option path$"):
         FileRows().sink({}, "0", ["a"])
 
 

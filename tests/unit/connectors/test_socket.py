@@ -148,7 +148,7 @@ def test_a_program_without_a_server_fails_with_that_reason() -> None:
     ("arguments", "message"),
     [
         (("", 9000), "socket host is empty"),
-        (("localhost", 70_000), "socket port is 70000; expected a number from 1 to 65535"),
+        (("localhost", 70_000), "socket port is 70000; expected an integer from 1 to 65535"),
         (("localhost", 9000, ""), "socket delimiter is empty"),
         (("localhost", 9000, "\n", -2), "socket max_retries is -2; expected 0 or more"),
     ],
@@ -185,7 +185,7 @@ def test_a_sink_without_a_server_says_how_much_was_not_sent(
 
     with pytest.raises(
         UnavailableError,
-        match=rf"socket 127.0.0.1:{port}: 2 lines were not sent after 2 attempts: .*start the",
+        match=rf"socket 127.0.0.1:{port}: 2 lines were not sent in 2 attempts: .*start the",
     ):
         writer.write(Batch(["a", "b"]))
 

@@ -103,7 +103,7 @@ def test_policies_are_combined_and_may_be_the_programs_own(tmp_path: Path) -> No
     [
         (
             {f"{COMMIT}.policy.kind": "metastore"},
-            r"policy 'metastore' is for tables of a Hive catalogue; got",
+            r"policy 'metastore' needs a Hive catalog; got",
         ),
         (
             {f"{COMMIT}.policy.kind": "custom"},

@@ -53,7 +53,7 @@ def test_a_program_reads_a_file(target: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("/data", "UTF-16"), "charset 'UTF-16' does not end lines by the byte 10"),
+        (("/data", "UTF-16"), "charset 'UTF-16' does not end lines with byte 10"),
         (("/data", "Klingon"), "charset 'Klingon' is unknown"),
         (("hdfs:///data",), "path 'hdfs:///data' is not on this machine"),
         (("/data", "UTF-8", 0), "part_bytes is 0; expected at least 1"),
@@ -80,7 +80,7 @@ def test_a_line_that_cannot_be_decoded_is_named_by_its_place(tmp_path: Path) -> 
     reader.add_splits(parts(str(path), size=7, most=100))
 
     with pytest.raises(
-        RecordError, match=r"line at byte 5 of .*text is no UTF-8: invalid start byte; give its charset"
+        RecordError, match=r"line at byte 5 of .*text is not valid UTF-8: invalid start byte; set its charset"
     ):
         reader.poll(10)
 

@@ -51,7 +51,7 @@ def tear(path: Path) -> None:
             UnavailableError,
             r"^file .*a.gz cannot be read from position 0 on: .*Is a direct",
         ),
-        (tear, RecordError, r"^file .*a.gz cannot be unpacked: .*it is damaged"),
+        (tear, RecordError, r"^file .*a.gz cannot be decompressed: .*it is damaged"),
     ],
     ids=["vanished", "directory", "damaged"],
 )
@@ -88,7 +88,7 @@ def test_a_file_that_is_none_is_found_when_files_are_listed(
     files = Files([tmp_path], ParquetFormat(), 1 << 20, strict=on_error == "fail")
     watcher = WatchingEnumerator(deal, files, 1_000, None)
     if on_error == "fail":
-        with pytest.raises(RecordError, match=r"^file .*a.parquet is no Parquet: "):
+        with pytest.raises(RecordError, match=r"^file .*a.parquet is not a valid Parquet file: "):
             watcher.start()
         return
     watcher.start()
