@@ -1,4 +1,4 @@
-"""The canonical form of a key: the one value that stands for all keys equal to it.
+"""Canonical form of keys: one value that represents all keys equal to it.
 
 Undeclared keys follow Python's equality; declared ones are coerced to their type where nothing is lost.
 
@@ -33,7 +33,7 @@ __all__ = ["canonical", "canonical_batch", "themselves"]
 
 
 def canonical(key: Any, info: TypeInformation | None = None) -> Any:
-    """The one key that stands for all keys equal to it; what user code sees.
+    """The one key that represents all keys equal to it; what user code sees.
 
     With a declared type the key is coerced to it where nothing is lost; without one the form follows Python's
     equality: booleans and integral floats become ints, members of enums with a value type become the value.
@@ -67,11 +67,11 @@ def _canonical(key: Any) -> Any:
     for base, plain in _PLAIN_OF.items():
         if isinstance(key, base):
             if kind.__eq__ is not base.__eq__ or kind.__hash__ is not base.__hash__:
-                raise _refusal(key, f"compares in its own way; convert it to a plain {base.__name__}")
+                raise _refusal(key, f"has its own comparison; convert it to a plain {base.__name__}")
             return _canonical(plain(key))
     if isinstance(key, enum.Enum):
         if kind.__eq__ is not object.__eq__:
-            raise _refusal(key, "compares in its own way; use its name or value")
+            raise _refusal(key, "has its own comparison; use its name or value")
         class_name(kind)
         return key
     if not _is_frozen(kind):
@@ -93,13 +93,15 @@ def _canonical_datetime(key: datetime.datetime) -> datetime.datetime:
     if key.tzinfo is None:
         return key.replace(fold=0)
     if type(key.tzinfo) is not datetime.timezone:
-        raise _refusal(key, "has a zone whose offset changes; convert it with .astimezone(timezone.utc)")
+        raise _refusal(
+            key, "has a time zone with a changing offset; convert it with .astimezone(timezone.utc)"
+        )
     return key.astimezone(datetime.UTC).replace(fold=0)
 
 
 def _canonical_time(key: datetime.time) -> datetime.time:
     if key.tzinfo is not None:
-        raise _refusal(key, "has a zone; use a datetime in UTC or a time without zone")
+        raise _refusal(key, "has a time zone; use a datetime in UTC or a time without a time zone")
     return key.replace(fold=0)
 
 
@@ -137,7 +139,7 @@ def _is_frozen(cls: type[Any]) -> bool:
 def _remedy(key: Any) -> str:
     kind: Any = type(key)
     if isinstance(key, bytearray | memoryview):
-        return "can change; use bytes(key)"
+        return "is mutable; use bytes(key)"
     if isinstance(key, decimal.Decimal) or kind.__name__ == "Fraction":
         return "equals numbers of other types; declare the key type or use a str"
     if (
@@ -145,12 +147,14 @@ def _remedy(key: Any) -> str:
         or hasattr(key, "__array__")
         or hasattr(key, "typecode")
     ):
-        return "is a collection; use a tuple, sorted if its order means nothing"
+        return "is a collection; use a tuple, sorted if the order has no meaning"
     if record_fields(kind) is not None:
-        return "is a record that can change or compares in its own way; declare its class frozen and comparing all fields"
+        return (
+            "is a mutable record or has its own comparison; declare its class frozen and comparing all fields"
+        )
     if kind.__hash__ is object.__hash__ or kind.__hash__ is None:
-        return "is told apart by identity alone; use a frozen dataclass, a tuple or one of its fields"
-    return "has no canonical bytes; use a str, an int, a tuple or a frozen dataclass"
+        return "is compared by identity; use a frozen dataclass, a tuple or one of its fields"
+    return "has no canonical encoding; use a str, an int, a tuple or a frozen dataclass"
 
 
 def _refusal(key: Any, why: str) -> RecordError:

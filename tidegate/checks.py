@@ -1,4 +1,4 @@
-"""Does a value have exactly the declared type, all the way down? Generated code answers fast, a walk says where not.
+"""Exact type checks of values: generated code checks fast; a slow path locates the mismatch.
 
 Exactly means: no subclass, no `True` for an int, no `1` for a float, because the bytes would come back as
 something else.
@@ -97,7 +97,7 @@ def exact_class(kind: Kind) -> type[Any]:
 
 
 def shorten(value: Any) -> str:
-    """A value for an error message, whatever its `repr` does."""
+    """A value for an error message, even if its `repr` fails."""
     try:
         text = repr(value)
     except Exception as error:  # the value's own code, which must not hide what is wrong with it
@@ -136,7 +136,7 @@ class _Source:
             case Kind.RECORD:
                 return self._all(info, value, [f"{value}.{name}" for name in info.names])
             case Kind.ROW:
-                # Rows that were kept before their fields had names go on without.
+                # Rows stored before their fields had names stay unnamed.
                 names = (info.names, ()) if info.names == numbered(len(info.items)) else (info.names,)
                 head = f"{self._exact(info, value)} and {value}.names in {names!r}"
                 fields = Types.TUPLE([Types.OPTIONAL(item) for item in info.items])

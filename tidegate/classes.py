@@ -1,4 +1,4 @@
-"""Names for classes in persisted bytes: the registered name, or module and qualified name.
+"""Registry of class names in persisted bytes: the registered name, or module and qualified name.
 
 A registered name survives a move of the class to another module, and lets a class without declared fields be
 persisted without pickle.
@@ -76,14 +76,15 @@ def register_class(
     known = _by_name.get(label)
     if known is not None and known.cls is not cls:
         raise ConfigError(
-            f"class name {label!r} is taken by {known.cls!r}; got {cls!r}; give one of them another name"
+            f"class name {label!r} is already registered for {known.cls!r}; got {cls!r}; register one of them "
+            "under another name"
         )
     if encode is not None and decode is not None:
         entry = ClassEntry(cls, encode, decode)
     elif encode is None and decode is None and record_fields(cls) is not None:
         entry = _named_entry(cls)
     else:
-        raise ConfigError(f"class {cls.__qualname__} has no fields to go by; expected both encode and decode")
+        raise ConfigError(f"class {cls.__qualname__} has no fields; expected both encode and decode")
     _by_name[label] = entry
     _by_class[cls] = (label, entry)
     return cls
@@ -132,7 +133,7 @@ def field_defaults(cls: type[Any]) -> dict[str, Callable[[], Any]]:
         values: dict[str, Any] = getattr(cls, "_field_defaults", {})
         return {name: functools.partial(_itself, value) for name, value in values.items()}
     struct = issubclass(cls, msgspec.Struct)
-    # A class that travelled by value has a marker of its own, so the type of the marker decides.
+    # A class that travelled by value has its own marker, so the type of the marker decides.
     absent = type(msgspec.NODEFAULT) if struct else type(dataclasses.MISSING)
     made: dict[str, Callable[[], Any]] = {}
     fields: Iterable[Any] = msgspec.structs.fields(cls) if struct else dataclasses.fields(cls)
@@ -148,7 +149,7 @@ def class_name(cls: type[Any]) -> str:
     """The name under which `find_class` gives `cls` back.
 
     Raises:
-        RecordError: the class can only be found by whoever holds it.
+        RecordError: the class cannot be imported by name.
     """
     if known := _by_class.get(cls):
         return known[0]
@@ -161,7 +162,7 @@ def class_name(cls: type[Any]) -> str:
 
 
 def find_class(label: str) -> type[Any]:
-    """The class a persisted name stands for.
+    """The class of a persisted name.
 
     Raises:
         StateFormatError: there is none.
@@ -171,7 +172,7 @@ def find_class(label: str) -> type[Any]:
     found = _look_up(label)
     if not isinstance(found, type):
         raise StateFormatError(
-            f"class {label!r} is unknown here; register it under this name before the state is read"
+            f"class {label!r} is not registered; register it under this name before the state is read"
         )
     return found
 
@@ -193,8 +194,8 @@ def _named_entry(cls: type[Any]) -> ClassEntry:
             return by_place.decode(fields)
         if missing := [name for name in names if name not in fields and name not in defaults]:
             raise StateFormatError(
-                f"record {cls.__qualname__} has changed; got fields {', '.join(fields)}; "
-                f"expected {', '.join(missing)} too; give what is new a default"
+                f"record {cls.__qualname__} has changed; got fields {', '.join(fields)}; expected "
+                f"{', '.join(missing)} too; give new fields a default"
             )
         return rebuild(
             cls, names, tuple([fields[name] if name in fields else defaults[name]() for name in names])

@@ -1,4 +1,4 @@
-"""The only place that reads a clock or makes random names.
+"""Clocks and random ids: the only module that reads a clock or a source of randomness.
 
 Everything else takes a `Clock`, so tests and the simulation decide what time it is.
 
@@ -84,7 +84,7 @@ class ManualClock:
         return self._now_ms * 1_000_000
 
     def monotonic(self) -> float:
-        """Seconds that have passed since it was made, whatever the wall clock was set to."""
+        """Seconds since it was created, independent of changes of the wall clock."""
         return self._passed_ms / 1_000
 
     def sleep(self, seconds: float) -> None:
@@ -98,7 +98,9 @@ class ManualClock:
             ValueError: time does not run backwards.
         """
         if milliseconds < 0:
-            raise ValueError(f"time cannot pass by {milliseconds} ms; expected 0 or more; use set(now_ms)")
+            raise ValueError(
+                f"manual clock cannot advance by {milliseconds} ms; expected 0 or more; use set(now_ms)"
+            )
         with self._lock:
             self._now_ms += milliseconds
             self._passed_ms += milliseconds

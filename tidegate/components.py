@@ -1,4 +1,4 @@
-"""Options that components declare, and whose they are: the entry points `tidegate.options`, named `<kind>.<name>`.
+"""Registry of component options: the entry points `tidegate.options`, named `<kind>.<name>`.
 
 A start with an option of any component reads all declarations, so their modules import no client library.
 
@@ -110,8 +110,8 @@ def components() -> Mapping[str, Component]:
         for key in declarations(component.declared):
             if owners.setdefault(key, component) is not component:
                 raise ConfigError(
-                    f"option {key!r} is declared by {owners[key].title} and by {component.title}; expected one of them; "
-                    f"uninstall one of the packages, or rename its option"
+                    f"option {key!r} is declared by {owners[key].title} and by {component.title}; expected one of "
+                    "them; uninstall one of the packages, or rename its option"
                 )
     return found
 
@@ -151,7 +151,7 @@ def _loaded(point: EntryPoint) -> Component | None:
     try:
         declared = point.load()
         if known is None or not name:
-            raise TypeError(f"its name does not begin with one of {', '.join(get_args(Kind))} and a dot")
+            raise TypeError(f"its name does not start with one of {', '.join(get_args(Kind))} and a dot")
         if not (isinstance(declared, type) and dataclasses.is_dataclass(declared)):
             raise TypeError("it is not a dataclass")
     except (ImportError, AttributeError, TypeError) as error:

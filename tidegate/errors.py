@@ -1,4 +1,4 @@
-"""Every error tidegate raises on purpose, cut by what its reader does next.
+"""Error classes of tidegate, classified by what the reader has to do next.
 
 All derive from `TidegateError` and survive pickling, because they cross processes.
 

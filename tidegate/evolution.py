@@ -1,4 +1,4 @@
-"""Bytes of a type that has changed since they were written: what can be read as the new type, and what is refused.
+"""Schema evolution: reads bytes of a type that has changed since they were written, or refuses them.
 
 A record may gain fields that have a default and lose fields, a row may gain fields that may be None and lose fields, ints grow wider or become floats, anything may become
 optional or untyped, an enum may gain members; at any depth. The old type is known by its fingerprint alone, so the
@@ -116,7 +116,7 @@ class _Parser:
         return taken
 
     def _unreadable(self) -> StateFormatError:
-        return StateFormatError(f"{self._text!r} says nothing about how values were stored")
+        return StateFormatError(f"unknown type fingerprint {self._text!r}")
 
 
 def _match(old: _Old, new: TypeInformation, path: str) -> tuple[TypeInformation, Convert]:
@@ -284,7 +284,7 @@ def _decoder(before: TypeInformation, codec: str, version: int) -> Callable[[byt
 
 
 class _Before(SelfDescribing):
-    """Reads records as instances of the classes given, whatever module they were defined in."""
+    """Reads records as instances of the classes given, regardless of the module they were defined in."""
 
     def __init__(self, classes: Iterable[type[Any]]) -> None:
         super().__init__(pickle="quiet")
@@ -302,7 +302,7 @@ def _same(value: Any) -> Any:
 def _exact_float(value: int) -> float:
     result = float(value)
     if int(result) != value:
-        raise StateFormatError(f"{value} has no exact float; keep the state an int")
+        raise StateFormatError(f"{value} cannot be represented exactly as a float; keep the state an int")
     return result
 
 

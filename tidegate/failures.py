@@ -1,8 +1,8 @@
-"""Failures of code that is not ours: the error to raise when a user function or a connector ends by an exception.
+"""Error translation for exceptions of user functions and connectors.
 
 Such code may end by more than an `Exception`: `sys.exit()`, a task that was cancelled, a `KeyboardInterrupt` of a
 library. Each of these is caught where the code is called, because an end that we did not ask for is a failure; one
-that passes a handler ends a thread without a word, and the job waits for its answer for ever.
+that passes a handler ends a thread silently, and the job waits for its answer forever.
 
 Example:
     >>> failure_of("operator 'ask' failed on record 1", SystemExit(3))
@@ -17,7 +17,7 @@ __all__ = ["called", "end_of", "failure_of"]
 
 
 def failure_of(where: str, error: BaseException) -> TidegateError:
-    """The error to raise from `error`: one of ours keeps its class, any other is a `UserCodeError`.
+    """The error to raise from `error`: a `TidegateError` keeps its class, any other is a `UserCodeError`.
 
     Args:
         where: The function, its operator, and the record if it is known.
@@ -28,9 +28,9 @@ def failure_of(where: str, error: BaseException) -> TidegateError:
 
 
 def end_of(where: str, error: BaseException) -> TidegateError:
-    """The error to report for whatever ended work of the engine in which no user function is known.
+    """The error to report for an exception in engine code without a known user function.
 
-    One of ours is reported as it is, and any other `Exception` is a defect of the engine. What is no `Exception` the
+    A `TidegateError` is reported as it is; any other `Exception` is a defect of the engine. Other exceptions the
     engine never raises there, so it came from the program or a connector.
     """
     if isinstance(error, TidegateError):
@@ -38,7 +38,7 @@ def end_of(where: str, error: BaseException) -> TidegateError:
     if isinstance(error, Exception):
         failure: TidegateError = InternalError(f"{where}: {called(error)}")
     else:
-        failure = UserCodeError(f"{where} was ended by the program or a connector: {called(error)}")
+        failure = UserCodeError(f"{where} failed in user or connector code: {called(error)}")
     failure.__cause__ = error
     return failure
 

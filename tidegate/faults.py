@@ -1,4 +1,4 @@
-"""Named crash points: where a test, and nobody else, makes a process die.
+"""Fault injection: named crash points at which a test lets a process die.
 
 A point costs one comparison while nothing is armed. An armed point writes a witness file before it strikes, so a
 test can prove that the process died there, and strikes only once however often the job restarts.
@@ -51,7 +51,7 @@ POINTS = (
 """Every step of the protocol at which a process may die, in the order a checkpoint passes them."""
 
 Action = Literal["kill", "raise", "stop"]
-"""`stop` is SIGSTOP: the process does nothing until it is told to go on."""
+"""`stop` is SIGSTOP: the process does nothing until SIGCONT."""
 
 
 class InjectedFaultError(RuntimeError):

@@ -1,4 +1,4 @@
-"""Identities: every id that crosses a boundary has a type of its own.
+"""Id types: every id that crosses an interface has its own type.
 
 Swapping two of them in a call is a type error instead of a corrupted checkpoint.
 

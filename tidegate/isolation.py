@@ -1,4 +1,4 @@
-"""Copies of values that can change, so that what a batch holds stays as it was when it was emitted.
+"""Copies of mutable values, so that a batch keeps the values it was emitted with.
 
 Example:
     >>> name, tags = "ada", ["a"]
@@ -47,7 +47,7 @@ ATOMS: Final = frozenset(
 
 
 def isolate(value: Any) -> Any:
-    """The value itself if nobody can change it, otherwise a copy that shares nothing changeable with it."""
+    """The value itself if it is immutable, otherwise a copy that shares no mutable part with it."""
     kind = type(value)
     if kind in ATOMS or is_immutable(value):
         return value

@@ -1,4 +1,4 @@
-"""Keys are their canonical bytes: which records meet, and on which subtask.
+"""Canonical key bytes, key groups and their assignment to subtasks.
 
 Keys that Python calls equal have the same bytes and keys that it calls different have different ones, so the
 grouping does not depend on the process, the executor or the parallelism.
@@ -91,12 +91,12 @@ def key_from_bytes(data: bytes) -> Any:
     """The canonical key of bytes written by `key_bytes`.
 
     Raises:
-        StateFormatError: the bytes are no key, or name a class that is gone.
+        StateFormatError: the bytes are not a key, or name a class that no longer exists.
     """
     try:
         return _tuples(_decode(data))
     except (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
-        raise StateFormatError(f"not the bytes of a key: {error}; got {data[:40]!r}") from error
+        raise StateFormatError(f"invalid bytes of a key: {error}; got {data[:40]!r}") from error
 
 
 def key_group(data: bytes, max_parallelism: int) -> int:
@@ -165,8 +165,8 @@ def check_max_parallelism(max_parallelism: int, parallelism: int = 1) -> None:
         raise ConfigError(f"parallelism is out of range; got {parallelism}; expected at least 1")
     if parallelism > max_parallelism:
         raise ConfigError(
-            f"parallelism exceeds max parallelism; got {parallelism}; expected at most {max_parallelism}; raise the max "
-            "parallelism, for existing state through a canonical savepoint"
+            f"parallelism exceeds max parallelism; got {parallelism}; expected at most {max_parallelism}; raise "
+            "the max parallelism, for existing state through a canonical savepoint"
         )
 
 
@@ -193,7 +193,7 @@ def _pack(key: Any) -> Any:
     if isinstance(key, enum.Enum):
         return _extension(_ENUM, [class_name(kind), key.value if isinstance(key, enum.Flag) else key.name])
     if record_fields(kind) is None:
-        raise RecordError(f"{kind.__name__} is no canonical key; pass it through canonical()")
+        raise RecordError(f"{kind.__name__} is not a canonical key; pass it through canonical()")
     return _extension(_RECORD, [class_name(kind), *map(_pack, record_entry(kind).encode(key))])
 
 

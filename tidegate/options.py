@@ -1,4 +1,4 @@
-"""Settings from layers: defaults, then files, environment and command line, then the program, strongest last.
+"""Option layers: defaults, files, environment, command line, program; later layers override earlier ones.
 
 Options are frozen dataclasses of plain values whose fields carry a dotted key. `load` fills one from layers and
 refuses what it does not know, so a misspelt setting never silently does nothing.
@@ -110,7 +110,7 @@ def load(cls: type[T], *layers: Layer) -> T:
     """An options object from layers, the strongest first; fields no layer names keep their default.
 
     Raises:
-        ConfigError: a key nobody knows, a value of the wrong type, two keys of one option in one layer, or a required option
+        ConfigError: an unknown key, a value of the wrong type, two keys of one option in one layer, or a required option
             that no layer has.
     """
     given_keys = {key for layer in layers for key in layer.values}
@@ -140,7 +140,8 @@ def load(cls: type[T], *layers: Layer) -> T:
             option = known[key]
             if said.setdefault(option.key, given) != given:
                 raise ConfigError(
-                    f"{said[option.key]!r} and {given!r} in {layer.name} are one option; got both; expected one of them"
+                    f"options {said[option.key]!r} and {given!r} in {layer.name} are the same option; got both; "
+                    "expected one of them"
                 )
             label = f"option {key!r} in {layer.name}"
             found[option.key] = parse_setting(value, option.type, option.name, label)
@@ -239,7 +240,7 @@ def guard(user: Mapping[str, Any], guaranteed: Mapping[str, Guarantee]) -> None:
 
 
 def from_environ(environ: Mapping[str, str], prefix: str = "TIDEGATE_") -> Layer:
-    """The variables with the prefix: TIDEGATE_STATE_BACKEND stands for state.backend."""
+    """The variables with the prefix: TIDEGATE_STATE_BACKEND sets state.backend."""
     values = {name.removeprefix(prefix): value for name, value in environ.items() if name.startswith(prefix)}
     return Layer("environment", values, shouted=True)
 
@@ -268,9 +269,7 @@ def from_assignments(assignments: Iterable[str]) -> Layer:
     for assignment in assignments:
         key, separator, value = assignment.partition("=")
         if not separator or not key.strip():
-            raise ConfigError(
-                f"option on the command line is unclear; got {assignment!r}; expected key=value"
-            )
+            raise ConfigError(f"invalid option on the command line; got {assignment!r}; expected key=value")
         values[key.strip()] = value.strip()
     return Layer("command line", values)
 
@@ -290,7 +289,7 @@ def _check_required(cls: type[Any], found: Mapping[str, Any], layers: Sequence[L
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """An option that a key stands for; `owner` is the class that is loaded, or another one that declares it."""
+    """The option of a key; `owner` is the class that is loaded, or another one that declares it."""
 
     key: str
     name: str

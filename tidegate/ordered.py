@@ -1,4 +1,4 @@
-"""Bytes of keys whose order is the order of the keys: what an ordered map keeps its entries by.
+"""Order-preserving key encoding for ordered map state: the bytes sort as the keys do.
 
 Comparing two encoded keys as bytes compares the keys as Python does. The bytes say what they hold, so they are decoded
 without the declared type. Rules where Python has none or more than one: None comes before everything, False before
@@ -118,7 +118,7 @@ class KeyOrder:
 
     def __init__(self, info: TypeInformation | None) -> None:
         if info is None:
-            raise ConfigError(f"got no type of its keys; expected {_EXPECTED}")
+            raise ConfigError(f"got no key type; expected {_EXPECTED}")
         _check(info, within=False)
         self._info = info
         self._as_is: Any = _taken_as_is(info)
@@ -165,7 +165,7 @@ def _check(info: TypeInformation, *, within: bool) -> None:
         case Kind.OPTIONAL if within:
             _check(info.items[0], within=True)
         case kind if kind not in _ORDERED:
-            more = "; None is only possible inside of a tuple" if kind is Kind.OPTIONAL else ""
+            more = "; None is allowed only inside a tuple" if kind is Kind.OPTIONAL else ""
             raise ConfigError(f"keys of type {info} have no order; expected {_EXPECTED}{more}")
 
 
@@ -173,9 +173,7 @@ def _put(key: Any, last: bool) -> bytes:
     """The bytes of a key; one that is `last` needs no end, because the data has one."""
     put = _PUT.get(type(key))
     if put is None:
-        raise RecordError(
-            f"{type(key).__name__} {shorten(key)} has no place in an order; declare the type of the key"
-        )
+        raise RecordError(f"{type(key).__name__} {shorten(key)} cannot be ordered; declare the key type")
     return put(key, last)
 
 
@@ -195,7 +193,7 @@ def _put_large(key: int, size: int) -> bytes:
 
 def _put_float(key: float, last: bool) -> bytes:
     if key != key:
-        raise RecordError("float nan has no place in an order; replace it, for instance by None")
+        raise RecordError("float nan cannot be ordered; replace it, for instance by None")
     (bits,) = _BITS.unpack(_DOUBLE.pack(key + 0.0))
     return bytes((_FLOAT,)) + _BITS.pack(bits ^ (_ALL if bits & _SIGN else _SIGN))
 
@@ -223,7 +221,7 @@ def _put_decimal(key: decimal.Decimal, last: bool) -> bytes:
     sign, digits, exponent = key.as_tuple()
     if not isinstance(exponent, int):
         if key.is_nan():
-            raise RecordError("Decimal NaN has no place in an order; replace it, for instance by None")
+            raise RecordError("Decimal NaN cannot be ordered; replace it, for instance by None")
         return bytes((_DECIMAL, 1 if sign else 5))
     text = "".join(map(str, digits)).lstrip("0")
     exponent += len(text)
@@ -250,7 +248,7 @@ def _put_moment(key: datetime.datetime, last: bool) -> bytes:
 
 def _put_time(key: datetime.time, last: bool) -> bytes:
     if key.tzinfo is not None:
-        raise RecordError(f"time {key} has a zone; use a datetime in UTC or a time without zone")
+        raise RecordError(f"time {key} has a time zone; use a datetime in UTC or a time without a time zone")
     seconds = (key.hour * 60 + key.minute) * 60 + key.second
     return bytes((_TIME,)) + _put_int(seconds * 1_000_000 + key.microsecond, last)
 
@@ -340,7 +338,7 @@ def _unknown(data: bytes) -> tuple[Any, int]:
 
 def _unreadable(data: bytes) -> StateFormatError:
     return StateFormatError(
-        f"not the bytes of an ordered key; got {data[:40].hex()}; upgrade tidegate or restore an older checkpoint"
+        f"invalid bytes of an ordered key; got {data[:40].hex()}; upgrade tidegate or restore an older checkpoint"
     )
 
 

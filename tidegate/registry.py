@@ -1,4 +1,4 @@
-"""Finds implementations by name, so the engine imports none of them and third parties plug in as ours do.
+"""Registry of implementations: entry points found by name, so that the engine imports none of them.
 
 Every connector, backend, kind of checkpoint storage and table factory announces itself as an entry point of its
 distribution; so does an operator of another package.

@@ -1,4 +1,4 @@
-"""A record whose fields are known only at run time: positional, optionally named, with a change kind.
+"""Row type: fields known only at run time, positional and optionally named, with a row kind.
 
 Example:
     >>> row = Row(id=7, name="ada")
@@ -31,7 +31,7 @@ class Row:
 
     def __init__(self, *values: Any, **fields: Any) -> None:
         if values and fields:
-            raise ConfigError("a row has positional or named fields; got both; name all of them or none")
+            raise ConfigError("a row has positional or named fields; got both; name all fields or none")
         object.__setattr__(self, "_values", list(fields.values() if fields else values))
         object.__setattr__(self, "_names", tuple(fields))
         object.__setattr__(self, "_kind", RowKind.INSERT)
@@ -78,7 +78,7 @@ class Row:
             len(field_names) != len(self._values) or len(set(field_names)) != len(field_names)
         ):
             raise ConfigError(
-                f"row field names do not fit; got {list(field_names)}; expected {len(self._values)} different ones"
+                f"invalid row field names; got {list(field_names)}; expected {len(self._values)} different ones"
             )
         object.__setattr__(self, "_names", tuple(field_names))
 

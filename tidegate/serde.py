@@ -1,4 +1,4 @@
-"""Values to bytes and back: `decode(encode(x)) == x` with the same types all the way down, or `RecordError`.
+"""Value serialization: `decode(encode(x)) == x` with the same types at every level, or `RecordError`.
 
 Declared and inferred types go through msgspec, guarded by a generated check; untyped values go through the
 self-describing codec when persisted, and through pickle between processes of one run.
@@ -47,12 +47,12 @@ class Codec(Protocol):
 
     @property
     def id(self) -> str:
-        """Names the format; persisted beside the bytes."""
+        """Names the format; persisted with the bytes."""
         ...
 
     @property
     def version(self) -> int:
-        """Counts changes of the format; persisted beside the bytes."""
+        """Counts changes of the format; persisted with the bytes."""
         ...
 
     @property
@@ -99,7 +99,7 @@ def codec_for(info: TypeInformation | None, *, pickle: Literal["allow", "forbid"
         return SelfDescribing(pickle=pickle)
     asks_for_pickle = any(part.kind is Kind.PICKLED for part in info.walk())
     if asks_for_pickle and pickle == "forbid":
-        raise ConfigError(f"type {info} asks for pickle and pickle is forbidden; declare a concrete type")
+        raise ConfigError(f"type {info} needs pickle, which is forbidden; declare a concrete type")
     if info.kind is Kind.PICKLED:
         return _PickleCodec()
     if _is_direct(info):
@@ -119,7 +119,7 @@ def exchange_codec(info: TypeInformation | None, *, checked: bool = True) -> Cod
 
 
 class _TypedCodec:
-    """msgspec by type, behind a generated check that the value is exactly of that type."""
+    """msgspec by type, after a generated check that the value is exactly of that type."""
 
     id: Final = "msgspec"
     version: Final = 1
@@ -179,7 +179,7 @@ class _TypedCodec:
 
 
 class _CheckedCodec(SelfDescribing):
-    """The self-describing form behind the check: for types msgspec alone would not bring back exactly."""
+    """The self-describing encoding after the check: for types that msgspec alone does not preserve exactly."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _CheckedCodec(SelfDescribing):
 
 
 class _PickleCodec:
-    """Pickle 5: exact for whatever pickles, between processes that run the same program."""
+    """Pickle 5: exact for every picklable value, between processes that run the same program."""
 
     id: Final = "pickle"
     version: Final = 1
@@ -226,7 +226,7 @@ class _PickleCodec:
             return pickle.loads(data)  # noqa: S301  # bytes of this run or of state that was declared pickled
         except Exception as error:  # so does unpickling
             raise StateFormatError(
-                f"pickled value cannot be read: {error}; are its classes importable?"
+                f"pickled value cannot be read: {error}; check that its classes can be imported"
             ) from error
 
     def encode_each(self, values: Sequence[Any]) -> list[bytes]:
@@ -325,4 +325,6 @@ def _refusal(info: TypeInformation, value: Any, cause: Exception | None = None) 
 
 
 def _unreadable(info: TypeInformation, error: Exception) -> StateFormatError:
-    return StateFormatError(f"bytes do not hold a value of type {info}: {error}; was the type changed?")
+    return StateFormatError(
+        f"bytes do not hold a value of type {info}: {error}; check whether the type was changed"
+    )

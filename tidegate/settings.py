@@ -1,4 +1,4 @@
-"""One setting, as text or as a value, turned into the type its option declares.
+"""Conversion of one setting, text or value, to the type its option declares.
 
 Example:
     >>> parse_setting("10 s", int, "poll_timeout_ms", "poll.timeout")
@@ -52,7 +52,7 @@ def parse_setting(value: Any, expected: Any, name: str, label: str) -> Any:
         return _parse(value, expected, name)
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigError(
-            f"{label} does not fit; got {value!r}; expected {_describe(expected, name)}"
+            f"{label} has an invalid value; got {value!r}; expected {_describe(expected, name)}"
         ) from error
 
 

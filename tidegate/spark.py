@@ -1,4 +1,4 @@
-"""Structured Streaming with exactly-once sinks, and every connector as a table of Spark.
+"""Spark Structured Streaming integration: exactly-once sinks, and every connector as a Spark data source.
 
 Example:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ def register(spark: SparkSession) -> None:
             "the data sources need PySpark 4.1 or newer; run: pip install 'tidegate[spark]'"
         ) from error
     if not hasattr(spark, "dataSource"):
-        raise ConfigError("this session takes no data sources written in Python; expected Spark 4.1 or newer")
+        raise ConfigError("this session does not support Python data sources; expected Spark 4.1 or newer")
     _check_python(getattr(spark, "sparkContext", None))
     for each in (TidegateDataSource, StateDataSource):
         spark.dataSource.register(each)

@@ -1,4 +1,4 @@
-"""The state of a checkpoint as tables, without the program that wrote it.
+"""State reader: the state of a checkpoint as tables, without the program that wrote it.
 
 Example:
     >>> from pathlib import Path

@@ -1,4 +1,4 @@
-"""Savepoints made by hand: from a checkpoint or from nothing, with state added, replaced and removed.
+"""State writer: savepoints from a checkpoint or from scratch, with states added, replaced and removed.
 
 Example:
     >>> from tempfile import TemporaryDirectory

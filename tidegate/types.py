@@ -1,4 +1,4 @@
-"""What a value is made of: type descriptions, named as PyFlink names them, declared or read from annotations.
+"""Type information: descriptions of value types under PyFlink's names, declared or read from annotations.
 
 A description is frozen and comparable; codecs and checks are generated from it. `infer` answers None where Python
 says nothing a codec could rely on (`Any`, `object`, unions), and the value is then called untyped.
@@ -127,7 +127,7 @@ class Types:
         info = infer(annotation)
         if info is None:
             raise ConfigError(
-                f"no type can be read from {annotation!r}; expected a concrete type or a record class"
+                f"no type can be derived from {annotation!r}; expected a concrete type or a record class"
             )
         return info
 
@@ -260,7 +260,7 @@ class Types:
         """
         if len(field_names) != len(field_types) or len(set(field_names)) != len(field_names):
             raise ConfigError(
-                f"row names do not fit; got {list(field_names)}; expected {len(field_types)} different ones"
+                f"invalid row field names; got {list(field_names)}; expected {len(field_types)} different ones"
             )
         return TypeInformation(Kind.ROW, tuple(field_types), tuple(field_names))
 

@@ -1,6 +1,6 @@
-"""The self-describing form of a value: msgpack, with an extension for each Python type msgpack does not know.
+"""Self-describing encoding of values: msgpack, with an extension for each further Python type.
 
-Whatever can be written comes back equal and with the same types all the way down. A class nobody registered is
+Every value that can be written is read back equal and with the same types at every level. An unregistered class is
 pickled with a warning, or refused where pickle is forbidden.
 
 Example:
@@ -42,7 +42,7 @@ _DURATION, _COMPLEX, _ROW, _ENUM, _CLASS, _PICKLE, _BYTEARRAY, _FRACTION, _RECOR
 
 
 class PickledValueWarning(UserWarning):
-    """A class nobody registered was persisted by pickle: readable only while the class stays where it is."""
+    """An unregistered class was persisted by pickle: readable only while the class stays where it is."""
 
 
 class SelfDescribing:
@@ -99,9 +99,9 @@ class SelfDescribing:
             return self._decode(data)
         except StateFormatError:
             raise
-        except Exception as error:  # bytes that make no sense fail in whatever constructor they reach
+        except Exception as error:  # invalid bytes fail in any constructor they reach
             raise StateFormatError(
-                f"not a self-describing value: {error}; was it written by another codec?"
+                f"not a self-describing value: {error}; check whether another codec wrote it"
             ) from error
 
     def encode_each(self, values: Sequence[Any]) -> list[bytes]:
@@ -176,7 +176,7 @@ class SelfDescribing:
         if code == _PICKLE:
             if self._pickle == "forbid":
                 raise StateFormatError(
-                    "the bytes hold a pickled value and pickle is forbidden; allow it to read them"
+                    "the bytes contain a pickled value, and pickle is forbidden; allow pickle to read them"
                 )
             return pickle.loads(data)  # noqa: S301  # our own state, written under pickle: allow
         plain = self._decode(data)
@@ -217,7 +217,7 @@ def _registered_entry(name: str) -> ClassEntry:
     found = registered(find_class(name))
     if found is None:
         raise StateFormatError(
-            f"class {name!r} is not registered here; call register_class before the state is read"
+            f"class {name!r} is not registered; call register_class before the state is read"
         )
     return found[1]
 

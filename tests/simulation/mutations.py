@@ -292,7 +292,7 @@ MUTATIONS: dict[Callable[..., Any], tuple[Machines, str]] = {
     CommitsBeforeDeciding: (Machines(coordinator=CommitsBeforeDeciding), "was never decided"),
     DecidesBeforeMetadataIsDurable: (
         Machines(coordinator=DecidesBeforeMetadataIsDurable),
-        "the metadata of retained .* is gone",
+        "the metadata of retained .* was deleted",
     ),
     ForgetsAnAck: (Machines(coordinator=ForgetsAnAck), "breaks key_groups_are_covered_once"),
     TakesADeclineForAnAck: (
@@ -304,12 +304,12 @@ MUTATIONS: dict[Callable[..., Any], tuple[Machines, str]] = {
         Machines(coordinator=ReusesTheNumberOfAnAbortedOne),
         "is triggered for the second time",
     ),
-    TriggersTwoAtOnce: (Machines(coordinator=TriggersTwoAtOnce), "is triggered while .* is on its way"),
-    SettlesWithoutAnswers: (Machines(coordinator=SettlesWithoutAnswers), "is settled and .* are not visible"),
+    TriggersTwoAtOnce: (Machines(coordinator=TriggersTwoAtOnce), "is triggered while .* is pending"),
+    SettlesWithoutAnswers: (Machines(coordinator=SettlesWithoutAnswers), "is settled but .* are not visible"),
     CommitsOutOfOrder: (Machines(coordinator=CommitsOutOfOrder), "settlement is out of order"),
-    AnnouncesSavepoints: (Machines(coordinator=AnnouncesSavepoints), "holds records on their way"),
+    AnnouncesSavepoints: (Machines(coordinator=AnnouncesSavepoints), "holds in-flight records"),
     IgnoresWhoElseRefers: (Machines(registry=IgnoresWhoElseRefers), "were released"),
-    ForgetsWhoReads: (Machines(registry=ForgetsWhoReads), "is gone before its savepoint is written"),
+    ForgetsWhoReads: (Machines(registry=ForgetsWhoReads), "was deleted before its savepoint is written"),
     DropsWhatIsNewer: (Machines(registry=DropsWhatIsNewer), "were dropped while .* is the newest settled"),
     DropsTheNewestSettled: (
         Machines(registry=DropsTheNewestSettled),
@@ -321,13 +321,13 @@ MUTATIONS: dict[Callable[..., Any], tuple[Machines, str]] = {
     SnapshotsAtTheFirstBarrier: (Machines(alignment=SnapshotsAtTheFirstBarrier), "has lost"),
     RestartsBeforeAllIsVisible: (
         Machines(failover=RestartsBeforeAllIsVisible),
-        "were decided and are removed",
+        "were decided but are removed",
     ),
-    NeverGivesUp: (Machines(heartbeats=NeverGivesUp), "is not given up"),
-    CountsWhenItStoodStill: (Machines(heartbeats=CountsWhenItStoodStill), "was given up after"),
+    NeverGivesUp: (Machines(heartbeats=NeverGivesUp), "is not declared lost"),
+    CountsWhenItStoodStill: (Machines(heartbeats=CountsWhenItStoodStill), "was declared lost after"),
     takes_from_the_living: (
         Machines(judge=takes_from_the_living),
-        "while the owner lives|an owner is replaced",
+        "while the owner runs|an owner is replaced",
     ),
     takes_over_too_soon: (Machines(judge=takes_over_too_soon), "an owner is replaced after"),
     repeats_a_term: (Machines(judge=repeats_a_term), "term 1 follows term 1"),
@@ -339,7 +339,7 @@ MUTATIONS: dict[Callable[..., Any], tuple[Machines, str]] = {
     PreparesAfterTheSnapshot: (Machines(sink=PreparesAfterTheSnapshot), "are not visible"),
     ReusesATransactionBeforeItsWorkIsVisible: (
         Machines(sink=ReusesATransactionBeforeItsWorkIsVisible),
-        "was decided and is lost",
+        "was decided but is lost",
     ),
     ForgetsWhatWasNotConfirmed: (Machines(sink=ForgetsWhatWasNotConfirmed), "are not visible"),
     fences_what_it_finds_after_the_check: (

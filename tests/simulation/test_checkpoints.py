@@ -61,16 +61,21 @@ def test_seeds_reach_what_they_are_made_for() -> None:
     wanted = [
         *("crash", "hangs", "wakes up in time", "stood still for 10 s", "transactions time out"),
         *("not acknowledged within 1000 ms", "no space left", "the storage did not answer", "was aborted"),
-        *("the attempt fails", "the storage took no change", "nobody knows whether", "term .* was replaced"),
+        *(
+            "the attempt fails",
+            "the storage rejected the change",
+            "the outcome of a storage change is unknown",
+            "term .* was replaced",
+        ),
         *(
             "worker . is gone",
             "worker . has not answered for",
-            "worker . is back from",
-            "restarts are used up",
+            "worker . restored",
+            "restarts are exhausted",
         ),
         *("settled \\d+: drops", "ended", "write savepoint", "savepoint failed", "has overtaken records"),
         *("is stopped between check and act", "wakes up too late", "has not heard of the owner of its run"),
-        *("answered .* retry", "answered .* already_committed", "stopped for a person"),
+        *("answered .* retry", "answered .* already_committed", "an operator is needed"),
     ]
 
     assert [text for text in wanted if not any(re.search(text, trace) for trace in traces)] == []
@@ -86,7 +91,7 @@ def test_a_seed_that_fails_says_how_to_see_it() -> None:
     with pytest.raises(InternalError, match=words) as failed:
         World(0, machines).run()
 
-    assert failed.value.__notes__ == ["to see how it came to that: tidegate simulate --seed 0"]
+    assert failed.value.__notes__ == ["reproduce this run: tidegate simulate --seed 0"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Answers that come later, under PyFlink's module name: the standard library's."""
+"""Futures, under PyFlink's module name: the standard library's."""
 
 from concurrent.futures import Future as CompletableFuture
 

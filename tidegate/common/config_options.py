@@ -1,4 +1,4 @@
-"""Options with a type, under PyFlink's module name."""
+"""Typed options, under PyFlink's module name."""
 
 from tidegate.runtime.stream.configuration import ConfigOption as ConfigOption, ConfigOptions as ConfigOptions
 

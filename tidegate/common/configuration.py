@@ -1,4 +1,4 @@
-"""Settings, under PyFlink's module name."""
+"""Configuration, under PyFlink's module name."""
 
 from tidegate.runtime.stream.configuration import Configuration as Configuration
 

@@ -1,4 +1,4 @@
-"""Settings of a program, under PyFlink's module name."""
+"""Execution configuration, under PyFlink's module name."""
 
 from tidegate.runtime.stream.execution_config import ExecutionConfig as ExecutionConfig
 

@@ -1,4 +1,4 @@
-"""How a job ended, under PyFlink's module name."""
+"""Job results, under PyFlink's module name."""
 
 from tidegate.runtime.result import JobResult as JobExecutionResult
 

@@ -1,4 +1,4 @@
-"""The id of a run, under PyFlink's module name."""
+"""Job ids, under PyFlink's module name."""
 
 from tidegate.ids import RunId as JobID
 

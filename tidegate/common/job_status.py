@@ -1,4 +1,4 @@
-"""What a job is doing, under PyFlink's module name."""
+"""Job status, under PyFlink's module name."""
 
 from tidegate.runtime.client import JobStatus as JobStatus
 

@@ -1,4 +1,4 @@
-"""What happens after a failure, under PyFlink's module name."""
+"""Restart strategies, under PyFlink's module name."""
 
 from tidegate.runtime.stream.restart_strategies import (
     RestartStrategies as RestartStrategies,

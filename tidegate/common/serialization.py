@@ -1,4 +1,4 @@
-"""Records as bytes and lines, under PyFlink's module name."""
+"""Serialization schemas, under PyFlink's module name."""
 
 from tidegate.connectors.formats import (
     ByteArraySchema as ByteArraySchema,

@@ -1,4 +1,4 @@
-"""Lengths of time, under PyFlink's module name."""
+"""Durations, under PyFlink's module name."""
 
 from tidegate.runtime.stream.time import Duration as Duration, Instant as Instant, Time as Time
 

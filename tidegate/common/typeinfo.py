@@ -1,4 +1,4 @@
-"""Types of records and state, under PyFlink's module name."""
+"""Type information, under PyFlink's module name."""
 
 from tidegate.types import TypeInformation as TypeInformation, Types as Types
 

@@ -1,3 +1,3 @@
-"""Requests to external systems, under PyFlink's module name."""
+"""Asynchronous I/O, under PyFlink's module name."""
 
 from tidegate.runtime.stream.async_data_stream import AsyncDataStream as AsyncDataStream

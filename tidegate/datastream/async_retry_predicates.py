@@ -1,4 +1,4 @@
-"""When to ask again, under PyFlink's module name."""
+"""Retry predicates of asynchronous I/O, under PyFlink's module name."""
 
 from tidegate.runtime.stream.async_data_stream import (
     empty_result_predicate as empty_result_predicate,

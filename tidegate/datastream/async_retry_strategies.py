@@ -1,4 +1,4 @@
-"""How often and how soon to ask again, under PyFlink's module name."""
+"""Retry strategies of asynchronous I/O, under PyFlink's module name."""
 
 from tidegate.runtime.stream.async_data_stream import (
     NO_RETRY_STRATEGY as NO_RETRY_STRATEGY,

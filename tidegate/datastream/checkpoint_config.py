@@ -1,4 +1,4 @@
-"""How checkpoints are taken, under PyFlink's module name."""
+"""Checkpoint configuration, under PyFlink's module name."""
 
 from tidegate.runtime.stream.checkpoint_config import CheckpointConfig as CheckpointConfig
 

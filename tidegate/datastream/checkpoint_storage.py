@@ -1,4 +1,4 @@
-"""Where checkpoints are written, under PyFlink's module name."""
+"""Checkpoint storages, under PyFlink's module name."""
 
 from tidegate.runtime.stream.state_backends import (
     CheckpointStorage as CheckpointStorage,

@@ -1,4 +1,4 @@
-"""What holds after a failure, under PyFlink's module name."""
+"""Checkpointing modes, under PyFlink's module name."""
 
 from tidegate.runtime.stream.checkpoint_config import CheckpointingMode as CheckpointingMode
 

@@ -1,4 +1,4 @@
-"""Streams, under PyFlink's module name."""
+"""Data streams, under PyFlink's module name."""
 
 from tidegate.runtime.stream.broadcast import (
     BroadcastConnectedStream as BroadcastConnectedStream,

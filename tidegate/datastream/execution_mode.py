@@ -1,4 +1,4 @@
-"""How a program runs, under PyFlink's module name."""
+"""Execution modes, under PyFlink's module name."""
 
 from tidegate.runtime.stream.execution_config import RuntimeExecutionMode as RuntimeExecutionMode
 

@@ -1,4 +1,4 @@
-"""What becomes of checkpoints, under PyFlink's module name."""
+"""Retention of externalized checkpoints, under PyFlink's module name."""
 
 from tidegate.runtime.stream.checkpoint_config import (
     ExternalizedCheckpointRetention as ExternalizedCheckpointRetention,

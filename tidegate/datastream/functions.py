@@ -1,4 +1,4 @@
-"""What users implement, under PyFlink's module name."""
+"""User functions, under PyFlink's module name."""
 
 from tidegate.connectors.functions.sink import SinkFunction as SinkFunction
 from tidegate.connectors.functions.source import SourceFunction as SourceFunction

@@ -1,4 +1,4 @@
-"""Names of side outputs, under PyFlink's module name."""
+"""Output tags of side outputs, under PyFlink's module name."""
 
 from tidegate.runtime.stream.tags import OutputTag as OutputTag
 

@@ -1,4 +1,4 @@
-"""Groups of steps that may share slots, under PyFlink's module name."""
+"""Slot sharing groups, under PyFlink's module name."""
 
 from tidegate.runtime.stream.slot_sharing import (
     MemorySize as MemorySize,

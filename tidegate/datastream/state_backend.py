@@ -1,4 +1,4 @@
-"""Where working state lives, under PyFlink's module name."""
+"""State backends, under PyFlink's module name."""
 
 from tidegate.runtime.stream.state_backends import (
     EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend,

@@ -1,4 +1,4 @@
-"""Where a program starts, under PyFlink's module name."""
+"""Stream execution environment, under PyFlink's module name."""
 
 from tidegate.runtime.stream.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
 

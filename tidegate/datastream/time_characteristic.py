@@ -1,4 +1,4 @@
-"""What time means to a program, under PyFlink's module name."""
+"""Time characteristics, under PyFlink's module name."""
 
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic as TimeCharacteristic
 

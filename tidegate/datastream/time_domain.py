@@ -1,4 +1,4 @@
-"""Which time a timer follows, under PyFlink's module name."""
+"""Time domains of timers, under PyFlink's module name."""
 
 from tidegate.runtime.stream.time_characteristic import TimeDomain as TimeDomain
 

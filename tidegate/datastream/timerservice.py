@@ -1,4 +1,4 @@
-"""Time and timers, under PyFlink's module name."""
+"""Timer service, under PyFlink's module name."""
 
 from tidegate.runtime.stream.functions import TimerService as TimerService
 

@@ -1,4 +1,4 @@
-"""What functions measure, under the names PyFlink gives it in `pyflink.metrics`."""
+"""Metrics of functions, under the names PyFlink gives them in `pyflink.metrics`."""
 
 from tidegate.runtime.metrics import (
     Counter as Counter,

@@ -1,4 +1,4 @@
-"""What functions measure, under PyFlink's module name."""
+"""Metrics of functions, under PyFlink's module name."""
 
 from tidegate.runtime.metrics import (
     Counter as Counter,

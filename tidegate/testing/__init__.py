@@ -1,4 +1,4 @@
-"""Conformance kits for backends, storages, sources and sinks, and real servers to test against.
+"""Conformance kits for backends, storages, sources and sinks, and real servers for tests.
 
 A kit is a pytest class: subclass it, give it one fixture, and every clause of the contract is a test. The kits need
 the extra `testing` and load when they are first used; `tidegate.testing.services` works without it.

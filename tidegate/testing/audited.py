@@ -1,4 +1,4 @@
-"""The conformance kit for sources that can be one side of an audit: what `SupportsAudit` promises.
+"""Conformance kit for sources that support audits: the clauses of `SupportsAudit`.
 
 Example:
     class TestOrders(AuditedSourceSuite):
@@ -29,7 +29,7 @@ class AuditedSourceSuite(ABC):
         """The source and what it must read: at least three different records; a pytest fixture."""
 
     def test_an_extent_holds_every_record_once(self, target: SourceTarget) -> None:
-        """Without a checkpoint, the parts hold all records, none behind its end, and nothing is left for later."""
+        """Without a checkpoint, the parts hold all records, none after its end, and no rest remains."""
         extent = _audited(target).extent()
         assert extent.later == ()
         assert all(part.start < part.end for part in extent.parts)

@@ -1,4 +1,4 @@
-"""The kit for state backends: a backend passes if a class of ten lines with one fixture passes.
+"""Conformance kit for state backends: subclass a suite, provide one fixture, get every clause as a test.
 
     class TestMyBackend(BackendSuite):
         @pytest.fixture
@@ -178,7 +178,7 @@ class BackendSuite(OutageClauses):
         assert found == [at for at in addresses[19:4:-1] if at != gone]
 
     def test_a_limit_counts_what_is_there(self, bench: BackendBench) -> None:
-        """With `limit`, `scan` gives the first so many entries of the range; removed ones do not count."""
+        """With `limit`, `scan` returns the first `limit` entries of the range; removed ones do not count."""
         entries = content(40)
         opened = bench.filled(entries.items())
         list(opened.scan(FIRST, LAST))
@@ -206,7 +206,7 @@ class BackendSuite(OutageClauses):
                 opened.cut(CheckpointId(step + 1)).release()
 
     def test_scan_sees_the_moment_it_started(self, bench: BackendBench) -> None:
-        """The caller may `apply` while iterating and goes on seeing what was there at the start."""
+        """The caller may `apply` while iterating and still sees the entries of the start."""
         entries = content(20)
         opened = bench.filled(entries.items())
         seen = {}
@@ -226,7 +226,7 @@ class BackendSuite(OutageClauses):
         assert seen == sorted(found for found in content(400) if first <= found < last)
 
     def test_cut_does_not_see_later_writes(self, bench: BackendBench) -> None:
-        """A cut is the content at its barrier, whatever is written, changed or removed before it is published."""
+        """A cut is the content at its barrier, regardless of writes and removals before it is published."""
         entries = content(20)
         opened = bench.filled(entries.items())
         cut = opened.cut(CheckpointId(1))
@@ -346,7 +346,7 @@ class BackendSuite(OutageClauses):
         assert everything(bench.open(third)) == expected
 
     def test_confirmed_base_stays_until_others_delete_it(self, bench: BackendBench) -> None:
-        """Files go when the coordinator says so: whatever is published later, an earlier base is as it was."""
+        """Only the coordinator deletes files: a later base does not change an earlier one."""
         opened = bench.filled(content(50).items())
         confirmed = bench.base(opened, 1)
         for number in (2, 3):

@@ -1,4 +1,4 @@
-"""The conformance kit for sinks that claim what they use outside: `ClaimingSinkSuite`.
+"""Conformance kit for sinks with external claims: `ClaimingSinkSuite`.
 
 Such a sink has `taking_over` (`SupportsTakeOver`) and a committer with `claim` (`SupportsClaim`). Two pipelines with the same
 id and different checkpoint storages have the same names outside; the second one must be refused before it removes anything.

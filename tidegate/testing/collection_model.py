@@ -1,4 +1,4 @@
-"""Lists, maps, reductions and aggregates against plain Python: a Hypothesis state machine that any backend runs.
+"""Model test of lists, maps, reductions and aggregates against plain Python: a Hypothesis state machine.
 
 A space is a key with one of its namespaces, or with none, and has a list, a map, a largest value and a sum.
 """
@@ -103,7 +103,7 @@ class CollectionModel(KeyedMachine):
 
     @rule(space=SPACES, rows=st.lists(st.lists(ITEMS, max_size=1), max_size=2))
     def replace_list(self, space: Any, rows: list[list[int]]) -> None:
-        """Write a list anew."""
+        """Rewrite a list."""
         self.state(space, ROWS).update(rows)
         self.model[space].rows = [[*row] for row in rows]
 

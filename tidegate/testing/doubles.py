@@ -1,4 +1,4 @@
-"""Proves that a conformance suite catches what it is meant to catch.
+"""Check that a conformance suite fails for a deliberately broken implementation.
 
 A kit that never fails is worth nothing: give a deliberately broken implementation to a suite and name the clause that
 must notice.
@@ -15,7 +15,7 @@ __all__ = ["passes"]
 
 
 def passes(suite: type, *clauses: str) -> bool:
-    """Run clauses of a suite class in a pytest of its own, in this process; whether all of them passed.
+    """Run clauses of a suite class in a separate pytest session, in this process; whether all of them passed.
 
     The class stands at the top level of its file under a name that the outer pytest does not collect.
 

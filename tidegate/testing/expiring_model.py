@@ -1,6 +1,6 @@
-"""States that expire against a dict of moments: a Hypothesis state machine that any backend runs.
+"""Model test of states with time to live against a dict of timestamps: a Hypothesis state machine.
 
-Whatever is swept, evicted, saved, lost or dealt anew, a read sees exactly what was written (or read) less than a life
+After any sweep, eviction, save, loss or rescaling, a read sees exactly what was written (or read) less than a time to live
 ago, and in the end nothing is left behind.
 """
 

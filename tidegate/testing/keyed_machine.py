@@ -1,4 +1,4 @@
-"""Keyed state under checkpoints, crashes and rescaling: what the Hypothesis models of its kinds have in common.
+"""Base state machine of the keyed state models: checkpoints, crashes and rescaling.
 
 The machine plays subtasks and coordinator at once. Checkpoints are decided or declined, files of declined ones are
 deleted, and a crash restores the newest decided one at another parallelism. A model adds the user functions.
@@ -51,7 +51,7 @@ class Checkpoint:
 
 
 class Uploads(Executor):
-    """Does in the background what it is given when it is told to, or when somebody waits for it.
+    """Runs background work on request, or when it is waited for.
 
     `files` are the names of what this wrote to the storage.
     """
@@ -99,7 +99,7 @@ class _Upload(Future[Any]):
 
 
 class KeyedMachine(RuleBasedStateMachine):
-    """`KeyedStore` over `backend` beside the `content` it should have; directories are made below `root`."""
+    """`KeyedStore` over `backend` and the `content` it should have; directories are made below `root`."""
 
     inline_threshold = 0
 
@@ -194,7 +194,7 @@ class KeyedMachine(RuleBasedStateMachine):
         content = copy.deepcopy(self.model)
         self.open_checkpoints.append(Checkpoint(number, pending, self.handles, content))
         for each in late:
-            with pytest.raises(UnavailableError, match="given up"):
+            with pytest.raises(UnavailableError, match="cancelled"):
                 each.finish()
 
     @precondition(lambda self: self.open_checkpoints)
@@ -210,7 +210,7 @@ class KeyedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open_checkpoints)
     @rule(finish=st.booleans())
     def decline(self, finish: bool) -> None:
-        """The open checkpoint is given up, before or after its files were written."""
+        """The open checkpoint is cancelled, before or after its files were written."""
         for pending in self.open_checkpoints.pop(0).pending:
             if finish:
                 pending.finish()
@@ -237,13 +237,13 @@ class KeyedMachine(RuleBasedStateMachine):
 
     @rule(parallelism=st.integers(1, 3))
     def rescale(self, parallelism: int) -> None:
-        """Save, then go on at another parallelism."""
+        """Save, then continue at another parallelism."""
         self.save(rely=True)
         self.crash_and_restore(parallelism)
 
     @rule(parallelism=st.integers(1, 3))
     def crash_and_restore(self, parallelism: int) -> None:
-        """Everything since the decided checkpoint is lost; go on from it, at another parallelism."""
+        """Everything since the decided checkpoint is lost; continue from it, at another parallelism."""
         self.close_all()
         self.model = copy.deepcopy(self.decided_content)
         self.delete_unreferenced()

@@ -1,4 +1,4 @@
-"""Single values and timers against a plain dict: a Hypothesis state machine that any backend runs."""
+"""Model test of value states and timers against a dict: a Hypothesis state machine."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class KeyedModel(KeyedMachine):
 
     @rule(space=SPACES)
     def read_in(self, space: tuple[Any, bytes]) -> None:
-        """Read a value in a namespace, and that of the key that is bound beside it."""
+        """Read a value in a namespace, and that of the other bound key."""
         store = self.inside(space)
         assert store.value_state(ITEMS, namespaced=True).value() == self.model.spaces.get(space, [])
         self.read(space[0])

@@ -1,4 +1,4 @@
-"""What a clause of the kit has opened: it is closed when the clause is over, and its threads must end then."""
+"""Resource tracking of conformance clauses: everything is closed at the end of a clause, and its threads must end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def opened(thing: Closable) -> None:
 
 @contextmanager
 def closing_all() -> Iterator[None]:
-    """Close what was opened inside, as the end of a process would, and see that no thread of it goes on.
+    """Close what was opened inside, as the end of a process would, and check that none of its threads still runs.
 
     Raises:
         AssertionError: a thread that began inside still runs.
@@ -53,6 +53,6 @@ def closing_all() -> Iterator[None]:
         thread.join(_END_S)
     left = [thread.name for thread in begun if thread.is_alive()]
     assert not left, (
-        f"threads still run {_END_S:g} s after everything was closed; got {left}; expected none; end them in close of the "
-        "reader, the enumerator, the writer or the committer"
+        f"threads still run {_END_S:g} s after everything was closed; got {left}; expected none; stop them in "
+        "close of the reader, the enumerator, the writer or the committer"
     )

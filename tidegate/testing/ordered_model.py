@@ -1,4 +1,4 @@
-"""Ordered maps against sorted dicts: a Hypothesis state machine that any backend runs.
+"""Model test of ordered maps against sorted dicts: a Hypothesis state machine.
 
 A space is a key with one of its namespaces, or with none. Ranges are read from both ends, while entries come and go,
 and over what is cached, stored, removed and removed but not yet written.

@@ -1,4 +1,4 @@
-"""Checkpoints that come to nothing, one after the other: what a keyed store keeps meanwhile, and what it saves then."""
+"""Storage outages: a series of declined checkpoints, what a keyed store retains, and what it saves afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the kit compares records, and says what is wrong with them."""
+"""Record comparison of the conformance kit, with readable differences."""
 
 from __future__ import annotations
 

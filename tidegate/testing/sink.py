@@ -1,4 +1,4 @@
-"""The conformance kit for sinks: subclass a suite, give it a target, get every clause as a test.
+"""Conformance kit for sinks: subclass a suite, provide a target, get every clause as a test.
 
 `SinkSuite` is for every sink, `CommittingSinkSuite` adds what a sink with committables owes, `ExpiringSinkSuite` what is
 owed besides if the external system drops prepared work after some time. The oracle reads the external system without
@@ -58,12 +58,12 @@ class SinkSuite(ABC):
 
     @pytest.fixture(autouse=True)
     def _nothing_is_left_open(self, target: SinkTarget) -> Iterator[None]:
-        """Sees that no thread of a writer or committer goes on after a clause."""
+        """Checks that no thread of a writer or committer runs after a clause."""
         with closing_all():
             yield
 
     def test_every_record_is_visible_once_its_epoch_is_over(self, target: SinkTarget) -> None:
-        """Without failures every record is seen once, whatever the delivery."""
+        """Without failures every record is seen once, with any delivery guarantee."""
         _write_epoch(target, target.sink, target.records)
         same(target.read_committed(), target.records)
 
@@ -150,7 +150,7 @@ class CommitClauses:
         rig.see(target.records)
 
     def test_a_branch_writes_beside_what_the_history_it_left_has_committed(self, target: SinkTarget) -> None:
-        """An epoch that is written again by a branch is visible beside the one that was committed under its number."""
+        """An epoch that is written again by a branch is visible in addition to the one that was committed under its number."""
         rig = SinkRig(target)
         rig.commit(rig.epoch(target.records[:4], 1))
         rig.commit(rig.epoch(target.records[4:8], 2))
@@ -159,7 +159,7 @@ class CommitClauses:
         rig.see(target.records)
 
     def test_fewer_writers_go_on_where_more_have_stopped(self, target: SinkTarget) -> None:
-        """After a rescale the work of all earlier writers is committed, and a writer that is left goes on beside it."""
+        """After a rescale the work of all earlier writers is committed, and a remaining writer continues at the same time."""
         many = SinkRig(target, parallelism=3)
         parts = [many.epoch(target.records[3 * n : 3 * n + 3], 1, subtask=n) for n in range(3)]
         one = replace(many, parallelism=1)
@@ -172,7 +172,7 @@ class RefusedCommitClauses:
     """What a sink owes whose external system can refuse a commit; its target has `refusing`."""
 
     def test_a_refused_commit_says_why_and_is_done_when_it_is_tried_again(self, target: SinkTarget) -> None:
-        """A refusal is no error and changes nothing: it is answered with its reason, and a later commit succeeds."""
+        """A refusal is not an error and changes nothing: it is answered with its reason, and a later commit succeeds."""
         assert target.refusing is not None, "the target does not say how its system refuses"
         rig = SinkRig(target)
         work = rig.epoch(target.records, 1)
@@ -269,7 +269,7 @@ class CrashClauses:
         rig.see(target.records)
 
     def test_a_process_killed_before_its_first_record_disturbs_nobody(self, target: SinkTarget) -> None:
-        """Opening a writer leaves nothing behind that is visible or in the way of the next one."""
+        """Opening a writer creates nothing that is visible or blocks the next one."""
         rig = SinkRig(target)
         _killed("open", target)
         rig.abort_except()
@@ -315,8 +315,8 @@ class OwnerClauses:
     def test_an_owner_that_is_replaced_before_it_acts_touches_nothing_of_the_new_one(
         self, target: SinkTarget
     ) -> None:
-        """A process may be stopped right behind a check that it is the owner. What it then removes and refuses is what it
-        saw before the check, and nothing that the new owner has prepared meanwhile."""
+        """A process may be stopped right after a check that it is the owner. What it then removes and refuses is what it
+        saw before the check, and nothing that the new owner has prepared since."""
         prepared: list[Committable] = []
 
         def replaced() -> None:

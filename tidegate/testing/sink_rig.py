@@ -1,4 +1,4 @@
-"""What the kit tests sinks with: `SinkRig` uses one as a job does, `SinkTarget` says how its output is seen."""
+"""Test rig of the sink kit: `SinkRig` uses a sink as a job does; `SinkTarget` reads its output."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ class SinkRig:
         return work
 
     def commit(self, *work: Committable) -> list[Answer]:
-        """Commit by a new committer; whatever it answers, a refusal has a reason."""
+        """Commit with a new committer; checks that a refusal has a reason."""
         with self.committer() as committer:
             answers = list(committer.commit(work))
         silent = [each for each in answers if isinstance(each, Retry) and not each.reason.strip()]
-        assert not silent, "a commit is to be tried again and nothing says why; give Retry a reason"
+        assert not silent, "a commit is to be retried without a reason; give Retry a reason"
         return answers
 
     def commits(self, *work: Committable, already: bool = False, when: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The conformance kit for sources: subclass a suite, give it a target, get every clause as a test.
+"""Conformance kit for sources: subclass a suite, provide a target, get every clause as a test.
 
 `SourceSuite` is for every source, `RangedSourceSuite` adds what `SupportsRanges` promises, `PausingSourceSuite` what
 `SupportsPausing` of its readers does, `FetchingSourceSuite` what readers with threads of their own owe. The suites drive the
@@ -66,7 +66,7 @@ class SourceSuite(ABC):
 
     @pytest.fixture(autouse=True)
     def _nothing_is_left_open(self, target: SourceTarget) -> Iterator[None]:
-        """Closes what a clause has left as a crash does, and sees that no thread of it goes on."""
+        """Closes what a clause has left as a crash does, and checks that none of its threads still runs."""
         with closing_all():
             yield
 
@@ -95,7 +95,7 @@ class SourceSuite(ABC):
             _read_over_a_crash(target, 3, cut, 1)
 
     def test_an_older_checkpoint_can_be_gone_back_to_again_and_again(self, target: SourceTarget) -> None:
-        """From an old savepoint everything behind it is read, by each branch that begins there, whatever was read since."""
+        """From an old savepoint everything after it is read again, by each branch that starts there."""
         first = SourceRig(target, 1)
         before = first.read(1)
         old = first.checkpoint()
@@ -121,7 +121,7 @@ class SourceSuite(ABC):
         same(_drained(SourceRig(target, 3, first.checkpoint())), target.expected)
 
     def test_a_checkpoint_is_not_changed_by_reading_on(self, target: SourceTarget) -> None:
-        """A snapshot does not alias what the readers go on with."""
+        """A snapshot does not alias the state of the readers."""
         rig = SourceRig(target, 1)
         before = rig.read(1, limit=1)
         splits = rig.splits()
@@ -131,7 +131,7 @@ class SourceSuite(ABC):
         same(before + rest, target.expected)
 
     def test_a_split_is_in_exactly_one_place(self, target: SourceTarget) -> None:
-        """Whoever asks in whatever order: no split is given to two readers, asking again brings none twice."""
+        """For any order of requests: no split is given to two readers, asking again brings none twice."""
         rig = SourceRig(target, 3)
         for reader in (2, 0, 2, 1, 0):
             rig.request(reader)
@@ -140,7 +140,7 @@ class SourceSuite(ABC):
         same(_drained(rig), target.expected)
 
     def test_a_wall_clock_that_is_set_back_holds_nothing_up(self, target: SourceTarget) -> None:
-        """The wall clock is set back by an hour, again and again: the reader goes on, and all records are read."""
+        """The wall clock is set back by an hour, again and again: the reader continues, and all records are read."""
         clock = _ClockSetBack(target.clock or ManualClock(1_000))
         rig = SourceRig(replace(target, clock=clock), 1)
         values: list[Any] = []
@@ -199,7 +199,7 @@ class PausingSourceSuite(SourceSuite):
     """What `SupportsPausing` adds: splits that are read independently of each other, with a time each."""
 
     def test_a_batch_is_of_a_split_that_was_at_hand(self, target: SourceTarget) -> None:
-        """Every batch names its split, which was at hand before; what is at hand is what a checkpoint would hold."""
+        """Every batch names its split, which was assigned before; the assigned splits are those a checkpoint would hold."""
         reader, rig = _pausing(target)
         quiet = 0
         while quiet < target.patience:
@@ -211,8 +211,10 @@ class PausingSourceSuite(SourceSuite):
             quiet += 1
             if isinstance(found, Batch):
                 quiet = 0
-                assert found.origin is not None, "a batch does not say of which split it is"
-                assert found.origin.split in at_hand, f"split {found.origin.split} was read but not at hand"
+                assert found.origin is not None, "a batch does not name its split"
+                assert found.origin.split in at_hand, (
+                    f"split {found.origin.split} was read but is not assigned"
+                )
         same((value for batch in rig.batches for value in batch.values), target.expected)
 
     def test_a_paused_split_waits_and_the_others_go_on(self, target: SourceTarget) -> None:
@@ -224,7 +226,7 @@ class PausingSourceSuite(SourceSuite):
             for _ in range(2 * _size(target) + target.patience):
                 found = rig.poll(0, 2) if split in reader.at_hand() else None
                 read = found.origin.split if isinstance(found, Batch) and found.origin else split
-                assert read == split, f"split {read!r} is paused, but {found} was read of it"
+                assert read == split, f"split {read!r} is paused, but {found} was read from it"
             if target.source.bounded:
                 assert list(reader.at_hand()) == others, (
                     f"split {split!r} was not read while others were paused"
@@ -239,7 +241,7 @@ class PausingSourceSuite(SourceSuite):
 
 
 class FetchingSourceSuite(SourceSuite):
-    """What a reader owes whose records are fetched by threads of its own; the target says how a fetch is made to end."""
+    """Clauses of a reader with its own fetching threads; the target says how a fetch is made to end."""
 
     soon_s: ClassVar[float] = 10.0
     """How long a thread may take to end, and its reader to say so, on a busy machine."""
@@ -279,7 +281,7 @@ def _failure_of_poll(rig: SourceRig, seconds: float) -> BaseException | None:
 
 
 class _ClockSetBack:
-    """A clock of which somebody sets the wall time back by an hour, also whenever somebody waits."""
+    """A clock whose wall time is set back by an hour, also at each wait."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -299,8 +301,8 @@ class _ClockSetBack:
 
     def sleep(self, seconds: float) -> None:
         assert seconds < _LONGEST_WAIT_S, (
-            f"the reader is to be asked again in {seconds:.0f} s after the wall clock was set back by an hour; expected it "
-            "to measure how long it waits by context.clock.monotonic()"
+            f"the reader asks to be polled again in {seconds:.0f} s after the wall clock was set back by an hour; "
+            "expected it to measure its waiting time with context.clock.monotonic()"
         )
         self._clock.sleep(seconds)
         self.set_back()

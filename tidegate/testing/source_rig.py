@@ -1,4 +1,4 @@
-"""What the kit tests sources with: `SourceRig` runs one as a job does, `SourceTarget` says what it must read."""
+"""Test rig of the source kit: `SourceRig` runs a source as a job does; `SourceTarget` says what it must read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SourceCheckpoint:
 
 
 class SourceRig:
-    """Runs a source as a coordinator and its subtasks do, in one thread and with a clock of its own.
+    """Runs a source as a coordinator and its subtasks do, in one thread and with its own clock.
 
     It checks on the way that a split is in one place at a time and that polls keep their limit.
     """
@@ -89,7 +89,9 @@ class SourceRig:
     def send_event(self, reader: int, event: bytes) -> None:
         """Tell a reader what its enumerator says."""
         receiver = self._readers[reader]
-        assert isinstance(receiver, SupportsEvents), "an event was sent to a reader that takes none"
+        assert isinstance(receiver, SupportsEvents), (
+            "an event was sent to a reader that does not support events"
+        )
         receiver.event(event)
 
     def request(self, reader: int) -> None:
@@ -110,7 +112,7 @@ class SourceRig:
         return found
 
     def read(self, records: int | None = None, limit: int = 3) -> list[Any]:
-        """Values read in turn by all readers: so many, or until nothing comes any more."""
+        """Values read in turn by all readers: this many, or until no more arrive."""
         values: list[Any] = []
         finished: set[int] = set()
         quiet = 0
@@ -127,7 +129,7 @@ class SourceRig:
                 elif isinstance(found, Finished):
                     finished.add(index)
         if self._source.bounded and records is None:
-            assert len(finished) == self.parallelism, "a bounded source did not say that it has finished"
+            assert len(finished) == self.parallelism, "a bounded source did not report that it has finished"
         return values
 
     def checkpoint(self) -> SourceCheckpoint:
@@ -171,7 +173,7 @@ class SourceRig:
     def _heard(self, reader: int, event: bytes) -> None:
         receiver = self._enumerator
         assert isinstance(receiver, SupportsReaderEvents), (
-            "an event was sent to an enumerator that takes none"
+            "an event was sent to an enumerator that does not support events"
         )
         receiver.reader_event(reader, event)
 

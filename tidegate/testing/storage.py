@@ -53,7 +53,7 @@ class StorageSuite:
         return decisions_of(storage)
 
     def test_files_are_there_after_reopening(self, storage: CheckpointStorage) -> None:
-        """What `put` returned from is complete for whoever opens the storage next."""
+        """What `put` returned from is complete for the next process that opens the storage."""
         storage.blobs.put("run/shared/one", b"1" * 100_000)
         with again(storage).blobs.open("run/shared/one") as file:
             assert file.read() == b"1" * 100_000
@@ -68,7 +68,7 @@ class StorageSuite:
             assert file.read() == b"content"
 
     def test_putting_again_replaces(self, blobs: Blobs) -> None:
-        """A repeated `put`, as after a crash, is no error."""
+        """A repeated `put`, as after a crash, is allowed."""
         blobs.put("name", b"first, longer")
         blobs.put("name", b"second")
         with blobs.open("name") as file:
@@ -89,7 +89,7 @@ class StorageSuite:
         assert blobs.list("other/") == []
 
     def test_delete_is_idempotent(self, blobs: Blobs) -> None:
-        """Deleting removes, and a repeat or an unknown name is no error."""
+        """Deleting removes, and a repeat or an unknown name is ignored."""
         blobs.put("run/a", b"")
         blobs.put("run/b", b"")
         for _ in range(2):
@@ -311,7 +311,7 @@ def count_up(decisions: Decisions, steps: int, won: Callable[[int], object]) -> 
 
 
 def again(storage: CheckpointStorage) -> CheckpointStorage:
-    """The storage opened anew from its description."""
+    """The storage, reopened from its description."""
     opened: CheckpointStorage = pickle.loads(pickle.dumps(storage))  # noqa: S301  # our own bytes
     return opened
 
@@ -319,7 +319,9 @@ def again(storage: CheckpointStorage) -> CheckpointStorage:
 def decisions_of(storage: CheckpointStorage) -> Decisions:
     """The decisions of a storage that has some."""
     decisions = storage.decisions
-    assert decisions is not None, f"{storage.url} cannot decide; give it decisions or do not use this suite"
+    assert decisions is not None, (
+        f"{storage.url} does not support decisions; give it decisions or do not use this suite"
+    )
     return decisions
 
 

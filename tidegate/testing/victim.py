@@ -71,7 +71,7 @@ class Killed:
     work: Committable | None
     """What it had prepared."""
     steps: tuple[str, ...] = ()
-    """Every step of its commit, if it was killed behind it."""
+    """Every step of its commit, if it was killed after it."""
 
     @property
     def prepared(self) -> Committable:
@@ -87,7 +87,7 @@ class _Order:
     stage: Stage
     checkpoint: int = 1
     step: int | None = None
-    """Die before this step of the commit; None behind it."""
+    """Die before this step of the commit; None after it."""
 
 
 class Victims:
@@ -97,7 +97,7 @@ class Victims:
         self._process = process
 
     def killed(self, stage: Stage, checkpoint: int = 1, step: int | None = None) -> Killed:
-        """Write an epoch in a process that is killed behind `stage`, or before a step of its commit."""
+        """Write an epoch in a process that is killed after `stage`, or before a step of its commit."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([stage, checkpoint, step]) + "\n")
         self._process.stdin.flush()
@@ -108,8 +108,8 @@ class Victims:
             else:
                 steps.append(said[1])
         assert said[1] == f"{-signal.SIGKILL}", (
-            f"the process that was to be killed at stage {stage!r} ended by itself; got exit code {said[1]}; expected it "
-            "to live that long; its traceback is in the captured stderr"
+            f"the process to be killed at stage {stage!r} ended by itself; got exit code {said[1]}; expected it "
+            "to run until then; its traceback is in the captured stderr"
         )
         return Killed(work, tuple(steps))
 
@@ -190,7 +190,7 @@ def _say(kind: str, text: str) -> None:
 
 @contextmanager
 def _watched(sink: Any, deadly: int | None) -> Iterator[list[str]]:
-    """Note every step of what is done inside, in whatever thread of Python, and die before the `deadly` one."""
+    """Note every step of what is done inside, in any Python thread, and die before the `deadly` one."""
     steps: list[str] = []
     own = type(sink).__module__.partition(".")[0]
 

@@ -138,7 +138,7 @@ def test_an_option_reaches_it_in_a_worker_process(tmp_path: Path, run: Run) -> N
             "'state.backend.rocksdb.block.blocksize'?",
         ),
         (f"{KEY}=3", f"option '{KEY}' is out of range; got 3; expected at least 16"),
-        (f"{KEY}=much", f"option '{KEY}' in command line does not fit; got 'much'; expected a size"),
+        (f"{KEY}=much", f"option '{KEY}' in command line has an invalid value; got 'much'; expected a size"),
     ],
     ids=["unknown", "unknown elsewhere", "range", "type"],
 )

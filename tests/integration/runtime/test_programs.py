@@ -150,14 +150,14 @@ def test_python_shows_the_line_of_another_process_too(tmp_path: Path) -> None:
     ("environ", "toml", "line", "message"),
     [
         ({"TIDEGATE_PARALELISM": "2"}, "", (), "unknown option 'PARALELISM' in environment"),
-        ({}, "state.backend.type = 3", (), "tidegate.toml does not fit; got 3; expected str"),
+        ({}, "state.backend.type = 3", (), "tidegate.toml has an invalid value; got 3; expected str"),
         (
             {},
             "",
             ("-D", "parallelism.default=many"),
-            "in command line does not fit; got 'many'; expected int",
+            "in command line has an invalid value; got 'many'; expected int",
         ),
-        ({}, "", ("-D", "parallelism"), "option on the command line is unclear; got 'parallelism'"),
+        ({}, "", ("-D", "parallelism"), "invalid option on the command line; got 'parallelism'"),
         ({}, "", ("--fresh", "-s", "3"), "--fresh begins anew and -s goes on from a checkpoint; give one"),
     ],
     ids=["environment", "file", "line", "no value", "contradiction"],

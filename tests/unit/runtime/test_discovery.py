@@ -59,7 +59,7 @@ def test_a_system_that_is_away_is_told_and_no_reason_to_stop(
         (
             SystemExit(3),
             UserCodeError,
-            "source 'source' was ended by the program or a connector: SystemExit: 3",
+            "source 'source' failed in user or connector code: SystemExit: 3",
         ),
     ],
     ids=["its own", "any other", "exit"],

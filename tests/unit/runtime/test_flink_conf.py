@@ -105,7 +105,10 @@ def test_a_value_that_repeats_its_key_is_none() -> None:
         ),
         (["parallelism:", "  default: 4"], r"line 1 is no setting; got 'parallelism:'"),
         (["  parallelism.default: 4"], r"line 1 is no setting.*without indentation"),
-        (["blob.fetch.retries: many"], r"'blob\.fetch\.retries' in conf, line 1 does not fit; got 'many'"),
+        (
+            ["blob.fetch.retries: many"],
+            r"'blob\.fetch\.retries' in conf, line 1 has an invalid value; got 'many'",
+        ),
         (["akka.framesize: 10 miles"], r"got '10 miles b'|got '10 miles'; expected a size"),
         (["akka.tcp.timeout: soon"], r"got 'soon'; expected a duration"),
         (["akka.ssl.enabled: perhaps"], r"got 'perhaps'; expected"),

@@ -246,7 +246,10 @@ def test_the_field_in_the_way_is_named(record: Any) -> None:
 
 
 def test_an_int_that_no_float_equals_is_refused() -> None:
-    with pytest.raises(StateFormatError, match="9007199254740993 has no exact float; keep the state an int"):
+    with pytest.raises(
+        StateFormatError,
+        match="9007199254740993 cannot be represented exactly as a float; keep the state an int",
+    ):
         evolve(2**53 + 1, LONG, DOUBLE)
 
 
@@ -258,7 +261,7 @@ def test_a_default_of_another_type_is_refused(record: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "list<long", "long>", "nothing<long>", "row(a)", "list<long>x"])
 def test_a_fingerprint_that_says_nothing_is_refused(text: str) -> None:
-    with pytest.raises(StateFormatError, match="says nothing about how values were stored"):
+    with pytest.raises(StateFormatError, match="unknown type fingerprint"):
         converter(text, "msgspec", 1, LONG)
 
 

@@ -170,9 +170,9 @@ def test_text_that_is_not_unicode_is_no_key() -> None:
 
 
 def test_a_key_that_is_not_canonical_has_no_bytes() -> None:
-    with pytest.raises(RecordError, match=r"list is no canonical key; pass it through canonical\(\)"):
+    with pytest.raises(RecordError, match=r"list is not a canonical key; pass it through canonical\(\)"):
         key_bytes([1])
-    with pytest.raises(RecordError, match="list is no canonical key"):
+    with pytest.raises(RecordError, match="list is not a canonical key"):
         key_bytes((1, [2]))
 
 
@@ -189,7 +189,7 @@ def test_a_key_that_is_not_canonical_has_no_bytes() -> None:
 )
 def test_bytes_that_are_no_key_are_refused(data: bytes) -> None:
     with pytest.raises(
-        StateFormatError, match=r"not the bytes of a key|unknown key extension 99; .* newer version"
+        StateFormatError, match=r"invalid bytes of a key|unknown key extension 99; .* newer version"
     ):
         key_from_bytes(data)
 

@@ -52,7 +52,7 @@ def test_the_strongest_layer_wins_key_by_key() -> None:
 
 def test_a_weak_layer_is_checked_although_it_is_overruled() -> None:
     with pytest.raises(
-        ConfigError, match=r"option 'parallelism.default' in file does not fit; got 'x'; expected int"
+        ConfigError, match=r"option 'parallelism.default' in file has an invalid value; got 'x'; expected int"
     ):
         load(
             Options, Layer("program", {"parallelism.default": 1}), Layer("file", {"parallelism.default": "x"})
@@ -98,7 +98,8 @@ def test_an_unknown_variable_is_refused_with_the_nearest_known_one() -> None:
 
 def test_a_variable_of_the_wrong_type_names_its_key_and_layer() -> None:
     with pytest.raises(
-        ConfigError, match=r"option 'state.backend' in environment does not fit; got 'x'; expected one"
+        ConfigError,
+        match=r"option 'state.backend' in environment has an invalid value; got 'x'; expected one",
     ):
         load(Options, from_environ({"TIDEGATE_STATE_BACKEND": "x"}))
 
@@ -119,7 +120,7 @@ def test_nested_tables_of_a_file_become_dotted_keys(tmp_path: Path) -> None:
     assert layer.values == {"state.backend": "rocksdb", "checkpoint.interval": "2 s"}
     assert load(Options, layer) == Options("rocksdb", 2_000)
     path.write_text('"state.backend" = "x"\n', encoding="utf-8")
-    with pytest.raises(ConfigError, match=rf"option 'state.backend' in {path} does not fit"):
+    with pytest.raises(ConfigError, match=rf"option 'state.backend' in {path} has an invalid value"):
         load(Options, from_toml(path))
 
 
@@ -140,7 +141,7 @@ def test_assignments_may_hold_equals_signs_and_blanks() -> None:
 @pytest.mark.parametrize("assignment", ["state.backend", "=x", " =x", ""])
 def test_an_assignment_without_a_key_or_value_is_refused(assignment: str) -> None:
     with pytest.raises(
-        ConfigError, match=r"option on the command line is unclear; got '.*'; expected key=value"
+        ConfigError, match=r"invalid option on the command line; got '.*'; expected key=value"
     ):
         from_assignments([assignment])
 
@@ -193,7 +194,7 @@ def test_an_older_key_means_the_same_option(layer: Layer) -> None:
 
 def test_two_keys_of_one_option_in_one_layer_are_refused() -> None:
     with pytest.raises(
-        ConfigError, match=r"'buffer' and 'buffer.size' in file are one option; got both; expected"
+        ConfigError, match=r"'buffer' and 'buffer.size' in file are the same option; got both; expected"
     ):
         load(Renamed, Layer("file", {"buffer": 1, "buffer.size": 2}))
 

@@ -181,12 +181,12 @@ def test_text_that_is_not_unicode_is_refused() -> None:
 @pytest.mark.parametrize(
     ("info", "match"),
     [
-        pytest.param(None, "got no type of its keys; expected bool, int", id="none at all"),
+        pytest.param(None, "got no key type; expected bool, int", id="none at all"),
         pytest.param(Types.LIST(Types.LONG()), "type list<long> have no order", id="list"),
         pytest.param(
             Types.TUPLE([Types.MAP(Types.LONG(), Types.LONG())]), "type map<long, long>", id="in a tuple"
         ),
-        pytest.param(Types.OPTIONAL(Types.LONG()), "None is only possible inside of a tuple", id="optional"),
+        pytest.param(Types.OPTIONAL(Types.LONG()), "None is allowed only inside a tuple", id="optional"),
     ],
 )
 def test_a_type_without_order_is_refused(info: TypeInformation | None, match: str) -> None:
@@ -197,7 +197,7 @@ def test_a_type_without_order_is_refused(info: TypeInformation | None, match: st
 def test_a_value_that_does_not_fit_its_declared_type_is_refused() -> None:
     with pytest.raises(RecordError, match="key does not fit its declared type; got str 'a'; expected long"):
         KeyOrder(Types.LONG())("a")
-    with pytest.raises(RecordError, match=r"object .* has no place in an order"):
+    with pytest.raises(RecordError, match=r"object .* cannot be ordered"):
         ordered_bytes(object())
 
 
@@ -216,7 +216,7 @@ def test_a_value_that_does_not_fit_its_declared_type_is_refused() -> None:
     ids=lambda data: data.hex() or "nothing",
 )
 def test_other_bytes_are_refused(data: bytes) -> None:
-    with pytest.raises(StateFormatError, match="not the bytes of an ordered key"):
+    with pytest.raises(StateFormatError, match="invalid bytes of an ordered key"):
         ordered_value(data)
 
 

@@ -103,5 +103,5 @@ def test_a_setting_is_read_as_its_type(value: Any, expected: Any, name: str, res
 def test_what_does_not_fit_is_refused_with_what_was_expected(
     value: Any, expected: Any, name: str, wanted: str
 ) -> None:
-    with pytest.raises(ConfigError, match=rf"^option 'x' does not fit; got .*; expected {wanted}"):
+    with pytest.raises(ConfigError, match=rf"^option 'x' has an invalid value; got .*; expected {wanted}"):
         parse_setting(value, expected, name, "option 'x'")

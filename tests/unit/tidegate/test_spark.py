@@ -16,7 +16,7 @@ from tidegate.spark import register
 def test_a_session_without_data_sources_of_python_is_refused() -> None:
     session: Any = object()
     with pytest.raises(
-        ConfigError, match=r"^this session takes no data sources written in Python; expected Spark 4.1 or"
+        ConfigError, match=r"^this session does not support Python data sources; expected Spark 4.1 or"
     ):
         register(session)
 

@@ -131,7 +131,9 @@ def test_what_python_leaves_open_stays_untyped(annotation: Any) -> None:
 
 
 def test_of_refuses_what_says_nothing() -> None:
-    with pytest.raises(ConfigError, match=r"no type can be read from typing\.Any; expected a concrete type"):
+    with pytest.raises(
+        ConfigError, match=r"no type can be derived from typing\.Any; expected a concrete type"
+    ):
         Types.of(Any)
     assert Types.of(int) == Types.LONG()
 
@@ -185,7 +187,7 @@ def test_a_primitive_array_of_other_elements_is_a_list() -> None:
 
 @pytest.mark.parametrize("names", [["a"], ["a", "a"]])
 def test_row_names_that_do_not_fit_are_refused(names: list[str]) -> None:
-    with pytest.raises(ConfigError, match=r"row names do not fit; got .*; expected 2 different ones"):
+    with pytest.raises(ConfigError, match=r"invalid row field names; got .*; expected 2 different ones"):
         Types.ROW_NAMED(names, [Types.INT(), Types.INT()])
 
 

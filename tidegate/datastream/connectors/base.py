@@ -1,4 +1,4 @@
-"""What connectors implement, under PyFlink's module name."""
+"""Connector interfaces, under PyFlink's module name."""
 
 from tidegate.connectors.spi import (
     DeliveryGuarantee as DeliveryGuarantee,

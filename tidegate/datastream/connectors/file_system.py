@@ -1,4 +1,4 @@
-"""Files, under PyFlink's module name."""
+"""File connector, under PyFlink's module name."""
 
 from tidegate.connectors.base import RollingPolicy as RollingPolicy
 from tidegate.connectors.files.buckets import BucketAssigner as BucketAssigner

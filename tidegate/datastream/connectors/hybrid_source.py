@@ -1,4 +1,4 @@
-"""Sources one after the other, under PyFlink's module name."""
+"""Hybrid source, under PyFlink's module name."""
 
 from tidegate.connectors.hybrid import (
     HybridSource as HybridSource,

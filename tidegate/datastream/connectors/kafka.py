@@ -1,4 +1,4 @@
-"""Kafka, under PyFlink's module name."""
+"""Kafka connector, under PyFlink's module name."""
 
 from tidegate.connectors.kafka import (
     FlinkKafkaConsumer as FlinkKafkaConsumer,

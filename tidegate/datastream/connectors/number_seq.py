@@ -1,4 +1,4 @@
-"""A sequence of numbers, under PyFlink's module name."""
+"""Number sequence source, under PyFlink's module name."""
 
 from tidegate.connectors.generator import NumberSequenceSource as NumberSequenceSource
 

@@ -1,4 +1,4 @@
-"""The demo on Kafka: topic to topic under load, killed three times, then audited. `tidegate demo --kafka` runs it."""
+"""Kafka demo, run by `tidegate demo --kafka`: topic to topic under load, killed three times, then audited."""
 
 from __future__ import annotations
 

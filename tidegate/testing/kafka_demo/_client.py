@@ -1,4 +1,4 @@
-"""The demo's other programs on Kafka: one that sends payments, and one that makes topics."""
+"""Kafka clients of the demo: the payment producer and the creation of topics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FLUSH_S: Final = 30.0
 
 
 class Feed:
-    """Sends payments at an even rate, as far as it is allowed to, in a thread of its own.
+    """Sends payments at an even rate, as far as it is allowed to, in a separate thread.
 
     Args:
         brokers: Where to.
@@ -42,7 +42,7 @@ class Feed:
         self._thread.start()
 
     def allow(self, payments: int) -> None:
-        """Send so many, counted from the first."""
+        """Send this many, counted from the first."""
         self._allowed = payments
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class Feed:
         self._thread.join(_FLUSH_S)
         if self._unsent:
             raise UnavailableError(
-                f"the brokers did not take {self._unsent} payments of the demo; are they running?"
+                f"the brokers did not accept {self._unsent} payments of the demo; check that they are running"
             )
 
     def _send(self) -> None:

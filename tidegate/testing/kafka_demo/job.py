@@ -1,6 +1,6 @@
-"""The demo's pipeline on Kafka: payments -> booked ones -> running totals per account -> another topic, exactly once.
+"""Job of the Kafka demo: payments -> booked ones -> running totals per account -> another topic, exactly once.
 
-It does not know that it will be killed. Started again with the same arguments it goes on from its newest checkpoint.
+It does not know that it will be killed. Started again with the same arguments it continues from its newest checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the pipeline until all payments are worked off."""
+    """Run the pipeline until all payments are processed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--brokers", required=True)
     parser.add_argument("--payments", required=True, help="the topic to read")

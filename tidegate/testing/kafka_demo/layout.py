@@ -1,4 +1,4 @@
-"""Which payment goes where, known before any of them is sent, so that the job and the audit know where topics end.
+"""Partition layout of the Kafka demo: the target of each payment is known in advance, and so are the ends of topics.
 
 Payments of an account go to one partition, which keeps their order; so each running total is known beforehand, too.
 

@@ -1,4 +1,4 @@
-"""Plays the demo on Kafka: a broker, a program that sends payments, the job, three kills, the audit, a picture."""
+"""Runner of the Kafka demo: a broker, a payment producer, the job, three kills, the audit, a picture."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHARES: Final = 4
 
 
 def play(plan: Plan, workspace: Workspace, *, brokers: str | None, sabotaged: bool) -> int:
-    """Play it on a broker of its own, or on these; 0 if the audit proves exactly once, 1 if it does not.
+    """Run it on its own broker, or on these; 0 if the audit proves exactly once, 1 if it does not.
 
     Raises:
         TidegateError: it cannot be played; the message says why and what to do.
@@ -44,7 +44,7 @@ def play(plan: Plan, workspace: Workspace, *, brokers: str | None, sabotaged: bo
     with _cluster(brokers) as address:
         topics = _topics(address)
         timeline = _played(plan, workspace, address, topics, sabotaged=sabotaged)
-        print("         the audit reads both topics, as anybody could", flush=True)
+        print("  the audit reads both topics, as any consumer could", flush=True)
         payments, totals = (f"kafka://{address}/{topic}?format=json" for topic in topics)
         found = Comparison(payments, totals, Rule(Expected()), workspace.root, SYSTEM_CLOCK).verdict()
     verdict = _verdict(found, timeline, sabotaged=sabotaged)
@@ -55,7 +55,7 @@ def play(plan: Plan, workspace: Workspace, *, brokers: str | None, sabotaged: bo
     for each in found.findings:
         print(f"  {each.kind}: {each.record} at {', '.join(each.places)}")
     print(
-        f"\nlook at  {workspace.picture}  what happened, as a picture\n         {workspace.log}  what the job said"
+        f"\nsee    {workspace.picture}   what happened, as a picture\n       {workspace.log}   the job's log"
     )
     return 0 if found.proven else 1
 
@@ -125,7 +125,7 @@ def _played(
 
 def _verdict(found: Verdict, timeline: Timeline, *, sabotaged: bool) -> str:
     done = f"{len(timeline.kills)} kills, {len(timeline.checkpoints)} checkpoints"
-    done += ", sabotage on purpose" if sabotaged else ""
+    done += ", deliberate sabotage" if sabotaged else ""
     moved = f"{found.input.records:,} records in, {found.output.records:,} out, {done}"
     if found.proven:
         return f"nothing lost, nothing twice: {moved}"

@@ -1,4 +1,4 @@
-"""Real servers on loopback for tests and for trying things; nothing of them stays behind.
+"""Real servers on loopback for tests and experiments; they are removed completely afterwards.
 
 Example:
     with KafkaService() as kafka, PostgresService() as postgres:

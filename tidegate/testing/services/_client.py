@@ -1,4 +1,4 @@
-"""The door to confluent-kafka: create a topic and see it led."""
+"""Kafka client of the services: creates a topic and waits for its leaders."""
 
 from __future__ import annotations
 

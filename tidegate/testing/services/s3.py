@@ -1,4 +1,4 @@
-"""A server with the S3 protocol for tests and for trying things: moto's, one request at a time.
+"""S3 service for tests and experiments: moto, one request at a time.
 
 It keeps everything in memory, so a killed server has forgotten it. Any credentials are taken.
 
@@ -70,7 +70,8 @@ class S3Service(Service):
     def _check(self) -> None:
         if find_spec("moto") is None:
             raise MissingExtraError(
-                "moto, which brings the S3 server, is not installed; run: pip install 'moto[s3]' flask flask-cors"
+                "moto, which contains the S3 server, is not installed; run: pip install 'moto[s3]' flask "
+                "flask-cors"
             )
 
     def _prepare(self) -> None:

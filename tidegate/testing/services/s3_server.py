@@ -1,4 +1,4 @@
-"""The program of `S3Service`: moto behind a lock, because its own answers to simultaneous conditions may both be yes."""
+"""Program of `S3Service`: moto behind a lock, because it may accept two simultaneous conditional writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOO_LARGE = b"<Error><Code>EntityTooLarge</Code><Message>larger than one reques
 
 
 def main(port: int, most_bytes: int, denied: Collection[str], conditions: Sequence[str]) -> None:
-    """Serve until killed; 0 bytes are no limit."""
+    """Serve until killed; 0 bytes means no limit."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
     from werkzeug.test import Client

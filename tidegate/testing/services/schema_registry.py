@@ -1,4 +1,4 @@
-"""A real schema registry for tests and for trying things: Apicurio, which speaks Confluent's protocol.
+"""Schema registry service for tests and experiments: Apicurio, which speaks Confluent's protocol.
 
 It is fetched once from Maven Central, about 140 MB, and keeps everything in memory, so a killed one has forgotten it.
 New schemas of a subject have to be such that their readers understand what was written before.

@@ -1,4 +1,4 @@
-"""The life of a server that tests start, kill and restart: the part Kafka and Postgres share.
+"""Base class of services: life cycle of a server that tests start, kill and restart.
 
 Guarantee: `start` returns when the server answers its own protocol; after `kill` and `restart` it has the same
 address and the same data; after `stop`, a failure, or the death of this process nothing of it is left.
@@ -116,7 +116,7 @@ class Service(ABC):
         self._guarded().signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on; it finds what was sent to it meanwhile."""
+        """Resume the server; it then receives what was sent to it in the meantime."""
         self._guarded().signal(signal.SIGCONT)
 
     def restart(self) -> None:

@@ -1,4 +1,4 @@
-"""A real Spark cluster for tests and for trying things: a standalone master and workers, from the pip-installed PySpark.
+"""Spark cluster service for tests and experiments: a standalone master and workers, from the pip-installed PySpark.
 
 Everything listens on loopback and writes below private directories. The Python of executors is the driver's.
 
@@ -45,9 +45,7 @@ class SparkService(Service):
     ) -> None:
         super().__init__(port=port, clock=clock)
         if workers < 1 or cores < 1:
-            raise ConfigError(
-                f"a Spark cluster has workers with cores; got {workers} workers with {cores} cores; expected 1 or more"
-            )
+            raise ConfigError(f"got {workers} Spark workers with {cores} cores; expected at least 1 of each")
         hosts = itertools.cycle((LOOPBACK, "localhost"))
         self.workers = [SparkWorkerService(self, next(hosts), cores, clock) for _ in range(workers)]
         """In no order; each can be killed and restarted. Spark takes them for two machines."""

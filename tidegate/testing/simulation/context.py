@@ -1,4 +1,4 @@
-"""What every owner of a simulated pipeline comes into, and how it finds its place: by settling what is decided."""
+"""Initial state of each simulated owner: it settles what was decided, then starts."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class SimulationContext:
     """The numbers that owners have given to checkpoints."""
 
     def strikes(self, share: float) -> bool:
-        """Whether a misfortune happens now."""
+        """Whether a failure is injected now."""
         return self.faulty and self.chance.random() < share
 
     def recover(self, run: RunId, term: int) -> Generator[None, None, Manifest | None]:
-        """Where to go on: at the newest decided checkpoint, or before it if nothing of it will ever be visible.
+        """Where to continue: at the newest decided checkpoint, or before it if nothing of it will ever be visible.
 
         The run may be stopped at each `yield`, which lies between a check that it is the owner and what it then does.
 
@@ -55,7 +55,7 @@ class SimulationContext:
         if kept is None:
             return
         missing = storage.content(storage.load(kept)) - self.outside.visible.keys()
-        require(not missing, f"checkpoint {number} is settled and {sorted(missing)} are not visible")
+        require(not missing, f"checkpoint {number} is settled but {sorted(missing)} are not visible")
         storage.settled.add(kept)
 
     def check_order(self, number: CheckpointId) -> None:
@@ -63,7 +63,7 @@ class SimulationContext:
         newest = self.storage.newest_settled() or (0, CheckpointId(0))
         between = [kept for kept in self.storage.retained if newest[1] < kept[1] < number]
         waiting = {work for kept in between for work in self.storage.load(kept).unsettled[-1].committables}
-        require(waiting <= self.outside.done, f"{number} is committed before what was decided earlier")
+        require(waiting <= self.outside.done, f"{number} is committed before an earlier decided checkpoint")
 
     def _settled(self, run: RunId) -> Generator[None, None, Manifest | None]:
         storage = self.storage

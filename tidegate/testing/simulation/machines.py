@@ -1,4 +1,4 @@
-"""The machines that a simulated pipeline runs on: those of the executors, unless a test puts a broken one in place."""
+"""State machines of a simulated pipeline: those of the executors, unless a test substitutes a broken one."""
 
 from __future__ import annotations
 

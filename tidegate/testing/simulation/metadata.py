@@ -1,4 +1,4 @@
-"""The metadata of a simulated checkpoint."""
+"""Metadata of a simulated checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What survives a crash in the simulation: the checkpoint storage and the system that sinks write to."""
+"""External state of the simulation, which survives crashes: the checkpoint storage and the sinks' system."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Storage:
 
     def load(self, kept: Kept) -> Manifest:
         """Read metadata."""
-        require(kept in self.metadata, f"the metadata of retained {kept} is gone")
+        require(kept in self.metadata, f"the metadata of retained {kept} was deleted")
         return decode(self.metadata[kept], str(kept))
 
     def swap(self, run: RunId, term: int, checkpoint: CheckpointId) -> bool:
@@ -138,7 +138,7 @@ class Storage:
         """All records that these files hold."""
         seen: frozenset[Record] = frozenset()
         for name in names:
-            require(name in self.files, f"file {name} is needed and gone")
+            require(name in self.files, f"file {name} is needed but was deleted")
             seen |= self.files[name]
         return seen
 
@@ -151,7 +151,7 @@ class Storage:
     def _check(self) -> None:
         """Every file of every retained checkpoint is there."""
         for kept in self.retained:
-            require(kept in self.metadata, f"the metadata of retained {kept} is gone")
+            require(kept in self.metadata, f"the metadata of retained {kept} was deleted")
             missing = self.needed[kept] - self.files.keys()
             require(not missing, f"{kept} is retained and its files {missing} were released")
 
@@ -195,14 +195,14 @@ class Outside:
 
     def commit(self, work: Committable, storage: Storage) -> Answer:
         """Make work visible; idempotent."""
-        require(work in storage.promised, f"{work.describe} is committed and was never decided")
+        require(work in storage.promised, f"{work.describe} is committed but was never decided")
         if self.faulty and self.chance.random() < 0.1:
             return Retry("the system does not answer")
         if work in self.done:
             return CommitAnswer.ALREADY_COMMITTED
         if work in self.aborted:
             return CommitAnswer.ABORTED
-        require(work in self.prepared, f"{work.describe} was decided and is lost")
+        require(work in self.prepared, f"{work.describe} was decided but is lost")
         self.prepared.remove(work)
         self.done.add(work)
         self.visible.update(records_of(work))
@@ -239,7 +239,7 @@ class Outside:
                 require(self.terms[name] <= term, f"term {term} fences {name} of term {self.terms[name]}")
                 doomed = [work for work in self.prepared if _id_of(work) == name]
                 decided = [work.describe for work in doomed if work in storage.promised]
-                require(not decided, f"{decided} were decided and are removed")
+                require(not decided, f"{decided} were decided but are removed")
                 self.abort(doomed)
                 self.epochs[name] += 1
 

@@ -1,6 +1,6 @@
-"""One owner of the simulated pipeline, for one attempt: performs what the machines decide, with what comes back late.
+"""Simulated owner of a pipeline for one attempt: performs the actions of the state machines, with delays.
 
-It stands for the process that coordinates, its workers, and all that is on its way between them and to the storage.
+It represents the coordinating process, its workers, and all messages between them and to the storage.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Owner:
             self._fail(self._chance.choice(up), "is gone")
 
     def drain(self) -> None:
-        """An attempt ends by itself: what the storage was asked for happens, and nobody hears of it."""
+        """An attempt ends by itself: pending storage requests are performed, and their answers are lost."""
         self.ended = True
         while self._savepoints:
             self._savepoints[0]()
@@ -218,10 +218,10 @@ class Owner:
                 self._send(self._task_of(beat.worker), partial(self._answers, beat.worker), fragile=True)
                 continue
             looked_on = self._ticks_silent[beat.worker] * _BEAT_MS
-            require(looked_on >= _SILENT_MS, f"worker {beat.worker} was given up after {looked_on} ms")
+            require(looked_on >= _SILENT_MS, f"worker {beat.worker} was declared lost after {looked_on} ms")
             self._fail(beat.worker, f"has not answered for {beat.for_ms} ms")
         for part, hung_ms in self._hung_ms.items():
-            require(hung_ms < _SILENT_MS, f"worker {part} hangs for {hung_ms} ms and is not given up")
+            require(hung_ms < _SILENT_MS, f"worker {part} hangs for {hung_ms} ms and is not declared lost")
 
     def _answers(self, part: int) -> None:
         self._ticks_silent[part] = 0
@@ -298,14 +298,14 @@ class Owner:
         self._heartbeats.watch(part)
 
     def _fail(self, part: int, how: str) -> None:
-        """A part cannot go on; it restarts alone if others run that know nothing of it."""
+        """A part failed; it restarts alone if independent parts run."""
         why = f"worker {part} {how}"
         self._around.note(why)
         if len(self._parts) == 1 or self.finishing:
             raise UnavailableError(why)
         for action in self._failover.on(fo.PartFailed(part, self.now)):
             if isinstance(action, fo.GiveUp):
-                raise UnavailableError("the restarts are used up")
+                raise UnavailableError("the restarts are exhausted")
             self.life.become("restarting")
             self._take_down(part)
 
@@ -329,7 +329,7 @@ class Owner:
         outside.fence(seen, self._storage, self.term)
         newest = self._storage.load(self._storage.retained[-1]) if self._storage.retained else None
         self._build(part, newest)
-        self._around.note(f"worker {part} is back from {newest.checkpoint if newest else 'nothing'}")
+        self._around.note(f"worker {part} restored {newest.checkpoint if newest else 'nothing'}")
         if not self._failover.down:
             self._tell(cp.Resume())
             self.life.become("running")
@@ -412,7 +412,7 @@ class Owner:
 
     def _pends(self, number: CheckpointId) -> None:
         newest = self._storage.newest_id
-        require(self._pending is None, f"{number} is triggered while {self._pending} is on its way")
+        require(self._pending is None, f"{number} is triggered while {self._pending} is pending")
         self._pending = number
         if self._storage.owned(self.run):
             require(number > newest, f"{number} is triggered after {newest} was decided")
@@ -452,13 +452,13 @@ class Owner:
 
     def _swap(self, number: CheckpointId) -> None:
         if self._around.strikes(0.02):
-            self._tell(cp.MetadataFailed(number, UnavailableError("the storage took no change")))
+            self._tell(cp.MetadataFailed(number, UnavailableError("the storage rejected the change")))
         elif not self._storage.swap(self.run, self.term, number):
             self._tell(cp.SwapLost(number, f"term {self._storage.term} owns the pipeline"))
         elif self._around.strikes(0.02):
             raise CrashError
         elif self._around.strikes(0.01):
-            raise UnavailableError("nobody knows whether the storage took the change")
+            raise UnavailableError("the outcome of a storage change is unknown")
         else:
             self._pending = None
             self._restart.progressed()
@@ -506,9 +506,11 @@ class Owner:
         kept = next((each for each in self._storage.retained if each[1] == action.checkpoint), None)
         if kept is None:
             self._require_ownership()
-        require(kept is not None, f"checkpoint {action.checkpoint} is gone before its savepoint is written")
+        require(
+            kept is not None, f"checkpoint {action.checkpoint} was deleted before its savepoint is written"
+        )
         assert kept is not None
         manifest = self._storage.load(kept)
         self._storage.content(manifest)
-        require(not in_flight(manifest), f"savepoint {action.checkpoint} holds records on their way")
+        require(not in_flight(manifest), f"savepoint {action.checkpoint} holds in-flight records")
         self._tell(cp.SavepointOver(action.place))

@@ -1,4 +1,4 @@
-"""Subtasks of the simulation: two sources and two sinks, where barriers meet.
+"""Simulated subtasks: two sources and two sinks, where barriers meet.
 
 Either each source has a channel to each sink, or the two halves know nothing of each other.
 

@@ -1,4 +1,4 @@
-"""What a coordinator is told and answers, in the words of a trace.
+"""Trace texts of the simulation: the coordinator's events and actions.
 
 Example:
     >>> in_words(cp.Abort(CheckpointId(3), "no space left"))
@@ -20,7 +20,7 @@ _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def in_words(said: cp.Event | cp.Action) -> str | None:
-    """One line; None for what goes on all the time."""
+    """One line; None for periodic events."""
     if isinstance(said, cp.Tick):
         return None
     name = _CAPITAL.sub(" ", type(said).__name__).lower()

@@ -1,4 +1,4 @@
-"""The world of one seed: a pipeline that is lost, repeated, delayed, hung, fenced and killed until it is done.
+"""Simulated world of one seed: messages are lost, repeated and delayed, processes hang, are fenced and killed.
 
 Real are the machines; everything around them is simulated. Each step does one thing chosen by chance, and what an
 invariant forbids raises `InternalError` where it happens. The same seed does the same things every time.
@@ -30,27 +30,27 @@ __all__ = ["MODES", "World"]
 
 MODES: Final = {
     "aligned": Mode(aligned_ms=None, overtakable=(), exactly_once=True, apart=False),
-    "overtaking": Mode(aligned_ms=0, overtakable=(0, 1), exactly_once=True, apart=False),
-    "overtaking one of two": Mode(aligned_ms=0, overtakable=(0,), exactly_once=True, apart=False),
-    "overtaking after a while": Mode(aligned_ms=150, overtakable=(0, 1), exactly_once=True, apart=False),
+    "unaligned": Mode(aligned_ms=0, overtakable=(0, 1), exactly_once=True, apart=False),
+    "unaligned, one of two": Mode(aligned_ms=0, overtakable=(0,), exactly_once=True, apart=False),
+    "unaligned after a timeout": Mode(aligned_ms=150, overtakable=(0, 1), exactly_once=True, apart=False),
     "at least once": Mode(aligned_ms=None, overtakable=(), exactly_once=False, apart=False),
     "in two parts": Mode(aligned_ms=None, overtakable=(), exactly_once=True, apart=True),
-    "in two parts, overtaking": Mode(aligned_ms=0, overtakable=(0, 1), exactly_once=True, apart=True),
+    "in two parts, unaligned": Mode(aligned_ms=0, overtakable=(0, 1), exactly_once=True, apart=True),
 }
-"""What a pipeline can be like; seeds take turns."""
+"""Pipeline configurations; seeds use them in turn."""
 
 _LOOK_MS: Final = 500
 
 
 class World:
-    """One pipeline from its first record to its last checkpoint, through every misfortune of a seed."""
+    """One pipeline from its first record to its last checkpoint, through every failure of a seed."""
 
     def __init__(self, seed: int, machines: Machines | None = None) -> None:
         self.seed = seed
         name = tuple(MODES)[seed % len(MODES)]
         self.trace: list[str] = []
         self.stopped: Exception | None = None
-        """Why a person must go on."""
+        """Why an operator has to intervene."""
         self._chance = random.Random(seed)
         mode = MODES[name]
         self._around = SimulationContext(
@@ -83,7 +83,7 @@ class World:
         try:
             self._run(steps)
         except Exception as error:
-            error.add_note(f"to see how it came to that: tidegate simulate --seed {self.seed}")
+            error.add_note(f"reproduce this run: tidegate simulate --seed {self.seed}")
             raise
 
     def _run(self, steps: int) -> None:
@@ -100,7 +100,7 @@ class World:
             if self.ended or self.stopped:
                 break
             self._step()
-        require(self.ended or self.stopped is not None, "the run never ends")
+        require(self.ended or self.stopped is not None, "the run does not end")
         if self.ended:
             everything = {(source, n) for source in range(SOURCES) for n in range(RECORDS)}
             require(set(self._around.outside.visible) == everything, "the output is not complete")
@@ -167,7 +167,7 @@ class World:
             self._note(f"the attempt fails: {error}")
             self._survive(self._again)
         except (CommitFailedError, CommitUnknownError) as error:
-            self._note(f"stopped for a person: {error}")
+            self._note(f"stopped, an operator is needed: {error}")
             self.stopped = error
 
     def _time_out(self) -> None:
@@ -203,7 +203,7 @@ class World:
         self._own(owner.run, owner.term, CheckpointId(first))
 
     def _start(self, *, alive: bool | None) -> bool:
-        """Whether somebody new comes to own the pipeline: not if an owner that is `alive` shows it meanwhile."""
+        """Whether a new process becomes the owner: not if an owner that is `alive` renews its lease."""
         self._runs += 1
         me = Lease("here", "boot", self._runs, 0, FencingTerm(0), RunId(f"run-{self._runs}"))
         take = self._turn(me, alive)
@@ -262,10 +262,10 @@ class World:
                     self._stopped.append(start)
                     return
         self._owner = Owner(self._around, run, term, newest, first)
-        self._note(f"goes on from {newest.checkpoint if newest else 'nothing'}")
+        self._note(f"restores {newest.checkpoint if newest else 'nothing'}")
 
     def _wake(self) -> None:
-        """A start that was stopped and replaced goes on, until it checks again."""
+        """A start that was stopped and replaced continues until its next check."""
         start = self._stopped.pop(self._chance.randrange(len(self._stopped)))
         try:
             # It does what it was about to do. Behind the last check of a start, it learns by its lease.
@@ -274,10 +274,10 @@ class World:
             self._note(f"wakes up too late: {error}")
 
     def _second_start(self) -> None:
-        """Somebody who does not stand by is refused, however long nothing was heard of the owner."""
+        """A start that is not a standby is refused, however long the owner has been silent."""
         me = Lease("here", "boot", 0, 0, FencingTerm(0), RunId("second"))
         lease, unchanged_ms = self._around.storage.lease, self._chance.choice((0, LEASE_MS, 100 * LEASE_MS))
         verdict = self._around.machines.judge(
             lease, me, holder_alive=True, unchanged_ms=unchanged_ms, lease_ms=LEASE_MS
         )
-        require(isinstance(verdict, Refuse), f"a second start came to {verdict} while the owner lives")
+        require(isinstance(verdict, Refuse), f"a second start got {verdict} while the owner runs")

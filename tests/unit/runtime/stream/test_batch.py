@@ -400,7 +400,9 @@ def test_a_mode_nobody_knows_is_refused() -> None:
     env = inline("MICRO")
     env.from_collection([1]).print()
 
-    with pytest.raises(ConfigError, match=r"'execution.runtime-mode' in program does not fit; got 'MICRO'"):
+    with pytest.raises(
+        ConfigError, match=r"'execution.runtime-mode' in program has an invalid value; got 'MICRO'"
+    ):
         env.explain()
 
 

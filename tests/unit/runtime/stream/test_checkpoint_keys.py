@@ -210,7 +210,7 @@ def test_both_names_of_the_backend_at_once_are_refused() -> None:
     env = configured("inline", state__backend="rocksdb", state__backend__type="heap")
 
     with pytest.raises(
-        ConfigError, match=r"'state.backend' and 'state.backend.type' in program are one option"
+        ConfigError, match=r"'state.backend' and 'state.backend.type' in program are the same option"
     ):
         run(env)
 

@@ -216,7 +216,7 @@ class Plain:
         ),
         (lambda value: {value: 1}, "dict .* cannot be a key: it is a collection; use a tuple"),
         (lambda value: float("nan"), "float nan cannot be a key: it is not equal to itself; replace it"),
-        (lambda value: Plain(), "Plain .* cannot be a key: it is told apart by identity alone; use a frozen"),
+        (lambda value: Plain(), "Plain .* cannot be a key: it is compared by identity; use a frozen"),
     ],
     ids=["list", "array", "dict", "nan", "object"],
 )

@@ -55,7 +55,7 @@ def test_a_job_whose_output_is_refused_fails_with_the_reason_and_commits_when_it
         CommitFailedError, match=r"refused for 4 s at the end of the job: sink 'out'"
     ) as failed:
         run()
-    assert "is not writable (Permission denied); grant the right" in str(failed.value)
+    assert "is not writable (Permission denied); grant write permission" in str(failed.value)
     assert "nothing is lost: mend the cause and start the job again" in str(failed.value)
     events = [msgspec.json.decode(line) for line in log.read_bytes().splitlines()]
     told = [event for event in events if event["what"] == "retrying"]

@@ -218,11 +218,11 @@ def test_anything_else_is_refused_with_the_method_to_use() -> None:
     env = environment("inline")
 
     with pytest.raises(
-        ConfigError, match="add_source takes a SourceFunction; got int; use from_source for a Source"
+        ConfigError, match="add_source needs a SourceFunction; got int; use from_source for a Source"
     ):
         env.add_source(3)
     with pytest.raises(
-        ConfigError, match="add_sink takes a function or a SinkFunction; got int; use sink_to for a Sink"
+        ConfigError, match="add_sink needs a function or a SinkFunction; got int; use sink_to for a Sink"
     ):
         env.from_collection([1]).add_sink(3)
 

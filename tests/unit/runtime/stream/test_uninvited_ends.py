@@ -310,4 +310,4 @@ def test_a_committer_that_ends_its_thread_fails_the_job(target: str, tmp_path: P
     env = environment(target)
     numbers(env).map(str).sink_to(Committing(tmp_path, TextLines(), error=SystemExit(3)))
 
-    assert re.search(r"subtask .* was ended by the program or a connector: SystemExit: 3", failure(env))
+    assert re.search(r"subtask .* failed in user or connector code: SystemExit: 3", failure(env))

@@ -63,5 +63,7 @@ def test_a_java_home_without_java_is_named_with_the_remedy(tmp_path: Path) -> No
 
 def test_a_java_without_a_version_is_refused_with_the_remedy(tmp_path: Path) -> None:
     environment = java_home(tmp_path, "exit 6")
-    with pytest.raises(ConfigError, match=r"-version gave no version number, exit code 6; expected Java 17"):
+    with pytest.raises(
+        ConfigError, match=r"-version printed no version number, exit code 6; expected Java 17"
+    ):
         find_java(environment)

@@ -66,7 +66,8 @@ def test_a_damaged_file_is_refused_with_both_sums(repository: LocalRepository) -
 
 def test_a_missing_file_is_named(repository: LocalRepository) -> None:
     with pytest.raises(
-        UnavailableError, match=r"did not give a/b.jar: .*No such file.*; check the network, or name"
+        UnavailableError,
+        match=r"a/b.jar cannot be fetched from the jar repository .*: .*No such file.*; check the network, or set",
     ):
         repository.reader.read("a/b.jar")
 
@@ -75,7 +76,8 @@ def test_a_repository_that_does_not_answer_is_named() -> None:
     port = Port()
     url = f"http://127.0.0.1:{port.number}/maven"
     with pytest.raises(
-        UnavailableError, match=rf"^the jar repository {url} did not give a.jar: .*refused.*; check the"
+        UnavailableError,
+        match=rf"^a.jar cannot be fetched from the jar repository {url}: .*refused.*; check the",
     ):
         Repository(url).read("a.jar")
     port.release()
@@ -83,6 +85,6 @@ def test_a_repository_that_does_not_answer_is_named() -> None:
 
 def test_an_address_that_is_no_url_is_named() -> None:
     with pytest.raises(
-        UnavailableError, match=r"^the jar repository mirror did not give a.jar: unknown url type"
+        UnavailableError, match=r"^a.jar cannot be fetched from the jar repository mirror: unknown url type"
     ):
         Repository("mirror").read("a.jar")

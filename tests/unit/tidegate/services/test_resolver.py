@@ -150,6 +150,6 @@ def test_a_version_that_is_not_plain_is_refused_by_name(
 def test_a_pom_that_is_not_xml_is_named(repository: LocalRepository) -> None:
     repository.put("g/root/1/root-1.pom", b"<project>")
     with pytest.raises(
-        UnavailableError, match=r"^the pom of g:root:1 in file://.* is not XML: .*; try again, or inst"
+        UnavailableError, match=r"^the pom of g:root:1 in file://.* is not valid XML: .*; retry, or inst"
     ):
         jars(repository)

@@ -56,7 +56,7 @@ def test_a_service_that_is_not_started_says_so(service: Service) -> None:
 @pytest.mark.parametrize("key", ["listeners", "log.dirs", "node.id"])
 def test_a_broker_setting_that_decides_where_it_lives_is_refused(key: str) -> None:
     with pytest.raises(
-        ConfigError, match=rf"^broker setting '{key}' belongs to the kafka service; leave it out"
+        ConfigError, match=rf"^broker setting '{key}' is set by the kafka service; leave it out"
     ):
         KafkaService(settings={key: "x"})
 

@@ -28,7 +28,7 @@ def test_our_options_and_the_connectors_are_told_apart_in_any_case() -> None:
         ),
         (
             {"connector": "kafka", "accept_loss": "x"},
-            r"^option 'accept_loss' in the options does not fit; got 'x'",
+            r"^option 'accept_loss' in the options has an invalid value; got 'x'",
         ),
     ],
     ids=["none", "attempts", "most", "number"],
