@@ -152,7 +152,7 @@ def open_file(handle: int, name: str) -> BinaryIO:
 
 
 def create_file(handle: int, name: str) -> BinaryIO:
-    """Open a new file that only this user can read, in a directory given by its descriptor; replaces what has the name.
+    """Open a new file that only this user can read, in a directory given by its descriptor; replaces an existing file.
 
     Raises:
         OSError: it cannot be made.

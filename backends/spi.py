@@ -64,7 +64,7 @@ class StoredChunk(msgspec.Struct, frozen=True, tag="stored"):
 
 
 class InlineChunk(msgspec.Struct, frozen=True, tag="inline"):
-    """Bytes small enough to live in the metadata itself."""
+    """Bytes small enough to be inline in the metadata."""
 
     data: bytes
 
@@ -153,7 +153,7 @@ class Cut(ABC):
 
 
 class Materialisation(ABC):
-    """A sorted map from address to bytes, owned by one subtask and called by its thread alone.
+    """A sorted map from address to bytes, owned by one subtask and called only by its thread.
 
     A crash at any point loses it entirely: it is rebuilt from a `KeyedHandle`, so nothing here needs to be durable.
     """
@@ -227,7 +227,7 @@ class SupportsMetrics(Protocol):
     """An ability of a materialisation: it has figures that users want to see."""
 
     def metrics(self) -> Mapping[str, Callable[[], int | float]]:
-        """What tells each figure, by its name; shown as metrics `<operator uid>.<subtask>.<backend>.<name>`.
+        """Gauges by name; reported as metrics `<operator uid>.<subtask>.<backend>.<name>`.
 
         Asked once, when it was opened. The subtask's thread calls each function several times a second, so they must be
         quick; and once more after `close`, where they tell the last figure.
@@ -430,7 +430,7 @@ class Buffered(Protocol):
 
 @runtime_checkable
 class SupportsMode(Protocol):
-    """An ability of a checkpoint storage: it makes directories, and lets others say who may enter them."""
+    """An ability of a checkpoint storage: it creates directories, with a configurable mode."""
 
     def with_mode(self, mode: int) -> CheckpointStorage:
         """The same storage, where new directories get exactly `mode`, and new files what it allows but to execute.

@@ -46,14 +46,14 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nobody can tell whether the holder lives; look again after this time."""
+    """It is unknown whether the holder is alive; check again after this time."""
 
     remaining_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The holder lives; do not start."""
+    """The holder is alive; do not start."""
 
     reason: str
 

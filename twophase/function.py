@@ -57,7 +57,7 @@ class TwoPhaseCommitSinkFunction(ABC, Generic[TXN]):
     """
 
     def open(self, runtime_context: Any) -> None:
-        """Called once before the first transaction begins, after what a checkpoint left open is aborted."""
+        """Called once before the first transaction begins, after open transactions of the checkpoint are aborted."""
 
     def close(self) -> None:
         """Called once at the end, also after an error, when the open transaction is aborted."""
@@ -91,7 +91,7 @@ class TwoPhaseCommitSinkFunction(ABC, Generic[TXN]):
         return self.commit(transaction)
 
     def recover_and_abort(self, transaction: TXN) -> None:
-        """Remove what was open at the restored checkpoint, unless it was committed since, or is gone already."""
+        """Abort a transaction that was open at the restored checkpoint, unless it was committed since or no longer exists."""
         self.abort(transaction)
 
 

@@ -60,7 +60,7 @@ Stage = Literal["inprogress", "pending"]
 
 
 class OutputName(msgspec.Struct, frozen=True):
-    """The name under which committed work is seen: who wrote it, in which history, for which checkpoint.
+    """The visible name of committed work: its operator, lineage and checkpoint.
 
     `tag` identifies the operator of a pipeline (`tag_of`), so that sinks and pipelines may share a location; `part` tells
     the pieces of one subtask and checkpoint apart.

@@ -24,7 +24,7 @@ class OneByOneCommitter(Committer):
         self._where = f"{name} (uid {uid!r})"
 
     def commit(self, committables: Sequence[Committable]) -> list[Answer]:
-        """Commit each; what the user's code raises for one is raised when all others are done."""
+        """Commit each; an error of the user's code for one is raised after all others are done."""
         answers: list[Answer] = []
         failed: UserCodeError | None = None
         for work in committables:
@@ -43,7 +43,7 @@ class OneByOneCommitter(Committer):
         return answers
 
     def abort_except(self, keep: Sequence[Committable]) -> int:
-        """Nothing: what is not committed is known to checkpoints alone."""
+        """Does nothing: uncommitted work is known only from checkpoints."""
         return 0
 
     @abstractmethod

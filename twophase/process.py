@@ -42,7 +42,7 @@ def _boot_id() -> str:
 
 
 def _start_time(pid: int) -> int | None:
-    """When a live process started, None if there is none; a zombie runs no more."""
+    """The start time of a live process, None if it does not exist or is a zombie."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

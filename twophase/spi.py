@@ -110,7 +110,7 @@ class WriterContext:
 
 
 class ProgramContext(Protocol):
-    """What a program gives to all its functions, and what they show; for connectors that run functions of the user."""
+    """Program context of all functions: parameters, metrics, accumulators; for connectors that run user functions."""
 
     def manage(
         self, function: object, lock: AbstractContextManager[object] | None = None
@@ -133,7 +133,7 @@ class ProgramContext(Protocol):
         ...
 
     def add_accumulator(self, name: str, accumulator: Any) -> None:
-        """Show in the job's result what is added to `accumulator`."""
+        """Register an accumulator whose value is part of the job's result."""
         ...
 
     def get_metrics_group(self) -> Any:
@@ -146,7 +146,7 @@ class ProgramContext(Protocol):
 
 
 class SinkWriter(ABC):
-    """Writes the records of one subtask. Called by the subtask's thread alone."""
+    """Writes the records of one subtask. Called only by the subtask's thread."""
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
@@ -178,15 +178,15 @@ class SinkWriter(ABC):
         """
 
     def close(self) -> None:  # noqa: B027
-        """Release resources; what was prepared stays prepared. Called once, also after an error."""
+        """Release resources; prepared work stays prepared. Called once, also after an error."""
 
 
 @runtime_checkable
 class SupportsClaim(Protocol):
-    """A committer whose names outside a pipeline with its checkpoints elsewhere could have too."""
+    """A committer whose external names could also be used by a pipeline with other checkpoints."""
 
     def claim(self) -> None:
-        """Make sure that they are this pipeline's, which `context.home` tells from others with the same id; may block.
+        """Claim these names for this pipeline, which `context.home` distinguishes from others with the same id; may block.
 
         Called by the coordinator before any other method and about once an hour while the pipeline runs, and by any
         process before the first of its writers opens; by a thread that is not the subtask's. Idempotent; every call renews
@@ -203,7 +203,7 @@ class SupportsClaim(Protocol):
 
 @runtime_checkable
 class SupportsExpiry(Protocol):
-    """A writer whose prepared work is dropped by the external system if it is not committed in time."""
+    """A writer whose prepared work expires in the external system if it is not committed in time."""
 
     def expires_in_ms(self) -> int:
         """How long the work that `prepare` returned last can still be committed.
@@ -219,7 +219,7 @@ class SupportsExpiry(Protocol):
 
 @runtime_checkable
 class SupportsEncoding(Protocol):
-    """A writer that takes records as what they will be outside.
+    """A writer that accepts records in encoded form.
 
     They are encoded one by one where they are emitted, so what may change later is never copied.
     """
@@ -262,7 +262,7 @@ class SupportsWatermarks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CommitterContext:
-    """Whose work may be committed or aborted: this pipeline's and this operator's, nothing else."""
+    """Identifies the work that may be committed or aborted: only that of this pipeline and operator."""
 
     pipeline: PipelineId
     uid: OperatorUid
@@ -343,7 +343,7 @@ class GlobalCommitter(ABC):
 
 @runtime_checkable
 class SupportsFencing(Protocol):
-    """A committer whose external system can refuse the writers of earlier owners, those without open work too."""
+    """A committer whose external system can fence the writers of earlier owners, even those without open work."""
 
     def fence(self) -> None:
         """Refuse all writers that were opened before, also those of removed subtasks.
@@ -360,7 +360,7 @@ class SupportsFencing(Protocol):
 
 @runtime_checkable
 class SupportsOpenWork(Protocol):
-    """A committer whose writers' states name work outside that must outlive a restart."""
+    """A committer whose writers' states name external work that must survive a restart."""
 
     def keep_open(self, states: Sequence[bytes]) -> None:
         """Spare, from here on, what these states name.

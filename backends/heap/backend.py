@@ -59,7 +59,7 @@ class HeapBackend(Backend):
 
 
 class HeapMaterialisation(MemoryMaterialisation):
-    """Entries in memory that tells when one of its states is too large."""
+    """In-memory entries; reports when a state exceeds its limit."""
 
     def __init__(self, entries: Iterable[Entry], limit: int) -> None:
         super().__init__(HeapBackend.name, _inline, entries)

@@ -103,7 +103,7 @@ class MemoryMaterialisation(Materialisation):
         return cut
 
     def _ordered(self) -> Order:
-        """All addresses in order; only what was written since the last scan is sorted."""
+        """All addresses in order; only addresses written since the last scan are sorted."""
         if self._order is None:
             # In the order of the layers: that of a restored one is the right one already.
             everything = merged(self._layers)

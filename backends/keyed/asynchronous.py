@@ -16,14 +16,14 @@ from tidegate.errors import ConfigError
 from tidegate.isolation import isolate
 
 __all__ = [
-    "AT_HAND",
+    "CURRENT_RECORD",
     "AsyncFolded",
     "AsyncList",
     "AsyncMap",
     "AsyncOrderedMap",
     "AsyncValue",
+    "CurrentRecord",
     "OnlyAsync",
-    "RecordAtHand",
 ]
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ IN = TypeVar("IN")
 OUT = TypeVar("OUT")
 
 
-class RecordAtHand(Protocol):
+class CurrentRecord(Protocol):
     """A record or timer that an `async def` works on."""
 
     def ask(self, operation: Callable[[], Any]) -> Awaitable[Any]:
@@ -41,7 +41,7 @@ class RecordAtHand(Protocol):
         ...
 
 
-AT_HAND: Final = ContextVar[RecordAtHand | None]("AT_HAND", default=None)
+CURRENT_RECORD: Final = ContextVar[CurrentRecord | None]("CURRENT_RECORD", default=None)
 
 
 class AsyncValue(Generic[T]):
@@ -175,7 +175,7 @@ class AsyncFolded(Generic[IN, OUT]):
     __slots__ = ()
 
     async def async_get(self) -> OUT | None:
-        """A copy of what they come to, None if nothing was added."""
+        """A copy of the aggregated value, None if nothing was added."""
         result: OUT | None = await _ask(self, "get")
         return result
 
@@ -206,7 +206,7 @@ class OnlyAsync:
 
 async def _ask(state: object, method: str, *given: Any, **named: Any) -> Any:
     """The result of a method of a state, for the current record."""
-    record = AT_HAND.get()
+    record = CURRENT_RECORD.get()
     if record is None:
         raise ConfigError(
             f"async_{method}(...) was called outside an `async def` function, where no record is being processed; "

@@ -65,7 +65,7 @@ class NewBase:
 
     @property
     def failed(self) -> bool:
-        """Whether the storage did not take it.
+        """Whether the storage rejected it.
 
         Raises:
             TidegateError: something else went wrong, which another attempt cannot mend.
@@ -77,8 +77,8 @@ class NewBase:
             raise error
         return error is not None
 
-    def not_in_it(self, segments: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
-        """Those of a later checkpoint's segments that the base does not hold."""
+    def not_covered(self, segments: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
+        """The segments of a later checkpoint that the base does not cover."""
         # By identity: two small segments may have equal bytes, and what lies between them counts.
         return tuple(new for new in segments if not any(new is old for old in self.builds_on.segments))
 
@@ -90,12 +90,12 @@ class NewBase:
         """Wait until it is published, or publish it now if no other thread does; raises as `Cut.publish` does."""
         return self._published or (self._upload.result() if self._upload is not None else self._publish())
 
-    def need(self) -> None:
-        """A checkpoint in the making refers to it."""
+    def add_reference(self) -> None:
+        """A pending checkpoint refers to it."""
         with self._lock:
             self._needed += 1
 
-    def let_go(self) -> None:
+    def drop_reference(self) -> None:
         """That checkpoint is completed or cancelled; from any thread."""
         with self._lock:
             self._needed -= 1
@@ -141,7 +141,7 @@ class NewBase:
 
 
 class _Files:
-    """Remembers the names of what is stored, and takes nothing more once it is closed."""
+    """Records the names of stored files, and rejects further ones after it is closed."""
 
     def __init__(self, files: SnapshotFiles) -> None:
         self._files = files

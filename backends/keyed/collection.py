@@ -62,7 +62,7 @@ class Collection(ABC):
 
     @abstractmethod
     def settle(self, entries: list[Entry]) -> bytes | None:
-        """Append the entries that changed; what the row keeps, None for an empty collection.
+        """Append the changed entries; returns the bytes for the row, None for an empty collection.
 
         Raises:
             RecordError: a value cannot be encoded.

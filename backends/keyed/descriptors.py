@@ -75,7 +75,7 @@ class StateDescriptor(ABC):
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Let what the state holds expire; called before the state is asked for.
+        """Enable time to live; must be called before the state is requested.
 
         Raises:
             ConfigError: it is no `StateTtlConfig`.
@@ -120,7 +120,7 @@ class ListStateDescriptor(StateDescriptor):
 
 @dataclass(frozen=True, slots=True)
 class MapStateDescriptor(StateDescriptor):
-    """A map per key, each entry of which is read and written alone."""
+    """A map per key, whose entries are read and written separately."""
 
     kind = "map"
 
@@ -135,7 +135,7 @@ class MapStateDescriptor(StateDescriptor):
 
 @dataclass(frozen=True, slots=True)
 class OrderedMapStateDescriptor(MapStateDescriptor):
-    """A map per key whose entries are in the order of their keys, which are of a declared type with an order.
+    """A map per key, sorted by map key; the key type is declared and has an order.
 
     Example:
         >>> from tidegate.types import Types
@@ -172,7 +172,7 @@ class ReducingStateDescriptor(StateDescriptor):
 
     @property
     def stored_type(self) -> TypeInformation | None:
-        """The type of the values and of what they come to."""
+        """The type of the values and of their reduction."""
         return self.type_info
 
     def get_reduce_function(self) -> Callable[[Any, Any], Any]:

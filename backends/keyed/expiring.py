@@ -5,7 +5,7 @@ nanoseconds, as the clock gives them: dividing costs a good part of an access. A
 
 Example:
     >>> from tidegate.serde import codec_for
-    >>> values = StampedValues("count", codec_for(None), tuple)
+    >>> values = TimestampedValues("count", codec_for(None), tuple)
     >>> values.decode(values.encode((5_000_000, "ada")))
     (5000000, 'ada')
 """
@@ -34,7 +34,7 @@ __all__ = [
     "ExpiringMapState",
     "ExpiringOrderedMapState",
     "ExpiringValueState",
-    "StampedValues",
+    "TimestampedValues",
 ]
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ STAMP: Final = struct.Struct(">q")
 """The moment in front of a stored value, in milliseconds."""
 
 
-class StampedValues(Values):
+class TimestampedValues(Values):
     """Pairs of a moment and a value, in a tuple or a list as `shape` says, on their way in and out."""
 
     __slots__ = ("_shape",)
@@ -97,7 +97,7 @@ class ExpiringValueState(ValueState[T]):
         return self._value_at(now)  # type: ignore[no-any-return] # as above
 
     def update(self, value: T | None) -> None:
-        """Store a value, which lives from now; raises as that of a plain state does."""
+        """Store a value with a new time to live; raises as that of a plain state does."""
         now = self._now_ns()
         row = self._cursor.row
         if type(value) is not self._usual or now >= self._life.due:
@@ -207,13 +207,13 @@ class ExpiringListState(ListState[T]):
         return [value for _, value in (pairs if self._life.shown else alive)]
 
     def add_all(self, values: Iterable[T]) -> None:
-        """Append elements, which live from now; raises as that of a plain state does."""
+        """Append elements with a new time to live; raises as that of a plain state does."""
         now = self._life.now()
         stamped: Any = [self._life.shape((now, value)) for value in values]
         super().add_all(stamped)
 
     def purge(self, row: Row, limit: int) -> int | None:
-        """Remove the elements of a row whose moment is not after `limit`; the earliest that stays."""
+        """Remove the elements of a row with a timestamp up to `limit`; returns the earliest remaining timestamp."""
         _, alive = self._split(row, limit)
         return min((at for at, _ in alive), default=None)
 
@@ -251,7 +251,7 @@ class ExpiringMapState(MapState[K, V]):
         return None if pair is None else pair[1]
 
     def put(self, key: K, value: V) -> None:
-        """Store a value, which lives from now; raises as that of a plain state does."""
+        """Store a value with a new time to live; raises as that of a plain state does."""
         stamped: Any = self._life.shape((self._life.now(), value))
         super().put(key, stamped)
 
@@ -277,7 +277,7 @@ class ExpiringMapState(MapState[K, V]):
         return next(self.items(), None) is None
 
     def purge(self, row: Row, limit: int) -> int | None:
-        """Remove the entries of a row whose moment is not after `limit`; the earliest that stays."""
+        """Remove the entries of a row with a timestamp up to `limit`; returns the earliest remaining timestamp."""
         before, self._cursor.row = self._cursor.row, row
         try:
             pairs: list[tuple[K, Any]] = list(super().items())

@@ -30,7 +30,7 @@ class ReducingState(AsyncFolded[T, T]):
         return result
 
     def add(self, value: T) -> None:
-        """Take in a value; raises what the function raises, and as `ValueState.update` does."""
+        """Add a value; raises what the function raises, and as `ValueState.update` does."""
         self._take_in(value)
 
     def clear(self) -> None:
@@ -53,7 +53,7 @@ class AggregatingState(AsyncFolded[IN, OUT]):
         return None if accumulator is None else self._function.get_result(accumulator)
 
     def add(self, value: IN) -> None:
-        """Take in a value; raises what the function raises, and as `ValueState.update` does."""
+        """Add a value; raises what the function raises, and as `ValueState.update` does."""
         accumulator = self._value.value()
         if accumulator is None:
             accumulator = self._function.create_accumulator()

@@ -19,7 +19,7 @@ from tidegate.backends.keyed.expiring import (
     ExpiringMapState,
     ExpiringOrderedMapState,
     ExpiringValueState,
-    StampedValues,
+    TimestampedValues,
 )
 from tidegate.backends.keyed.folding import AggregatingState, ReducingState
 from tidegate.backends.keyed.list_state import ListState
@@ -73,7 +73,7 @@ def open_expiring(
 ) -> tuple[Any, Expiring]:
     """`open_state` of a state with a time to live; and what removes expired values from any row."""
     shape = life.shape if isinstance(descriptor, ListStateDescriptor | MapStateDescriptor) else tuple
-    values = StampedValues(descriptor.name, codec_for(descriptor.stored_type), shape)
+    values = TimestampedValues(descriptor.name, codec_for(descriptor.stored_type), shape)
     rows.declare(entry.slot, values)
     match descriptor:
         case ListStateDescriptor():
@@ -109,7 +109,7 @@ def _folded(descriptor: StateDescriptor, value: ValueState[Any]) -> Any:
 
 
 def unknown(descriptor: object) -> ConfigError:
-    """Nobody knows how to keep such a state."""
+    """The error for an unsupported state descriptor."""
     return ConfigError(
         f"{type(descriptor).__name__} is not a state descriptor; got {shorten(descriptor)}; expected a Value-, "
         "List-, Map-, OrderedMap-, Reducing- or AggregatingStateDescriptor"

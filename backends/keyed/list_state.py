@@ -152,7 +152,7 @@ class ListContent(Collection):
         self.touched = True
 
     def keep(self, elements: list[Any]) -> None:
-        """Forget all but some of the live elements."""
+        """Keep only some of the live elements."""
         self.clear()
         self._tail = elements.copy()
 

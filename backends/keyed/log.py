@@ -51,7 +51,7 @@ class Spilled:
 
 
 class Changes(NamedTuple):
-    """What was written since a checkpoint: files in order, and what is newer than they."""
+    """The writes since a checkpoint: files in order, and newer entries in memory."""
 
     spilled: tuple[Spilled, ...]
     held: Mapping[Address, bytes | None]
@@ -157,7 +157,7 @@ class ChangeLog:
         return Changes(tuple(spilled), merged)
 
     def most_since(self, checkpoint: CheckpointId | None) -> int:
-        """How many bytes `since` gives at most; counting what was written twice costs nothing."""
+        """Upper bound of the bytes of `since`; repeated writes count each time, which makes it cheap."""
         return sum(epoch.size for epoch in self._after(checkpoint))
 
     def forget(self, checkpoint: CheckpointId) -> None:

@@ -314,7 +314,7 @@ class MapContent(Collection):
         return self._shelf.at(self.subkey(key))
 
     def read(self, key: Any, data: bytes | None) -> None:
-        """Take what is stored under a canonical map key that it lacks."""
+        """Cache the stored value of a canonical map key."""
         self.cached[key] = GONE if data is None else Raw(data)
 
     def _find(self, key: Any) -> Any:

@@ -164,7 +164,7 @@ class OrderedContent(MapContent):
     def shown(
         self, first: bytes, last: bytes | None, mark: Callable[[], None], *, reverse: bool
     ) -> Iterator[tuple[Any, Any]]:
-        """The entries with first <= subkey < last as keys and live values; `mark` is called for what can change."""
+        """The entries with first <= subkey < last as keys and live values; `mark` is called for mutable values."""
         cached, decode = self.cached, self._values.decode
         for part in self._parts(first, last, reverse=reverse):
             stored = part.stored

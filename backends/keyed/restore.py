@@ -86,7 +86,7 @@ def restore(
 def _resume(
     backend: Backend, key_groups: KeyGroupRange, handle: KeyedHandle, context: BackendContext
 ) -> Restored | None:
-    """Go on from what was left on this machine, if it is exactly what is wanted."""
+    """Continue from the local state of this machine, if it is exactly the requested one."""
     fits = handle.key_groups == key_groups and (handle.base is None or handle.base.backend == backend.name)
     if context.versions is None or not fits or not isinstance(backend, Resumable):
         return None

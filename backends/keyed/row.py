@@ -79,7 +79,7 @@ class Cursor:
         self.row: Row = UNBOUND
 
     def mark(self, row: Row) -> None:
-        """Remember that a row's bytes may differ from what is stored."""
+        """Mark a row as changed: its bytes may differ from the stored ones."""
         row.changed = True
         self.changed[row] = None
 

@@ -49,7 +49,7 @@ MIN_LOG_BYTES: Final = 16 * 1024 * 1024
 
 
 class PendingSnapshot:
-    """The state at one barrier, frozen; what is left is writing it. Holds bytes only, never live values."""
+    """The frozen state at one barrier, which is still to be written. Holds bytes only, never live values."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class PendingSnapshot:
         self.base = base
         """What it refers to instead of the base before, once that is published."""
         if base is not None:
-            base.need()
+            base.add_reference()
         self._lost = lost
         self.handle: KeyedHandle | None = None
         self.journal = Told([], 0)
@@ -111,7 +111,7 @@ class PendingSnapshot:
         base, segments = self._previous.base, self._previous.segments
         if self.base is not None:
             base, first = self.base.result()
-            segments = (first, *self.base.not_in_it(segments))
+            segments = (first, *self.base.not_covered(segments))
         if self._changes.any:
             segments = self._with_changes(segments, 1 if base is not None else 0)
         entries, dropped = self.journal
@@ -146,7 +146,7 @@ class PendingSnapshot:
     def _end(self) -> None:
         """Keep nothing of the state: a declined checkpoint stays referenced for some time."""
         if self.base is not None:
-            self.base.let_go()
+            self.base.drop_reference()
         self._changes, self.journal = NOTHING, Told([], 0)
         self.over = True
 
@@ -252,13 +252,13 @@ class History:
         return pending
 
     def abandon_base(self) -> None:
-        """No further checkpoint uses what is being uploaded in the background."""
+        """Abandon the background upload: no further checkpoint uses it."""
         if self._base is not None:
             self._base.abandon()
             self._base = None
 
     def close(self) -> None:
-        """Stop what is being uploaded in the background: what it reads is about to go."""
+        """Stop the background upload: its source files are about to be deleted."""
         for base in (self._base, *(taken.base for taken in self._taken.values())):
             if base is not None and base.begun:
                 base.stop()

@@ -163,8 +163,8 @@ class KeyedStore:
         value: ValueState[Any] = self.state(descriptor, namespaced=namespaced)
         return value
 
-    def in_question(self) -> list[tuple[str, str]]:
-        """Restored states that were not asked for, each with the new states of its kind: it may be one under another name."""
+    def rename_candidates(self) -> list[tuple[str, str]]:
+        """Restored states that were not requested, each with the new states of its kind: one of them may be its new name."""
         known = {entry.name for entry in self._restored}
         new = [each for each in self._descriptors.values() if each.name not in known]
         left = [entry for entry in self._restored if entry.name not in self._descriptors]
@@ -358,12 +358,12 @@ class KeyedStore:
 
     @property
     def metrics(self) -> Mapping[str, Callable[[], int | float]]:
-        """What tells each figure of the backend that users want to see."""
+        """Gauges of the backend's enabled metrics."""
         opened = self._materialisation
         return opened.metrics() if isinstance(opened, SupportsMetrics) else {}
 
     def close(self) -> None:
-        """Release local resources; what was not part of a decided checkpoint is lost.
+        """Release local resources; state after the last decided checkpoint is lost.
 
         Where others go on from what is left, it is kept for them if it is what the last snapshot holds.
         """
@@ -477,7 +477,7 @@ class KeyedStore:
                 self._journal.append(written, self._cause)
 
     def _refused(self, written: dict[Address, bytes | None], error: StateFormatError) -> StateFormatError:
-        """The largest of what was written is what was too large."""
+        """The error for the largest written entry, which exceeds the limit."""
         at = max(written, key=lambda at: len(at) + len(written[at] or b""))
         key, state = shorten(key_from_bytes(split(at).key)), self._table.name_of(state_of(at))
         return StateFormatError(f"state {state} of key {key}: {error}")

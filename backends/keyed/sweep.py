@@ -30,7 +30,7 @@ class Expiring(Protocol):
     """The handle of a state with a time to live."""
 
     def purge(self, row: Row, limit: int) -> int | None:
-        """Remove what was stamped up to `limit` from a row; the earliest stamp that stays."""
+        """Remove values with a timestamp up to `limit` from a row; returns the earliest remaining timestamp."""
         ...
 
 
@@ -78,7 +78,7 @@ class AllRows(NamedTuple):
 
 
 class Sweeps:
-    """All states of a store that expire. `log` takes what is removed from rows that are not cached."""
+    """All states of a store with a time to live. `log` receives removals from rows that are not cached."""
 
     def __init__(
         self, rows: AllRows, log: Callable[[dict[Address, bytes | None]], None], now_ns: Callable[[], int]
@@ -89,7 +89,7 @@ class Sweeps:
         self._all: list[_Sweep] = []
 
     def add(self, config: StateTtlConfig, state: Expiring, life: Lifetime, *, restored: bool) -> None:
-        """Sweep a state as its configuration says; what is restored may have expired already."""
+        """Sweep a state according to its configuration; restored values may have expired already."""
         due = 0 if restored else self._now_ns() + life.length
         self._all.append(_Sweep(config, state, life, self._rows, self._log, due))
 
@@ -178,7 +178,7 @@ class _Sweep:
         self.advance(now, sys.maxsize)
 
     def purge(self, row: Row, now: int) -> int | None:
-        """Remove what has expired from a row; when the rest begins to expire."""
+        """Remove expired values from a row; returns when the next value expires."""
         oldest = self._state.purge(row, now - self._life.length)
         return None if oldest is None else oldest + self._life.length
 

@@ -147,7 +147,7 @@ class StoredTimers(TimerQueue):
         return changes
 
     def _read(self, until: int) -> None:
-        """Make known what is stored up to a time."""
+        """Load the stored timers up to a time."""
         unread = self._unread
         while unread and unread[0].time <= until:
             rest = heapq.heappop(unread)

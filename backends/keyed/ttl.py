@@ -48,7 +48,7 @@ class TtlUpdateType(enum.Enum):
 
 
 class TtlVisibility(enum.Enum):
-    """Whether what has expired may be seen once more, by the read that removes it."""
+    """Whether an expired value may be returned once more, by the read that removes it."""
 
     ReturnExpiredIfNotCleanedUp = 0
     NeverReturnExpired = 1
@@ -104,7 +104,7 @@ class TtlCleanup:
         return self.background
 
     def in_full_snapshot(self) -> bool:
-        """Whether snapshots that build on no other leave out what has expired."""
+        """Whether full snapshots exclude expired values."""
         return self.full_snapshot
 
     def get_incremental_cleanup_strategy(self) -> IncrementalCleanup | None:
@@ -143,16 +143,16 @@ class StateTtlConfigBuilder:
         return self.set_update_type(TtlUpdateType.OnReadAndWrite)
 
     def set_state_visibility(self, state_visibility: TtlVisibility) -> Self:
-        """Whether what has expired may be seen once more."""
+        """Set whether an expired value may be returned once more."""
         self.visibility = state_visibility
         return self
 
     def return_expired_if_not_cleaned_up(self) -> Self:
-        """What has expired is seen by the read that removes it."""
+        """An expired value is returned by the read that removes it."""
         return self.set_state_visibility(TtlVisibility.ReturnExpiredIfNotCleanedUp)
 
     def never_return_expired(self) -> Self:
-        """What has expired is not seen; the default."""
+        """An expired value is never returned; the default."""
         return self.set_state_visibility(TtlVisibility.NeverReturnExpired)
 
     def set_ttl_time_characteristic(self, ttl_time_characteristic: TtlTime) -> Self:
@@ -165,7 +165,7 @@ class StateTtlConfigBuilder:
         return self.set_ttl_time_characteristic(TtlTime.ProcessingTime)
 
     def cleanup_full_snapshot(self) -> Self:
-        """Snapshots that build on no other leave out what has expired; what the job works with stays."""
+        """Full snapshots exclude expired values; the job's own state keeps them."""
         self.strategies["full_snapshot"] = True
         return self
 
@@ -194,7 +194,7 @@ class StateTtlConfigBuilder:
         return self
 
     def migrate_ttl(self) -> Self:
-        """Let what was stored without a time to live live from the restore on, instead of refusing it."""
+        """Start the time to live of values stored without one at the restore, instead of refusing them."""
         self.migrates = True
         return self
 
@@ -216,7 +216,7 @@ class StateTtlConfigBuilder:
 
 @dataclass(frozen=True, slots=True)
 class StateTtlConfig:
-    """How long what a state holds lives, what prolongs it, and how what has expired goes away."""
+    """Configuration of time to live: its length, what extends it, and how expired values are removed."""
 
     UpdateType = TtlUpdateType
     StateVisibility = TtlVisibility
@@ -256,7 +256,7 @@ class StateTtlConfig:
         return self.update_type
 
     def get_state_visibility(self) -> TtlVisibility:
-        """Whether what has expired may be seen once more."""
+        """Whether an expired value may be returned once more."""
         return self.state_visibility
 
     def get_ttl(self) -> Length:
@@ -272,7 +272,7 @@ class StateTtlConfig:
         return self.update_type is not TtlUpdateType.Disabled
 
     def get_cleanup_strategies(self) -> TtlCleanup:
-        """How what has expired goes away."""
+        """How expired values are removed."""
         return self.cleanup_strategies
 
 

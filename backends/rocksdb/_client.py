@@ -142,11 +142,11 @@ class RocksStore:
             Checkpoint(self._db).create_checkpoint(str(directory))
 
     def metrics(self) -> Mapping[str, Callable[[], int]]:
-        """What tells each figure that is switched on; of a database that is closed, as it was then."""
+        """Gauges of the enabled metrics; a closed database reports its last values."""
         return {name: partial(self._figure, name) for name in self._shown}
 
     def close(self) -> None:
-        """Write what is in memory and release the files."""
+        """Flush the memtables and release the files."""
         with self._translated("write"):
             self._last = {name: self._figure(name) for name in self._shown}
             if self.brief:

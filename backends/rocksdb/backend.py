@@ -126,7 +126,7 @@ class RocksDBMaterialisation(Materialisation):
         return _FileCut(directory, self._uploaded)
 
     def metrics(self) -> Mapping[str, Callable[[], int]]:
-        """What tells each figure that is switched on by `state.backend.rocksdb.metrics.*`."""
+        """Gauges of the metrics enabled by `state.backend.rocksdb.metrics.*`."""
         return self._store.metrics()
 
     def close(self) -> None:

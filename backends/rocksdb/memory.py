@@ -56,7 +56,7 @@ def shares(memory_bytes: int) -> Shares:
 
 
 def default_memory() -> int:
-    """A quarter of what the container allows, shared by one process per core, and no more than half a gigabyte."""
+    """A quarter of the container's memory limit, shared by one process per core, at most half a gigabyte."""
     return min(container_bytes() // 4 // len(os.sched_getaffinity(0)), MOST_BY_DEFAULT)
 
 

@@ -92,7 +92,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class ItemsHeader(msgspec.Struct, frozen=True):
-    """What a file without keys says: what it holds of an operator, under a name if it is operator state."""
+    """Header of a file without keys: the kind of data of an operator, with a name if it is operator state."""
 
     version: int
     operator: str

@@ -65,7 +65,7 @@ class CanonicalBase(BaseReader):
 
 
 def groups_file(max_parallelism: int) -> tuple[str, Chunk]:
-    """What tells a base the number of key groups to read it with."""
+    """The file with the number of key groups to read a base with."""
     return _GROUPS, InlineChunk(str(max_parallelism).encode())
 
 

@@ -110,7 +110,7 @@ def unpack(shape: Shape, data: bytes) -> Any:
 
 
 def pack(shape: Shape, held: Any) -> bytes:
-    """The bytes of what a column of that shape holds."""
+    """The bytes of a value of a column of that shape."""
     return bytes(held) if shape == OPAQUE else _encode(_unnamed(shape, held))
 
 

@@ -80,7 +80,7 @@ class ArrowBlobs(Blobs):
 
 
 class RenamedBlobs(ArrowBlobs):
-    """Files of a file system, where a file is seen while it is written: it gets its name when it is complete."""
+    """Files of a file system where incomplete files are visible: a file is renamed when it is complete."""
 
     def put(self, name: str, source: bytes | Path) -> None:
         temporary, path = f"{self._root}/{name}{_TEMPORARY}{new_id()}", f"{self._root}/{name}"

@@ -43,7 +43,7 @@ def open_storage(
 
 
 def below(url: str, name: str) -> str:
-    """The URL or path of what is called `name` in a storage.
+    """The URL or path of `name` in a storage.
 
     Example:
         >>> below("s3://state/orders?region=eu-west-1", "savepoint-1")
@@ -54,7 +54,7 @@ def below(url: str, name: str) -> str:
 
 
 def complete(url: str, options: Mapping[str, Any]) -> str:
-    """A URL that also says what was set of the options of its storage; a path stays as it is.
+    """A URL with the options that were set for its storage; a path is returned unchanged.
 
     Example:
         >>> complete("s3://state/orders", {"s3.region": "eu-west-1"})

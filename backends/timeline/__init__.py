@@ -10,7 +10,11 @@ from tidegate.backends.timeline.content import (
     table_of as table_of,
 )
 from tidegate.backends.timeline.journal import mutations as mutations
-from tidegate.backends.timeline.soundness import damage as damage, misfits as misfits, unlike as unlike
+from tidegate.backends.timeline.soundness import (
+    damage as damage,
+    divergences as divergences,
+    inconsistencies as inconsistencies,
+)
 from tidegate.backends.timeline.values import (
     Opaque as Opaque,
     key_of as key_of,
@@ -26,15 +30,15 @@ __all__ = [
     "Wanted",
     "changes",
     "damage",
+    "divergences",
+    "inconsistencies",
     "key_of",
     "keys_of",
-    "misfits",
     "mutations",
     "of_keys",
     "records",
     "spelled",
     "sub_of",
     "table_of",
-    "unlike",
     "value_of",
 ]

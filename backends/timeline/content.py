@@ -38,7 +38,7 @@ def table_of(handle: KeyedHandle, files: SnapshotFiles) -> tuple[StateEntry, ...
 def entries(
     handle: KeyedHandle, context: BackendContext, number: int = 0, wanted: Wanted | None = None
 ) -> Iterator[tuple[Address, bytes]]:
-    """What a handle holds, by address; `number` tells it from others that are read in the same context.
+    """The entries of a handle, by address; `number` separates it from others read in the same context.
 
     Raises:
         StateCorruptError: a file is missing or damaged.

@@ -22,7 +22,7 @@ _Held = dict[bytes, dict[Address, bytes]]
 def mutations(
     before: Sequence[KeyedHandle], handle: KeyedHandle, context: BackendContext, wanted: Wanted | None = None
 ) -> Iterator[tuple[Change, Cause | None]]:
-    """What the journal of a handle tells, in order, on top of what was held before it.
+    """The changes in the journal of a handle, in order, applied to the content before it.
 
     What is in memory at once grows with the keys that the journal names, not with the state.
 

@@ -36,7 +36,7 @@ from tidegate.backends.timeline.values import key_of
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.keys import key_group
 
-__all__ = ["damage", "misfits", "unlike"]
+__all__ = ["damage", "divergences", "inconsistencies"]
 
 _Place: TypeAlias = tuple[int, bytes, bytes]
 """State, key and namespace of a list or map."""
@@ -57,11 +57,13 @@ def damage(handle: KeyedHandle, files: SnapshotFiles) -> Iterator[tuple[str, str
         yield "in the metadata", "the base has no log segment that describes its states"
 
 
-def misfits(handle: KeyedHandle, max_parallelism: int, context: BackendContext, number: int) -> Iterator[str]:
-    """What does not fit together in the state itself; its files are known to be sound.
+def inconsistencies(
+    handle: KeyedHandle, max_parallelism: int, context: BackendContext, number: int
+) -> Iterator[str]:
+    """Inconsistencies within the state; its files are known to be undamaged.
 
-    Every entry is looked at: whether addresses ascend and belong to their key groups, rows have known states, lists
-    have all their chunks and maps their entries. `number` tells the handle from others read in the same context.
+    Every entry is checked: whether addresses ascend and belong to their key groups, rows have known states, lists
+    have all their chunks and maps their entries. `number` separates the handle from others read in the same context.
     """
     table = {entry.slot: entry for entry in table_of(handle, context.files)}
     found = _ascending(entries(handle, context, number))
@@ -72,11 +74,13 @@ def misfits(handle: KeyedHandle, max_parallelism: int, context: BackendContext, 
         yield str(error)
 
 
-def unlike(earlier: KeyedHandle, later: KeyedHandle, context: BackendContext, number: int) -> Iterator[str]:
-    """Where a new base says other than the base and the segments before it; both handles are sound.
+def divergences(
+    earlier: KeyedHandle, later: KeyedHandle, context: BackendContext, number: int
+) -> Iterator[str]:
+    """Differences between a new base and the base and segments before it; both handles are undamaged.
 
-    A base that was cut with its checkpoint stands for what nothing else tells, so it is compared with nothing. Any
-    other is followed by segments that lead from what was before to the same state.
+    A base that was cut with its checkpoint cannot be compared: no segments lead to it. Any other base is followed by
+    segments that lead from the earlier state to the same state.
     """
     new = later.base is not None and later.base != earlier.base and len(later.segments) > 1
     if not new or later.key_groups != earlier.key_groups:

@@ -53,7 +53,7 @@ def key_of(data: bytes) -> Any:
 
 
 def sub_of(state: StateEntry, sub: Any) -> Any:
-    """What tells a record from others of its key: a position, a moment, a map's key."""
+    """The part that identifies a record within its key: a position, a timestamp, a map key."""
     return key_of(sub) if state.kind in MAPS else sub
 
 

@@ -23,7 +23,7 @@ from tidegate.errors import TidegateError, UnavailableError
 from tidegate.faults import point
 from tidegate.twophase.spi import CommitAnswer
 
-__all__ = ["BucketOutlet", "BucketWorkplace"]
+__all__ = ["BucketCommitterStore", "BucketWriterStore"]
 
 _CHUNK = 1 << 20
 
@@ -54,11 +54,11 @@ class _Bucket:
         """Below `HIDDEN`."""
         return f"{self._owner}/{name}"
 
-    def shown(self, name: str) -> str:
+    def display_name(self, name: str) -> str:
         """Its URL."""
         return self._url + name
 
-    def trouble(self, error: OSError) -> TidegateError:
+    def translate_error(self, error: OSError) -> TidegateError:
         """Only temporary files are of this machine."""
         return UnavailableError(
             f"output to {self._url}: cannot write a temporary file ({error.strerror or error}); free space in "
@@ -66,10 +66,10 @@ class _Bucket:
         )
 
 
-class BucketWorkplace(_Bucket):
+class BucketWriterStore(_Bucket):
     """Objects that are not visible yet. Not kept open over checkpoints: each would upload all of it again."""
 
-    spans = False
+    is_appendable = False
 
     def make(self) -> None:
         """Folders need not be made; that the bucket is there is found out."""
@@ -88,7 +88,7 @@ class BucketWorkplace(_Bucket):
         file.close()
 
     def hold(self, name: str, file: IO[bytes]) -> None:
-        """Upload what it holds."""
+        """Upload the file."""
         file.seek(0)
         checksum = xxhash.xxh3_64()
         while chunk := file.read(_CHUNK):
@@ -113,13 +113,13 @@ class BucketWorkplace(_Bucket):
         """A copy on this machine."""
         return self._objects.download(self._hidden + path)
 
-    def shows(self, name: str) -> bool:
+    def is_visible(self, name: str) -> bool:
         """Whether there is an object."""
         return self._objects.look(self._root + name) is not None
 
 
-class BucketOutlet(_Bucket):
-    """Objects that are seen."""
+class BucketCommitterStore(_Bucket):
+    """Visible objects."""
 
     def publish(self, file: PendingFile) -> CommitAnswer:
         """Look, and copy if there is nothing; who looks at the same time copies the same."""
@@ -153,7 +153,7 @@ class BucketOutlet(_Bucket):
             return None
 
     def write_first_note(self, name: str, text: bytes) -> bytes:
-        """Upload it on the condition that there is none; what is read back counts."""
+        """Upload it if it does not exist; the content that is read back is valid."""
         self._objects.upload_first(self._hidden + self.path(name), text)
         found = self.note(name)
         if found is None:

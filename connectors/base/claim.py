@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidegate.connectors.base.output_place import Outlet
+from tidegate.connectors.base.output_place import CommitterStore
 from tidegate.errors import ConfigError
 from tidegate.twophase.spi import CommitterContext
 
@@ -28,7 +28,7 @@ class Claim(msgspec.Struct, frozen=True, tag_field="v", tag=1):
     """The URL of the checkpoint storage that holds the pipeline's lease."""
 
 
-def ensure_claim(place: Outlet, context: CommitterContext, *, take_over: bool) -> None:
+def ensure_claim(place: CommitterStore, context: CommitterContext, *, take_over: bool) -> None:
     """Claim a place for the pipeline, or find that it has claimed it already. Nothing else is changed.
 
     A pipeline without a home is known to this run alone: its id is unique, and it claims nothing.
@@ -51,21 +51,21 @@ def ensure_claim(place: Outlet, context: CommitterContext, *, take_over: bool) -
             raise _refusal(place, mine, found)
         place.write_note(_NOTE, text)
     except OSError as error:
-        raise place.trouble(error) from error
+        raise place.translate_error(error) from error
 
 
-def _existing(place: Outlet) -> bytes | None:
+def _existing(place: CommitterStore) -> bytes | None:
     try:
         return place.note(_NOTE)
     except PermissionError as error:
         raise ConfigError(
-            f"the claim of output {place.shown('')!r} cannot be read ({error}); another OS user wrote it; run as "
+            f"the claim of output {place.display_name('')!r} cannot be read ({error}); another OS user wrote it; run as "
             "that user, grant this user read and write permission, or set another directory"
         ) from error
 
 
-def _refusal(place: Outlet, mine: Claim, found: bytes) -> ConfigError:
-    output, claim = place.shown(""), _decoded(found)
+def _refusal(place: CommitterStore, mine: Claim, found: bytes) -> ConfigError:
+    output, claim = place.display_name(""), _decoded(found)
     if claim is None:
         return ConfigError(
             f"output {output!r}: the claim on the hidden files of pipeline {mine.pipeline!r}, operator "

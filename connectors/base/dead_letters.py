@@ -17,7 +17,7 @@ from tidegate.connectors.spi import Sink
 from tidegate.errors import ConfigError
 from tidegate.twophase.spi import WriterContext
 
-__all__ = ["DeadLetter", "DeadLetterLines", "OnError", "Refusals", "check_on_error"]
+__all__ = ["DeadLetter", "DeadLetterLines", "OnError", "RejectedRecords", "check_on_error"]
 
 OnError = Literal["fail", "skip", "dead_letter"]
 
@@ -48,7 +48,7 @@ class DeadLetterLines:
         return msgspec.json.Encoder().encode_lines(values)
 
 
-class Refusals:
+class RejectedRecords:
     """Counts the records that a writer rejects, and converts them to dead letters if these are wanted.
 
     Args:
@@ -84,7 +84,7 @@ class Refusals:
 
 
 def check_on_error(what: str, on_error: str, dead_letters: Sink | str | None) -> None:
-    """Whether a policy is one, and dead letters have a place to go exactly if there will be some.
+    """Check that a policy is valid, and that dead letters have a target exactly if the policy writes them.
 
     Raises:
         ConfigError: no.

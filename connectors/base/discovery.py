@@ -54,9 +54,9 @@ def bucket_writable(url: str) -> Iterator[Finding]:
         ConfigError: the URL makes no sense, the bucket does not exist, or there are no credentials.
         MissingExtraError: botocore is not installed.
     """
-    from tidegate.connectors.base.bucket_files import BucketWorkplace
+    from tidegate.connectors.base.bucket_files import BucketWriterStore
 
-    folder, name = BucketWorkplace(url, f"preflight-{new_id(8)}"), "probe"
+    folder, name = BucketWriterStore(url, f"preflight-{new_id(8)}"), "probe"
 
     def write() -> None:
         with folder.create(name) as file:

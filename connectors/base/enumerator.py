@@ -54,7 +54,7 @@ class ListEnumerator(SplitEnumerator[S]):
         self._shares: list[list[S]] | None = None
 
     def request(self, reader: int) -> None:
-        """Give the reader its share; called again it gets what was given back for it since."""
+        """Assign the reader its splits; a repeated call assigns the splits given back since."""
         if self._shares is None:
             splits, readers = list(self._pending.values()), self._context.parallelism
             self._shares = [splits[index::readers] for index in range(readers)]

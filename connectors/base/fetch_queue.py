@@ -86,7 +86,7 @@ class FetchQueue(Generic[S]):
         return split not in self._splits or self._splits[split].ahead is None
 
     def put(self, fetched: Fetched[S]) -> None:
-        """Take what was fetched.
+        """Add fetched records.
 
         Raises:
             UserCodeError: nothing more was to be read of that split.

@@ -226,7 +226,7 @@ class _Shared(Generic[S]):
             return []
 
     def put(self, fetched: Fetched[S]) -> None:
-        """Take what was fetched and let the subtask know."""
+        """Add fetched records and wake the subtask."""
         with self._changed:
             self._queue.put(fetched)
         self._wake()
@@ -281,7 +281,7 @@ class _FetchThread(threading.Thread, Generic[S]):
         return self._only is not None and queue.ended(self._only)
 
     def run(self) -> None:
-        """Fetch until told to end; a failure is kept for the subtask."""
+        """Fetch until stopped; a failure is stored for the subtask."""
         try:
             with contextlib.closing(self._open_fetcher()) as self.fetcher:
                 try:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tidegate.connectors.base.dead_letters import DeadLetterLines, OnError, Refusals
+from tidegate.connectors.base.dead_letters import DeadLetterLines, OnError, RejectedRecords
 from tidegate.connectors.base.output_place import PendingFile
 from tidegate.connectors.base.part_file import (
     BulkFormat,
@@ -28,7 +28,7 @@ from tidegate.connectors.base.part_file import (
     suffix_of,
 )
 from tidegate.connectors.base.pending_files import Announced, HeldFiles, PendingFiles, held_files
-from tidegate.connectors.base.places import workplace
+from tidegate.connectors.base.places import writer_store
 from tidegate.connectors.base.rolling import Compaction, RollingPolicy
 from tidegate.elements import MAX_WATERMARK, Batch, RowKind
 from tidegate.errors import RecordError, TidegateError, UnavailableError
@@ -96,15 +96,15 @@ class FileWriter(SinkWriter):
         suffix: str | None = None,
         shape: Shape = Shape(),
     ) -> None:
-        self._place = workplace(directory, context.pipeline, context.uid)
+        self._place = writer_store(directory, context.pipeline, context.uid)
         self._context = context
         self._encoder = encoder
         self._prefix = prefix
         self._suffix = suffix_of(encoder, shape.compression) if suffix is None else suffix
         letters = shape.on_error == "dead_letter"
-        self._refusals = None if shape.on_error == "fail" else Refusals(letters, context)
+        self._refusals = None if shape.on_error == "fail" else RejectedRecords(letters, context)
         self._shape = shape
-        self._each_checkpoint = shape.rolling.on_checkpoint or not self._place.spans
+        self._each_checkpoint = shape.rolling.on_checkpoint or not self._place.is_appendable
         self._ending = False
         self._watermark: int | None = None
         self._broken: TidegateError | None = None
@@ -181,7 +181,7 @@ class FileWriter(SinkWriter):
         self._ended = []
         if not files and not self._shape.announces:
             return None
-        shown = [self._place.shown(file.final) for file in files] or [self._place.shown("")]
+        shown = [self._place.display_name(file.final) for file in files] or [self._place.display_name("")]
         describe = shown[0] if len(shown) == 1 else f"{shown[0]} and {len(shown) - 1} more"
         work = PendingFiles(
             tuple(files), self._announced(checkpoint, files) if self._shape.announces else None
@@ -207,7 +207,7 @@ class FileWriter(SinkWriter):
                 self._resume(held)
         except OSError as error:
             self.close()
-            raise self._place.trouble(error) from error
+            raise self._place.translate_error(error) from error
         except TidegateError:
             self.close()
             raise
@@ -335,7 +335,7 @@ class FileWriter(SinkWriter):
 
     def _break(self, error: OSError | UnavailableError) -> TidegateError:
         # After a failed write or fsync nobody knows what a file holds; a second try must not pretend to.
-        self._broken = self._place.trouble(error) if isinstance(error, OSError) else error
+        self._broken = self._place.translate_error(error) if isinstance(error, OSError) else error
         return self._broken
 
     def _guard(self) -> None:

@@ -17,7 +17,7 @@ from tidegate.errors import ConfigError, InternalError, TidegateError, Unavailab
 from tidegate.faults import point
 from tidegate.twophase.spi import CommitAnswer
 
-__all__ = ["LocalOutlet", "LocalWorkplace", "sync_folder"]
+__all__ = ["LocalCommitterStore", "LocalWriterStore", "sync_folder"]
 
 _CHUNK = 1 << 20
 _BUFFER = 1 << 17
@@ -46,11 +46,11 @@ class _Local:
         """Below `HIDDEN`."""
         return f"{self._folder.name}/{name}"
 
-    def shown(self, name: str) -> str:
+    def display_name(self, name: str) -> str:
         """Its path."""
         return str(self._directory / name)
 
-    def trouble(self, error: OSError) -> TidegateError:
+    def translate_error(self, error: OSError) -> TidegateError:
         """What an error of the file system means to the person who named the directory."""
         where = f"output directory {str(self._directory)!r}"
         if isinstance(error, FileExistsError):
@@ -85,17 +85,17 @@ class _Local:
         )
 
 
-class LocalWorkplace(_Local):
+class LocalWriterStore(_Local):
     """Hidden files of a directory, which is made if it is not there."""
 
-    spans = True
+    is_appendable = True
 
     def make(self) -> None:
         """Make directories that are missing, durably."""
         try:
             _make(self._folder)
         except OSError as error:
-            raise self.trouble(error) from error
+            raise self.translate_error(error) from error
 
     def check(self, folder: str) -> None:
         """No part of its path is a file."""
@@ -138,13 +138,13 @@ class LocalWorkplace(_Local):
         """Open it."""
         return (self._folder.parent / path).open("rb")
 
-    def shows(self, name: str) -> bool:
+    def is_visible(self, name: str) -> bool:
         """Whether it is there."""
         return (self._directory / name).is_file()
 
 
-class LocalOutlet(_Local):
-    """Files of a directory that are seen."""
+class LocalCommitterStore(_Local):
+    """Visible files of a directory."""
 
     def __init__(self, directory: Path, owner: str) -> None:
         super().__init__(directory, owner)
@@ -211,7 +211,7 @@ class LocalOutlet(_Local):
         self._in_folder(path.parent, make)
 
     def _in_folder(self, folder: Path, act: Callable[[], T]) -> T:
-        """Do something in a folder of files that are seen, which readers may remove whenever it is empty.
+        """Perform an action in a visible folder, which readers may remove whenever it is empty.
 
         Raises:
             UnavailableError: it was removed each time.

@@ -1,7 +1,7 @@
 """Output location of a file sink: hidden files in progress and visible files.
 
 A place is used by one operator of one pipeline; no other operator uses its hidden files. Names of hidden files have no
-folders, names of those that are seen may. Writers work at a `Workplace`, committers show at an `Outlet`.
+folders, names of those that are seen may. Writers use a `WriterStore`, committers a `CommitterStore`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from tidegate.errors import TidegateError
 from tidegate.twophase.spi import CommitAnswer
 
-__all__ = ["HIDDEN", "Outlet", "OutputPlace", "PendingFile", "Workplace"]
+__all__ = ["HIDDEN", "CommitterStore", "OutputPlace", "PendingFile", "WriterStore"]
 
 HIDDEN = ".tidegate"
 """The folder of unfinished work; listings and globs leave names with a leading dot out."""
@@ -29,64 +29,64 @@ class PendingFile(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="v"
     checksum: str
     records: int
     also: tuple[str, ...] = ()
-    """Hidden files that are of no use once this one is visible, because it holds what they hold."""
+    """Hidden files that are removed once this one is visible, because it contains their records."""
 
 
 class OutputPlace(Protocol):
-    """What both sides say about names and errors."""
+    """Names and errors, for writers and committers."""
 
     def path(self, name: str) -> str:
         """A hidden file's folder and name, which identify it to other operators too."""
         ...
 
-    def trouble(self, error: OSError) -> TidegateError:
-        """What an error of the system means to the person who named the place."""
+    def translate_error(self, error: OSError) -> TidegateError:
+        """The error to report for an error of the file system."""
         ...
 
-    def shown(self, name: str) -> str:
-        """How people name a file that is seen."""
+    def display_name(self, name: str) -> str:
+        """The name of a visible file in messages."""
         ...
 
 
-class Workplace(OutputPlace, Protocol):
-    """Where writers work on hidden files. Calls may block."""
+class WriterStore(OutputPlace, Protocol):
+    """Hidden files of writers. Calls may block."""
 
     @property
-    def spans(self) -> bool:
-        """Whether a file can be written to after a checkpoint that counts on it."""
+    def is_appendable(self) -> bool:
+        """Whether a file can be appended to after a checkpoint that contains it."""
         ...
 
     def make(self) -> None:
-        """Make the hidden folder.
+        """Create the hidden folder.
 
         Raises:
-            ConfigError: it cannot be there.
-            UnavailableError: it cannot be made now.
+            ConfigError: the location does not support it.
+            UnavailableError: it cannot be created now.
         """
         ...
 
     def check(self, folder: str) -> None:
-        """See that files can be in a folder.
+        """Check that a folder can contain files.
 
         Raises:
-            ConfigError: something else has its name.
+            ConfigError: a file has its name.
         """
         ...
 
     def create(self, name: str) -> IO[bytes]:
-        """A new hidden file, which must not be there."""
+        """Create a hidden file, which must not exist."""
         ...
 
     def end(self, name: str, file: IO[bytes]) -> None:
-        """Write out and close what `create` opened."""
+        """Flush and close a file that `create` opened."""
         ...
 
     def hold(self, name: str, file: IO[bytes]) -> None:
-        """Make durable what was written to a file that stays open."""
+        """Make the content of a file that stays open durable."""
         ...
 
     def drop(self, name: str) -> None:
-        """Remove a hidden file that is of no use."""
+        """Remove a hidden file that is not needed."""
         ...
 
     def sync(self) -> None:
@@ -94,23 +94,23 @@ class Workplace(OutputPlace, Protocol):
         ...
 
     def seal(self, name: str, pending: str, *, keep: bool) -> str:
-        """Have a file that ended wait durably, if need be as `pending`, and tell the name; `keep` leaves it its first one."""
+        """Make a closed file durable, if needed under the name `pending`, and return its name; `keep` keeps the first name."""
         ...
 
     def read(self, path: str) -> IO[bytes]:
         """A hidden file, maybe of another operator."""
         ...
 
-    def shows(self, name: str) -> bool:
-        """Whether a file is seen."""
+    def is_visible(self, name: str) -> bool:
+        """Whether a file is visible."""
         ...
 
 
-class Outlet(OutputPlace, Protocol):
-    """Where committers show hidden files, or remove them. Calls may block."""
+class CommitterStore(OutputPlace, Protocol):
+    """Publishes or removes hidden files for committers. Calls may block."""
 
     def publish(self, file: PendingFile) -> CommitAnswer:
-        """Make a file that waits visible, or find out that it is; never overwrite."""
+        """Make a pending file visible, or detect that it is; never overwrites."""
         ...
 
     def hidden(self) -> Sequence[str]:
@@ -122,20 +122,20 @@ class Outlet(OutputPlace, Protocol):
         ...
 
     def note(self, name: str) -> bytes | None:
-        """What is written down in a hidden file; None if there is none."""
+        """The content of a hidden file; None if it does not exist."""
         ...
 
     def write_first_note(self, name: str, text: bytes) -> bytes:
-        """Write something down in a hidden file unless it exists, durably; returns what it holds then.
+        """Create a hidden file with this content unless it exists, durably; returns its content.
 
         Of several calls at the same moment one writes, and all return its text. Makes the hidden folder if need be.
         """
         ...
 
     def write_note(self, name: str, text: bytes) -> None:
-        """Write something down in a hidden file, durably and in place of what was there."""
+        """Replace the content of a hidden file, durably."""
         ...
 
     def mark(self, name: str) -> None:
-        """Make an empty file that is seen, durably; if it is there, nothing happens."""
+        """Create an empty visible file, durably, unless it exists."""
         ...

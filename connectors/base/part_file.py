@@ -15,7 +15,7 @@ from typing import IO, Any, Final, Literal, Protocol, runtime_checkable
 import msgspec
 import xxhash
 
-from tidegate.connectors.base.output_place import Workplace
+from tidegate.connectors.base.output_place import WriterStore
 from tidegate.errors import StateCorruptError
 
 __all__ = [
@@ -60,7 +60,7 @@ class FileEncoder(Protocol):
 
 @runtime_checkable
 class SupportsHead(Protocol):
-    """An encoder whose files begin with something."""
+    """An encoder whose files start with a header."""
 
     def head(self) -> bytes:
         """What every file begins with."""
@@ -80,7 +80,7 @@ class Content(Protocol):
 
 
 class Summed:
-    """A file that adds up what goes through it; as much of a file as pyarrow asks for."""
+    """A file that sums its bytes; implements the part of the file interface that pyarrow needs."""
 
     closed = False
 
@@ -94,7 +94,7 @@ class Summed:
         """Whether the file was discarded; pyarrow may still write a footer."""
 
     def write(self, data: Any) -> int:
-        """Append bytes; `check` tells whether they were taken."""
+        """Append bytes; `check` raises if they were not written."""
         if self.given_up:
             return len(data)
         try:
@@ -119,7 +119,7 @@ class Summed:
         return self.size
 
     def flush(self) -> None:
-        """Hand on what is buffered."""
+        """Flush buffered bytes."""
         self.file.flush()
 
     def readable(self) -> bool:
@@ -137,7 +137,7 @@ class Summed:
 
 @runtime_checkable
 class BulkFormat(Protocol):
-    """A format whose files are whole only at their end; picklable and without state."""
+    """A format whose files are complete only when closed; picklable and stateless."""
 
     @property
     def suffix(self) -> str:
@@ -162,7 +162,7 @@ class BulkFormat(Protocol):
 
 
 class HeldFile(msgspec.Struct, frozen=True, tag_field="v", tag=1):
-    """What a checkpoint knows of a hidden file that no commit is due for yet; `v` versions the encoding."""
+    """Checkpointed state of a hidden file that is still written to; `v` versions the encoding."""
 
     path: str
     """The operator's hidden folder and the file's name in it."""
@@ -188,7 +188,7 @@ class PartFile:
         number: Its number in its name.
     """
 
-    def __init__(self, place: Workplace, name: str, bucket: str, now_ms: int, number: int = 0) -> None:
+    def __init__(self, place: WriterStore, name: str, bucket: str, now_ms: int, number: int = 0) -> None:
         self.name = name
         self.bucket = bucket
         self.number = number
@@ -212,7 +212,7 @@ class PartFile:
 
     @property
     def checksum(self) -> str:
-        """What tells its content from others."""
+        """The checksum of its content."""
         return self._sum.checksum.hexdigest()
 
     def begin(self, encoder: FileEncoder | BulkFormat, compression: Compression | None) -> None:
@@ -247,7 +247,7 @@ class PartFile:
         return file.size
 
     def merge(self, sources: Sequence[PartFile], encoder: FileEncoder | BulkFormat, delimiter: bytes) -> None:
-        """Take what is in files that ended."""
+        """Append the records of closed files."""
         files = [self._place.read(self._place.path(part.name)) for part in sources]
         try:
             if isinstance(encoder, BulkFormat):
@@ -271,7 +271,7 @@ class PartFile:
             self._file = self._content = None
 
     def hold(self) -> None:
-        """Make durable what was written; a checkpoint is going to count on it."""
+        """Make the written bytes durable, for a checkpoint that will contain them."""
         if self._file is None:
             self.checkpoints += 1
         else:
@@ -289,7 +289,7 @@ class PartFile:
             self._file.file.close()
 
     def remembered(self) -> HeldFile:
-        """What a checkpoint has to know of it."""
+        """Its state for a checkpoint."""
         assert self.final is not None
         return HeldFile(
             self._place.path(self.name),
@@ -304,7 +304,7 @@ class PartFile:
         )
 
     def resume(self, held: HeldFile) -> bool:
-        """Go on from what a checkpoint remembers; False if all of it is visible already.
+        """Restore it from a checkpoint; False if all of it is visible already.
 
         Raises:
             StateCorruptError: it is not there any more, or not whole.
@@ -321,10 +321,10 @@ class PartFile:
             # What belongs to another operator is left to it.
             self.also = (name, *held.also) if self._place.path(name) == held.path else ()
             return True
-        if self._place.shows(held.final):
+        if self._place.is_visible(held.final):
             return False
         raise StateCorruptError(
-            f"the in-progress file of {self._place.shown(held.final)!r} is missing or truncated: got {copied} "
+            f"the in-progress file of {self._place.display_name(held.final)!r} is missing or truncated: got {copied} "
             f"bytes of {held.path!r}; expected {held.length}; put it back or restore another checkpoint"
         )
 

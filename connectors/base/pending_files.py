@@ -24,7 +24,7 @@ import msgspec
 from tidegate.connectors.base.claim import ensure_claim
 from tidegate.connectors.base.output_place import PendingFile
 from tidegate.connectors.base.part_file import HeldFile
-from tidegate.connectors.base.places import outlet
+from tidegate.connectors.base.places import committer_store
 from tidegate.errors import ConfigError, StateFormatError, UnavailableError
 from tidegate.faults import point
 from tidegate.ids import OperatorUid
@@ -134,11 +134,11 @@ class FileCommitter(Committer):
         self._check_owner = context.check_owner
         self._context = context
         self._take_over = take_over
-        self._place = outlet(directory, context.pipeline, context.uid)
+        self._place = committer_store(directory, context.pipeline, context.uid)
         self._in_use: set[str] = set()
 
     def commit(self, committables: Sequence[Committable]) -> list[Answer]:
-        """Make all files visible; what the system refuses is to be tried again.
+        """Make all files visible; refused ones are retried.
 
         Raises:
             StateFormatError: another version wrote a payload; nothing was done.
@@ -152,7 +152,7 @@ class FileCommitter(Committer):
                 try:
                     each.append(self._place.publish(file))
                 except OSError as error:
-                    each.append(Retry(str(self._place.trouble(error))))
+                    each.append(Retry(str(self._place.translate_error(error))))
                 except (ConfigError, UnavailableError) as error:
                     each.append(Retry(str(error)))
             answers.append(_of_all(each))
@@ -194,7 +194,7 @@ class FileCommitter(Committer):
             point("abort.before")
             self._place.remove(removed)
         except OSError as error:
-            raise self._place.trouble(error) from error
+            raise self._place.translate_error(error) from error
         return len(removed)
 
     def _is_removable(self, name: str) -> bool:

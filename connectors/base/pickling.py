@@ -56,7 +56,7 @@ def dumps(thing: Any) -> bytes:
 
 
 def dumps_plain(values: list[Any]) -> bytes:
-    """Pickle what consists of built-in types alone.
+    """Pickle a value of built-in types only.
 
     Raises:
         PicklingError: something in it has another type.
@@ -74,7 +74,7 @@ class _Plain(Pickler):
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # the library has no types
-    """Leaves out what msgspec notes on classes it has seen: it cannot be sent and is made again when needed.
+    """Omits msgspec's cache on classes, which cannot be pickled and is rebuilt when needed.
 
     A struct of a script has its fields in C, which the library does not know of: it is declared again by the receiver.
     """

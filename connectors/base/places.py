@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate.connectors.base.local_files import LocalOutlet, LocalWorkplace
-from tidegate.connectors.base.output_place import Outlet, Workplace
+from tidegate.connectors.base.local_files import LocalCommitterStore, LocalWriterStore
+from tidegate.connectors.base.output_place import CommitterStore, WriterStore
 from tidegate.ids import OperatorUid, PipelineId
 from tidegate.twophase.naming import owner_name
 
-__all__ = ["is_remote", "outlet", "workplace"]
+__all__ = ["committer_store", "is_remote", "writer_store"]
 
 
 def is_remote(directory: str | Path) -> bool:
@@ -22,21 +22,21 @@ def is_remote(directory: str | Path) -> bool:
     return str(directory).startswith("s3://")
 
 
-def workplace(directory: str | Path, pipeline: PipelineId, uid: OperatorUid) -> Workplace:
-    """Where an operator's writers work."""
+def writer_store(directory: str | Path, pipeline: PipelineId, uid: OperatorUid) -> WriterStore:
+    """The store of an operator's writers."""
     owner = owner_name(pipeline, uid)
     if is_remote(directory):
-        from tidegate.connectors.base.bucket_files import BucketWorkplace
+        from tidegate.connectors.base.bucket_files import BucketWriterStore
 
-        return BucketWorkplace(str(directory), owner)
-    return LocalWorkplace(Path(directory), owner)
+        return BucketWriterStore(str(directory), owner)
+    return LocalWriterStore(Path(directory), owner)
 
 
-def outlet(directory: str | Path, pipeline: PipelineId, uid: OperatorUid) -> Outlet:
-    """Where an operator's committers show what was written."""
+def committer_store(directory: str | Path, pipeline: PipelineId, uid: OperatorUid) -> CommitterStore:
+    """The store of an operator's committers."""
     owner = owner_name(pipeline, uid)
     if is_remote(directory):
-        from tidegate.connectors.base.bucket_files import BucketOutlet
+        from tidegate.connectors.base.bucket_files import BucketCommitterStore
 
-        return BucketOutlet(str(directory), owner)
-    return LocalOutlet(Path(directory), owner)
+        return BucketCommitterStore(str(directory), owner)
+    return LocalCommitterStore(Path(directory), owner)

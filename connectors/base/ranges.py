@@ -66,7 +66,7 @@ class Pace:
         return min(limit, int(min(behind, 1.0) * self._per_second) + 1) if behind >= 0 else 0
 
     def emitted(self, split: SplitId, records: int) -> None:
-        """Account for what was emitted."""
+        """Count emitted records."""
         start = max(self._due[split], self._clock.monotonic() - 1.0)
         self._due[split] = start + records / self._per_second
 

@@ -26,7 +26,7 @@ import msgspec
 from tidegate.clock import Clock
 from tidegate.connectors.base.output_place import HIDDEN
 from tidegate.connectors.base.pending_files import Announced, announced
-from tidegate.connectors.base.places import outlet
+from tidegate.connectors.base.places import committer_store
 from tidegate.elements import MAX_WATERMARK
 from tidegate.errors import ConfigError, StateFormatError, TidegateError, UnavailableError, UserCodeError
 from tidegate.ids import CheckpointId
@@ -171,7 +171,7 @@ class PartitionCommitter(GlobalCommitter):
     """
 
     def __init__(self, directory: str | Path, how: PartitionCommit, context: CommitterContext) -> None:
-        self._outlet = outlet(directory, context.pipeline, context.uid)
+        self._outlet = committer_store(directory, context.pipeline, context.uid)
         self._how = how
         self._uid = context.uid
         self._lineage = context.lineage
@@ -193,7 +193,7 @@ class PartitionCommitter(GlobalCommitter):
                     self._carry_out(name)
         except OSError as error:
             raise UnavailableError(
-                f"sink {self._uid!r}: partitions of {self._outlet.shown('')!r} cannot be committed now ({error}); "
+                f"sink {self._uid!r}: partitions of {self._outlet.display_name('')!r} cannot be committed now ({error}); "
                 "retrying"
             ) from error
 
@@ -221,7 +221,9 @@ class PartitionCommitter(GlobalCommitter):
 
     def _carry_out(self, name: str) -> None:
         place = self._outlet
-        partition = Partition(place.shown(name), fields_of(name), lambda file: place.mark(f"{name}/{file}"))
+        partition = Partition(
+            place.display_name(name), fields_of(name), lambda file: place.mark(f"{name}/{file}")
+        )
         for policy in self._how.policies:
             try:
                 policy.commit(partition)
@@ -237,7 +239,7 @@ class PartitionCommitter(GlobalCommitter):
         try:
             return None if noted is None else msgspec.json.decode(noted, type=_Known)
         except msgspec.MsgspecError as error:
-            path = self._outlet.shown(f"{HIDDEN}/{self._outlet.path(_NOTE)}")
+            path = self._outlet.display_name(f"{HIDDEN}/{self._outlet.path(_NOTE)}")
             raise StateFormatError(
                 f"sink {self._uid!r}: {path} cannot be read ({error}); expected version 1; run the version that "
                 "wrote it, or remove the file to forget the partitions that wait for their commit"

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tidegate.connectors.functions.place import program_of
+from tidegate.connectors.functions.life_cycle import program_of
 from tidegate.connectors.functions.split import Emission, FunctionSplit, pack, unpack
 from tidegate.connectors.spi import Finished, NotYet, Poll, ReaderContext, SourceReader
 from tidegate.elements import Batch, Idle, Watermark

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from tidegate.checks import shorten
-from tidegate.connectors.functions.place import LifeCycle, program_of
+from tidegate.connectors.functions.life_cycle import LifeCycle, program_of
 from tidegate.connectors.spi import Sink
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, TidegateError

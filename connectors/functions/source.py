@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate.connectors.functions.enumerator import FunctionEnumerator
-from tidegate.connectors.functions.place import LifeCycle
+from tidegate.connectors.functions.life_cycle import LifeCycle
 from tidegate.connectors.functions.reader import FunctionReader
 from tidegate.connectors.functions.split import FunctionSplit
 from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source

@@ -37,15 +37,15 @@ __all__ = [
     "Cluster",
     "PartitionConsumer",
     "Topic",
+    "call_client",
     "connect",
     "group_metadata",
     "is_end",
     "is_too_large",
     "marker_offset",
     "new_producer",
-    "said",
-    "served",
     "translate",
+    "translated_errors",
 ]
 
 TIMEOUT_S: Final = 15.0
@@ -105,7 +105,7 @@ class Cluster:
         )
         self._refused: list[TidegateError] = []
         self._id: str | None = None
-        own = {"error_cb": self._hear, "log_level": 0}
+        own = {"error_cb": self._on_error, "log_level": 0}
         self._client = _made(AdminClient, {**_of_admin(settings), **own}, self._brokers)
 
     def reach(self) -> None:
@@ -222,7 +222,7 @@ class Cluster:
         return {PartitionId(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.offset >= 0}
 
     def broker_setting(self, key: str) -> str | None:
-        """A setting of the brokers; None if it may not be seen."""
+        """A setting of the brokers; None if permission is denied."""
         metadata = self._try("brokers", lambda: self._client.list_topics(timeout=TIMEOUT_S))
         broker = ConfigResource(ResourceType.BROKER, str(min(metadata.brokers)))
         try:
@@ -234,7 +234,7 @@ class Cluster:
         value: str | None = found[key].value if key in found else None
         return value
 
-    def _hear(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         if error.code() in _BAD_LOGIN:
             self._refused.append(translate(error, "cluster", self._brokers))
 
@@ -250,7 +250,7 @@ class Cluster:
 
 
 class PartitionConsumer:
-    """Reads partitions it is told to, without a group's help."""
+    """Reads assigned partitions, without group management."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._brokers = settings["bootstrap.servers"]
@@ -264,7 +264,7 @@ class PartitionConsumer:
                 **settings,
                 # A split may stop where no record is.
                 "enable.partition.eof": True,
-                "error_cb": self._hear,
+                "error_cb": self._on_error,
                 "on_commit": self._told,
                 "log_level": 0,
             },
@@ -326,7 +326,7 @@ class PartitionConsumer:
         # A failed commit of group offsets is made up for by the next checkpoint.
         self._telling -= 1
 
-    def _hear(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         # Brokers come and go; the client finds them again by itself.
         if error.fatal() or error.code() in _BAD_LOGIN:
             self._failed.append(translate(error, "source", self._brokers))
@@ -342,7 +342,7 @@ def new_producer(settings: Mapping[str, Any]) -> Any:
 
 
 def connect(producer: Any, topic: str | None, timeout_s: float) -> None:
-    """Wait until a producer has a connection: without one, what it is told waits half a second, or a whole one.
+    """Wait until a producer has a connection: without one, its requests wait up to a second.
 
     It finds the brokers by its first answer, and only then connects to one of them, which the second answer proves.
     """
@@ -405,7 +405,7 @@ def translate(error: Any, what: str, brokers: str) -> TidegateError:
     return UnavailableError(f"kafka {what}: {words} from brokers {brokers}")
 
 
-def served(call: Callable[[float], Any], seconds: float, what: str, brokers: str) -> Any:
+def call_client(call: Callable[[float], Any], seconds: float, what: str, brokers: str) -> Any:
     """Let a client's `poll` or `flush` work; its failing for good is raised as an error about `what`.
 
     The client raises that as an object that is not a Python exception, so that handlers of exceptions and tracebacks
@@ -427,8 +427,8 @@ def served(call: Callable[[float], Any], seconds: float, what: str, brokers: str
 
 
 @contextmanager
-def said(what: str, brokers: str) -> Iterator[None]:
-    """Errors of the client in here are about `what`."""
+def translated_errors(what: str, brokers: str) -> Iterator[None]:
+    """Translate errors of the client in this block into errors about `what`."""
     try:
         yield
     except KafkaException as error:

@@ -53,7 +53,7 @@ class Plan:
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A topic whose partitions were dealt."""
+    """A topic whose partitions were assigned."""
 
     id: str
     partitions: frozenset[int]
@@ -154,7 +154,7 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
         return Found(topics, splits)
 
     def discovered(self, found: Found) -> None:
-        """Deal what is new.
+        """Assign new partitions.
 
         Raises:
             UnavailableError: a topic changed under the running readers; they have to begin again.
@@ -185,7 +185,7 @@ class KafkaEnumerator(SplitEnumerator[KafkaSplit]):
         self._deal()
 
     def request(self, reader: int) -> None:
-        """Give the reader what is its own, now and whenever there is more."""
+        """Assign the reader its partitions, now and whenever new ones appear."""
         self._asked.add(reader)
         self._deal()
         if self.discovery_interval_ms is None:
@@ -267,7 +267,7 @@ def owner_of(place: PartitionId, readers: int) -> int:
 
 
 def remaining_splits(remaining: Remaining) -> tuple[Mapping[str, Known], dict[PartitionId, KafkaSplit]]:
-    """The topics that a checkpoint knows, and what is left of those partitions that are not read to their end.
+    """The topics in a checkpoint, and the remaining splits of partitions that are not read to their end.
 
     Raises:
         StateFormatError: it is not a checkpoint of a Kafka source, or of another version.

@@ -10,15 +10,15 @@ from tidegate.connectors.kafka._wire import Wire
 from tidegate.connectors.spi import Finding
 from tidegate.errors import ConfigError
 
-__all__ = ["looked_at", "transactions_allowed"]
+__all__ = ["check_topics", "check_transactional_ids"]
 
 _NO_PRODUCER: Final = 1 << 62
-"""A producer id that no coordinator has given out."""
+"""A producer id that no coordinator assigns."""
 
 _ADVERB: Final = {"READ": "read", "WRITE": "written"}
 
 
-def looked_at(
+def check_topics(
     settings: Mapping[str, Any], topics: Iterable[str], permission: Literal["READ", "WRITE"]
 ) -> Iterator[Finding]:
     """Whether the brokers answer and accept the client, and each topic exists and may be read or written.
@@ -58,7 +58,7 @@ def looked_at(
             yield Finding("kafka", "ok", f"topic {name!r} exists and can be {done}")
 
 
-def transactions_allowed(settings: Mapping[str, Any], prefix: str) -> Finding:
+def check_transactional_ids(settings: Mapping[str, Any], prefix: str) -> Finding:
     """Whether transactions may be written under a prefix.
 
     Kafka does not tell permissions of transactional ids. So a coordinator is asked to end a transaction of a producer

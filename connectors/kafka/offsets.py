@@ -102,7 +102,7 @@ class KafkaOffsetsInitializer:
 
 
 class OffsetSource(Protocol):
-    """What a broker knows of offsets."""
+    """Offset queries to a broker."""
 
     def offsets(self, places: Collection[PartitionId], spec: Spec) -> dict[PartitionId, int]:
         """The offset of each partition; by time the end where no record is as new."""

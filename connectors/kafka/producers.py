@@ -121,7 +121,7 @@ class Transaction:
         *,
         brief: bool,
     ) -> None:
-        from tidegate.connectors.kafka._client import connect, new_producer, said
+        from tidegate.connectors.kafka._client import connect, new_producer, translated_errors
 
         self.id = transactional_id
         self.failures = Failures(settings["bootstrap.servers"])
@@ -136,7 +136,7 @@ class Transaction:
         haste = _BRIEF if brief else _LASTING
         self._brokers = settings["bootstrap.servers"]
         self.producer: Any = new_producer({**haste, **settings, **more})
-        with said(f"transactional id {transactional_id!r}", self._brokers):
+        with translated_errors(f"transactional id {transactional_id!r}", self._brokers):
             if brief:
                 connect(self.producer, topic, INIT_TIMEOUT_S)
             self.producer.init_transactions(INIT_TIMEOUT_S)
@@ -151,27 +151,27 @@ class Transaction:
         self.producer.begin_transaction()
 
     def seal(self, topic: str, marker: Marker) -> Key:
-        """Make all records durable and add the marker; from here on the broker alone can lose it. What names it.
+        """Make all records durable and add the marker; from here on only the broker can lose it. Returns its name.
 
         Raises:
             TidegateError: a record was not delivered, or the broker did not take the marker.
         """
-        from tidegate.connectors.kafka._client import group_metadata, marker_offset, said
+        from tidegate.connectors.kafka._client import group_metadata, marker_offset, translated_errors
 
         note, what = msgspec.json.encode(marker).decode(), f"transaction {self.id!r}"
         offset, group = marker_offset(topic, marker.checkpoint, note), group_metadata(marker_group(self.id))
         send = self.producer.send_offsets_to_transaction
-        with said(what, self._brokers):
+        with translated_errors(what, self._brokers):
             in_time(lambda: send([offset], group, END_TIMEOUT_S), END_TIMEOUT_S + _GRACE_S, what)
         self.key = self.key or self._named()
         return self.key
 
     def commit(self) -> bool:
         """Commit; False if that is not known to have worked, after which the producer is gone."""
-        from tidegate.connectors.kafka._client import said
+        from tidegate.connectors.kafka._client import translated_errors
 
         try:
-            with said(f"transaction {self.id!r}", self._brokers):
+            with translated_errors(f"transaction {self.id!r}", self._brokers):
                 self.producer.commit_transaction(END_TIMEOUT_S)
         except TidegateError:
             self.drop()
@@ -180,21 +180,21 @@ class Transaction:
         return True
 
     def listen(self) -> None:
-        """Hear what the client has to say, which it keeps until then."""
-        from tidegate.connectors.kafka._client import served
+        """Serve the client's queued callbacks."""
+        from tidegate.connectors.kafka._client import call_client
 
-        served(self.producer.poll, 0, f"transactional id {self.id!r}", self._brokers)
+        call_client(self.producer.poll, 0, f"transactional id {self.id!r}", self._brokers)
 
     def drop(self) -> None:
-        """Part with the producer. Its `close` would abort what is prepared, so it is only let go."""
+        """Drop the producer without closing it: `close` would abort its prepared transaction."""
         self.producer = None
 
     def _named(self) -> Key:
-        from tidegate.connectors.kafka._client import served
+        from tidegate.connectors.kafka._client import call_client
 
         deadline = self._clock.monotonic() + _ASSIGNED_TIMEOUT_S
         while self._identity.found is None:
-            served(self.producer.poll, _POLL_S, f"transactional id {self.id!r}", self._brokers)
+            call_client(self.producer.poll, _POLL_S, f"transactional id {self.id!r}", self._brokers)
             if self._clock.monotonic() > deadline:
                 raise UnavailableError(
                     f"kafka sink: the client does not report the producer epoch of {self.id!r}"
@@ -263,7 +263,7 @@ class Producers:
                     transaction.listen()
 
     def close(self) -> None:
-        """Let go of all producers; what they prepared stays prepared."""
+        """Drop all producers; prepared transactions stay prepared."""
         with self._lock:
             for transaction in (*self._idle, *self._out):
                 if transaction.key is not None:

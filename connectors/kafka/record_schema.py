@@ -93,7 +93,7 @@ class KafkaRecordSerializationSchema:
 
     @staticmethod
     def dead_letters(topic: str) -> KafkaRecordSerializationSchema:
-        """Writes dead letters as they came, with headers that tell what went wrong and where.
+        """Writes dead letters with their original bytes, and headers with the error and its position.
 
         Example:
             >>> KafkaRecordSerializationSchema.dead_letters("orders.dead").one_topic
@@ -114,7 +114,7 @@ class KafkaRecordSerializationSchema:
         return self.topic if isinstance(self.topic, str) else None
 
     def changer(self, largest: int) -> Callable[[Any, RowKind], Message | None]:
-        """What makes a message of a change: a tombstone of what is deleted, none of what is before an update."""
+        """The function that makes a message of a change: a tombstone for DELETE, none for UPDATE_BEFORE."""
         insert, delete = self.encoder(largest), replace(self, value=_nothing).encoder(largest)
 
         def change(record: Any, kind: RowKind) -> Message | None:
@@ -220,7 +220,7 @@ def _any_partition(record: Any) -> int:
 
 
 def _blamed(parts: Mapping[str, Callable[[Any], Any]], record: Any, error: Exception) -> TidegateError:
-    """Says which part of the message could not be made, unless the schema has said what is wrong itself."""
+    """The error that names the part of the message that could not be made, unless the schema raised its own."""
     if isinstance(error, TidegateError):
         return error
     what = next((name for name, part in parts.items() if _fails(part, record)), "message")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tidegate.connectors.base.dead_letters import OnError, Refusals
+from tidegate.connectors.base.dead_letters import OnError, RejectedRecords
 from tidegate.connectors.kafka.record_schema import KafkaRecordSerializationSchema, Message
 from tidegate.errors import RecordError
 from tidegate.twophase.spi import WriterContext
@@ -18,8 +18,8 @@ Policy: TypeAlias = tuple[OnError, str | None]
 """What to do, and the topic of dead letters."""
 
 
-class RefusedRecords(Refusals):
-    """Lets encoders fail as they do, or leaves out and counts what they refuse, or makes dead letters of it."""
+class RefusedRecords(RejectedRecords):
+    """Applies `on_error` to records that encoders refuse: raise, skip and count, or write a dead letter."""
 
     def __init__(self, policy: Policy, context: WriterContext, largest: int) -> None:
         self._on_error, topic = policy

@@ -104,7 +104,7 @@ def admitted(settings: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
 
 
 def _context(settings: Mapping[str, Any]) -> ssl.SSLContext:
-    """Who is trusted, who we are, and what is not checked."""
+    """The TLS context: trusted certificates, client certificate, and disabled checks."""
     context = ssl.create_default_context()
     used = "ssl.ca.location"
     try:
@@ -189,7 +189,7 @@ def _tokens(settings: Mapping[str, Any], clock: Clock) -> Any:
 
 
 def _from_server(settings: Mapping[str, Any], clock: Clock) -> tuple[str, float, str, dict[str, str]]:
-    """A token, until when it holds, and what goes along, for the id and the secret of a client."""
+    """A token, its expiry time and its extensions, for the id and the secret of a client."""
     url = str(settings.get("sasl.oauthbearer.token.endpoint.url", ""))
     who, secret = (str(settings.get(f"sasl.oauthbearer.client.{what}", "")) for what in ("id", "secret"))
     if not url.startswith(("https://", "http://")) or not who:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.components import OptionsOf
 from tidegate.connectors.base.dead_letters import OnError, check_on_error
-from tidegate.connectors.kafka.inspection import looked_at, transactions_allowed
+from tidegate.connectors.kafka.inspection import check_topics, check_transactional_ids
 from tidegate.connectors.kafka.options import (
     SINK_DEFAULTS,
     SINK_GUARANTEED,
@@ -110,8 +110,8 @@ class KafkaSink(Sink):
     def preflight(self, job: JobFacts) -> Iterator[Finding]:
         """Whether the brokers answer and accept the client, and topics and transactional ids may be written."""
         topics = filter(None, [self.schema.one_topic, self.options.dead_letters])
-        yield from looked_at(self._settings(), topics, "WRITE")
-        yield transactions_allowed(self._settings(), self._prefix(job.pipeline, job.uid))
+        yield from check_topics(self._settings(), topics, "WRITE")
+        yield check_transactional_ids(self._settings(), self._prefix(job.pipeline, job.uid))
 
     def _prefix(self, pipeline: PipelineId, uid: OperatorUid) -> str:
         return self.options.prefix or owner_name(pipeline, uid)
@@ -139,7 +139,7 @@ class KafkaSink(Sink):
 
 @dataclass(frozen=True)
 class PlainKafkaSink(Sink):
-    """Topics as a sink without transactions: everybody sees records as they come, after a failure some of them twice.
+    """Kafka sink without transactions: records are visible at once; after a failure some of them are written twice.
 
     Args:
         brokers: Where the cluster is.
@@ -172,7 +172,7 @@ class PlainKafkaSink(Sink):
     def preflight(self, job: JobFacts) -> Iterator[Finding]:
         """Whether the brokers answer and accept the client, and the topics may be written."""
         topics = filter(None, [self.schema.one_topic, self.dead_letters])
-        yield from looked_at(self._settings(), topics, "WRITE")
+        yield from check_topics(self._settings(), topics, "WRITE")
 
     def with_options(self, options_of: OptionsOf) -> PlainKafkaSink:
         """The same sink, with settings for its schema; those of `connector.kafka.sink` are of transactions."""
@@ -204,7 +204,7 @@ _HOLDS_MS: Final = 60_000
 
 
 def _ask(settings: Mapping[str, Any], topic: str | None, *, brief: bool) -> _Brokers:
-    """What a writer has to know of its brokers; asked once a minute by writers that live for an epoch.
+    """Broker settings for a writer; queried once a minute by writers that live for an epoch.
 
     Raises:
         ConfigError: the topic does not exist.

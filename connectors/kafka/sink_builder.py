@@ -62,7 +62,7 @@ class KafkaSinkBuilder:
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Self:
-        """What readers see after failures; nothing is promised unless told."""
+        """Set the delivery guarantee; none by default."""
         self._guarantee = delivery_guarantee
         return self
 

@@ -24,7 +24,7 @@ from tidegate.connectors.base import all_splits
 from tidegate.connectors.base.dead_letters import check_on_error
 from tidegate.connectors.kafka._wire import Wire
 from tidegate.connectors.kafka.enumerator import KafkaEnumerator, Plan
-from tidegate.connectors.kafka.inspection import looked_at
+from tidegate.connectors.kafka.inspection import check_topics
 from tidegate.connectors.kafka.offsets import KafkaOffsetsInitializer
 from tidegate.connectors.kafka.options import (
     SOURCE_BRIEF,
@@ -181,7 +181,7 @@ class KafkaSource(Source[KafkaSplit]):
     def preflight(self, job: JobFacts) -> Iterator[Finding]:
         """Whether the brokers answer and accept the client, and the topics may be read."""
         topics = self.topics or {place[0] for place in self.partitions}
-        yield from looked_at(self._settings(), topics, "READ")
+        yield from check_topics(self._settings(), topics, "READ")
 
     def extent(self, remaining: Remaining | None = None) -> Extent:
         """The committed records that are there now; transactions that are open on the topics are named.

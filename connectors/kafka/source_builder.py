@@ -78,12 +78,12 @@ class KafkaSourceBuilder:
         return self
 
     def set_topic_pattern(self, topic_pattern: str) -> Self:
-        """Read all whose whole name matches."""
+        """Read all topics whose full name matches."""
         self._pattern = topic_pattern
         return self
 
     def set_partitions(self, partitions: Collection[KafkaTopicPartition]) -> Self:
-        """Read these partitions alone."""
+        """Read only these partitions."""
         self._partitions = frozenset(PartitionId(*partition) for partition in partitions)
         return self
 
@@ -253,7 +253,7 @@ class FlinkKafkaConsumer(Source[KafkaSplit]):
 def _taken_out(
     properties: dict[str, Any], options: KafkaSourceOptions
 ) -> tuple[KafkaSourceOptions, KafkaOffsetResetStrategy | None]:
-    """Take what is not the client's out of the properties."""
+    """Remove properties that are not the client's."""
     if (interval := properties.pop(_DISCOVERY, None)) is not None:
         options = altered(options, discovery_interval_ms=int(interval) if int(interval) > 0 else None)
     if (commit := properties.pop(_COMMIT, None)) is not None:

@@ -128,7 +128,7 @@ class KafkaCommitter(Committer):
             pattern = re.compile("|".join(re.escape(name) for name, _, _ in moved))
 
     def _fence(self, seen: Sequence[Key]) -> list[Key]:
-        """Those of the producers seen that have been followed by others; all of them are refused now.
+        """Fence all listed producers; returns those that were replaced by newer ones.
 
         The process may be stopped at any moment and replaced. So it looks, makes sure that it is the owner, and then acts
         on what it has seen and on nothing else, which the coordinators see to by the epoch.

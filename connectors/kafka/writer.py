@@ -108,13 +108,13 @@ class Outlet:
 
     def put(self, producer: Any, batch: Batch) -> str:
         """Queue messages and let the producer work; the topic of the first."""
-        from tidegate.connectors.kafka._client import said, served
+        from tidegate.connectors.kafka._client import call_client, translated_errors
 
         times: Iterable[int] = repeat(0)
         if self._timed and batch.timestamps is not None:
             times = map(max, batch.timestamps, repeat(0)) if min(batch.timestamps) < 0 else batch.timestamps
         produce, messages = producer.produce, zip(batch.values, times, strict=False)
-        with said("sink", self._brokers):
+        with translated_errors("sink", self._brokers):
             for (topic, value, key, partition, headers), time in messages:
                 # By position, and no more than there is to say: keywords would take as long as all the rest.
                 try:
@@ -124,15 +124,15 @@ class Outlet:
                         produce(topic, value, key, partition, None, None, time, headers)
                 except BufferError:
                     self._put_later(producer, topic, value, key, partition, None, None, time, headers)
-            served(producer.poll, 0, "sink", self._brokers)
+            call_client(producer.poll, 0, "sink", self._brokers)
         return str(batch.values[0][0])
 
     def _put_later(self, producer: Any, *message: Any) -> None:
         """Queue a message as soon as there is room."""
-        from tidegate.connectors.kafka._client import served
+        from tidegate.connectors.kafka._client import call_client
 
         while True:
-            served(producer.poll, _FULL_POLL_S, "sink", self._brokers)
+            call_client(producer.poll, _FULL_POLL_S, "sink", self._brokers)
             with suppress(BufferError):
                 producer.produce(*message)
                 return
@@ -271,9 +271,9 @@ class PlainWriter(SinkWriter):
 
     def close(self) -> None:
         """Deliver what is queued, as far as that is quick."""
-        from tidegate.connectors.kafka._client import served
+        from tidegate.connectors.kafka._client import call_client
 
-        served(self._producer.flush, 1.0, "sink", self._brokers)
+        call_client(self._producer.flush, 1.0, "sink", self._brokers)
 
 
 def _of_kind(change: Callable[[Any, RowKind], Message | None], kind: RowKind, record: Any) -> Message | None:
@@ -286,10 +286,10 @@ def _kind(record: Any) -> RowKind:
 
 
 def _flush(producer: Any, failures: Failures, brokers: str) -> None:
-    from tidegate.connectors.kafka._client import served
+    from tidegate.connectors.kafka._client import call_client
 
     try:
-        left = served(producer.flush, FLUSH_TIMEOUT_S, "sink", brokers)
+        left = call_client(producer.flush, FLUSH_TIMEOUT_S, "sink", brokers)
     except UnavailableError:
         if failures.first is None:
             raise

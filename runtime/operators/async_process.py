@@ -16,7 +16,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
-from tidegate.backends.keyed.asynchronous import AT_HAND
+from tidegate.backends.keyed.asynchronous import CURRENT_RECORD
 from tidegate.backends.keyed.store import KeyedStore
 from tidegate.backends.spi import Timer
 from tidegate.elements import MIN_WATERMARK, Batch, Element, Idle, Watermark
@@ -222,7 +222,7 @@ class AsyncProcess(Deferring):
             raise of_request(self._context, asked.record.value, failure) from failure
 
     async def _perform(self, record: _Record) -> list[Any]:
-        AT_HAND.set(record)
+        CURRENT_RECORD.set(record)
         try:
             return await _collected(record.handler(record.value, record), record.handler)
         finally:

@@ -176,7 +176,7 @@ class OperatorStates:
         state: BroadcastState[Any, Any] = known
         return state
 
-    def in_question(self) -> list[tuple[str, str]]:
+    def rename_candidates(self) -> list[tuple[str, str]]:
         """Restored states that were not asked for, each with the new states dealt like it: it may be one under another name."""
         new = [
             (name, dealt)

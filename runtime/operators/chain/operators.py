@@ -168,9 +168,9 @@ def _refuse_renamed(uid: OperatorUid, context: OperatorContext) -> None:
     restored: RestoredOperator = context.restored
     if restored.may_leave:
         return
-    pairs = context.states.in_question()
+    pairs = context.states.rename_candidates()
     if context.store is not None:
-        pairs += context.store.in_question()
+        pairs += context.store.rename_candidates()
     if pairs:
         old, new = (
             ", ".join(repr(name) for name in dict.fromkeys(side)) for side in zip(*pairs, strict=True)

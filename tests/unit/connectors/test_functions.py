@@ -21,7 +21,7 @@ from tidegate.connectors.functions import (
     SinkFunction,
     SourceFunction,
 )
-from tidegate.connectors.functions.place import Outside
+from tidegate.connectors.functions.life_cycle import DetachedContext
 from tidegate.connectors.functions.sink import FunctionWriter
 from tidegate.connectors.functions.split import FunctionSplit, deal
 from tidegate.connectors.spi import Finished, ReaderContext
@@ -309,4 +309,4 @@ def test_dealing_keeps_every_item_once(before: int, after: int) -> None:
 )
 def test_a_function_outside_a_program_is_told_that_it_is(ask: Any) -> None:
     with pytest.raises(ConfigError, match="the function of 'in' runs outside a program"):
-        ask(Outside("in", 0, 1))
+        ask(DetachedContext("in", 0, 1))

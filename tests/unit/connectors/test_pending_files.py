@@ -13,7 +13,7 @@ import pytest
 
 from tidegate import faults
 from tidegate.connectors.base import FileCommitter, FileWriter, PendingFile, pending_files
-from tidegate.connectors.base.local_files import LocalOutlet
+from tidegate.connectors.base.local_files import LocalCommitterStore
 from tidegate.connectors.files import TextLines
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError, InternalError, RecordError, StateFormatError, UnavailableError
@@ -389,4 +389,4 @@ def test_errors_of_the_file_system_say_what_to_do(
     tmp_path: Path, error: OSError, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        raise LocalOutlet(tmp_path, "orders.sink").trouble(error)
+        raise LocalCommitterStore(tmp_path, "orders.sink").translate_error(error)

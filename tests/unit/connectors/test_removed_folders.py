@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.connectors.base import FileCommitter, FileWriter, Shape
-from tidegate.connectors.base.local_files import LocalOutlet
+from tidegate.connectors.base.local_files import LocalCommitterStore
 from tidegate.connectors.files import FunctionBuckets, TextLines
 from tidegate.elements import Batch
 from tidegate.errors import UnavailableError
@@ -89,7 +89,7 @@ def test_a_folder_that_is_removed_between_its_making_and_the_link_is_made_again_
 
 
 def test_a_folder_that_is_always_removed_is_named(tmp_path: Path) -> None:
-    outlet = LocalOutlet(tmp_path, "orders.sink")
+    outlet = LocalCommitterStore(tmp_path, "orders.sink")
 
     def vanish() -> None:
         raise FileNotFoundError
@@ -157,7 +157,7 @@ def test_a_hidden_folder_that_was_removed_makes_its_commits_unknown(
 
 
 def test_a_mark_is_made_in_a_folder_that_a_reader_removed(tmp_path: Path) -> None:
-    outlet = LocalOutlet(tmp_path, "orders.sink")
+    outlet = LocalCommitterStore(tmp_path, "orders.sink")
     outlet.mark("a=1/_SUCCESS")
     shutil.rmtree(tmp_path / "a=1")
 

@@ -36,7 +36,7 @@ from tidegate.testing.simulation.context import SimulationContext
 from tidegate.testing.simulation.metadata import assemble
 from tidegate.testing.simulation.outside import in_flight, require
 from tidegate.testing.simulation.tasks import COUNT, SINKS, SOURCE, SOURCES, Report, SinkTask, SourceTask
-from tidegate.testing.simulation.words import in_words
+from tidegate.testing.simulation.trace import trace_line
 from tidegate.twophase import ledger
 from tidegate.twophase.spi import Committable
 
@@ -375,7 +375,7 @@ class Owner:
                 self._perform(action)
 
     def _say(self, said: cp.Event | cp.Action) -> None:
-        if (words := in_words(said)) is not None:
+        if (words := trace_line(said)) is not None:
             self._around.note(words)
 
     def _perform(self, action: cp.Action) -> None:

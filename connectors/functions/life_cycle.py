@@ -9,12 +9,12 @@ from tidegate.connectors.spi import ReaderContext
 from tidegate.errors import ConfigError
 from tidegate.twophase.spi import ProgramContext, WriterContext
 
-__all__ = ["LifeCycle", "Outside", "program_of"]
+__all__ = ["DetachedContext", "LifeCycle", "program_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
-    """What a function can ask for in `open` where no program runs: who it is."""
+class DetachedContext:
+    """Runtime context of a function that runs outside a program: its name, index and parallelism."""
 
     name: str
     index: int
@@ -48,8 +48,8 @@ class Outside:
 
 
 def program_of(context: WriterContext | ReaderContext) -> ProgramContext:
-    """What the functions of a writer or reader get: the program, or a stand-in that refuses what only a program has."""
-    return context.program or Outside(context.uid, context.subtask.index, context.parallelism)
+    """The runtime context for the functions of a writer or reader: the program's, or a `DetachedContext`."""
+    return context.program or DetachedContext(context.uid, context.subtask.index, context.parallelism)
 
 
 class LifeCycle:
@@ -63,4 +63,4 @@ class LifeCycle:
 
 
 def _save_nothing(checkpoint: int) -> None:
-    """Stands for a function without state."""
+    """The snapshot hook of a function without state."""

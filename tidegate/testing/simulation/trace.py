@@ -1,7 +1,7 @@
 """Trace texts of the simulation: the coordinator's events and actions.
 
 Example:
-    >>> in_words(cp.Abort(CheckpointId(3), "no space left"))
+    >>> trace_line(cp.Abort(CheckpointId(3), "no space left"))
     'abort 3: no space left'
 """
 
@@ -14,12 +14,12 @@ from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.twophase import ledger
 from tidegate.twophase.spi import Retry
 
-__all__ = ["in_words"]
+__all__ = ["trace_line"]
 
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-def in_words(said: cp.Event | cp.Action) -> str | None:
+def trace_line(said: cp.Event | cp.Action) -> str | None:
     """One line; None for periodic events."""
     if isinstance(said, cp.Tick):
         return None
