@@ -56,7 +56,7 @@ def canonical_batch(keys: list[Any], info: TypeInformation | None = None) -> lis
 
 
 def themselves(info: TypeInformation | None) -> frozenset[type[Any]]:
-    """The types whose values are canonical as they are, under a declared type or none."""
+    """The types whose values are already canonical, with or without a declared type."""
     return _THEMSELVES if info is None else _THEMSELVES_AS.get(info.kind, frozenset())
 
 
@@ -200,7 +200,7 @@ _THEMSELVES_AS: Final[dict[Kind, frozenset[type[Any]]]] = {
 
 
 def _coerce(key: Any, info: TypeInformation) -> Any:
-    """The key as its declared type; equal to what it was."""
+    """The key as its declared type; equal to the original."""
     match info.kind:
         case Kind.ANY:
             return _canonical(key)

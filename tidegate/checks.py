@@ -69,13 +69,13 @@ _EXTRA: Final[dict[Kind, str]] = {
 
 @functools.lru_cache(maxsize=1_024)
 def checker(info: TypeInformation) -> Callable[[Any], bool]:
-    """A function that tells whether one value has exactly this type."""
+    """A function that checks whether one value has exactly this type."""
     return _Source().compile(info, "    return {test}")
 
 
 @functools.lru_cache(maxsize=1_024)
 def batch_checker(info: TypeInformation) -> Callable[[Sequence[Any]], bool]:
-    """A function that tells whether all values of a sequence have exactly this type, in one loop."""
+    """A function that checks whether all values of a sequence have exactly this type, in one loop."""
     return _Source().compile(
         info, "    for v in v:\n        if not ({test}):\n            return False\n    return True"
     )

@@ -60,7 +60,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to; safe to share between threads.
+    """A clock that advances only on request; safe to share between threads.
 
     Example:
         >>> clock = ManualClock(now_ms=3_600_000)

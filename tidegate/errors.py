@@ -56,11 +56,11 @@ class FencedError(TidegateError):
 
 
 class CommitFailedError(TidegateError):
-    """The outcome is known and is not what was decided; the message says what is visible and the ways on."""
+    """The outcome is known and is not what was decided; the message says what is visible and how to continue."""
 
 
 class CommitUnknownError(TidegateError):
-    """Whether a commit happened cannot be told; ask the external system before anything else."""
+    """It is unknown whether a commit happened; check the external system before anything else."""
 
 
 class StateFormatError(TidegateError):
@@ -88,7 +88,7 @@ class JobFailedError(TidegateError):
 
 
 class JobCancelledError(TidegateError):
-    """Somebody cancelled the job; what was decided is visible, what was not is removed."""
+    """The job was cancelled; decided output is visible, other output is removed."""
 
 
 class InternalError(TidegateError):

@@ -60,7 +60,7 @@ class InjectedFaultError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Strike at the `hit`-th passing of `point` in a process whose role starts with `role`."""
+    """A fault that triggers at the `hit`-th pass of `point` in a process whose role starts with `role`."""
 
     point: str
     hit: int = 1

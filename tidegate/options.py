@@ -74,7 +74,7 @@ class Guarantee:
 def option(
     key: str, default: Any, doc: str, *, old: str | None = None, least: int = 1, shown: bool = True
 ) -> Any:
-    """A field of an options dataclass: its dotted key, its default, what it means, and a key of older programs.
+    """A field of an options dataclass: its dotted key, default, description, and deprecated key.
 
     `least` is the smallest number it takes, where it is a whole number; see `check_ranges`. What is not `shown` is left out
     where the options are printed.
@@ -97,7 +97,7 @@ def prefixed(prefix: str, doc: str) -> Any:
 
 
 def options_of_components(declared: Callable[[], Iterable[type[Any]]]) -> Any:
-    """A field that takes what was set of the options that other classes declare, by dotted key."""
+    """A field for the values of options that other classes declare, by dotted key."""
     return field(default_factory=dict, metadata={"declared": declared})
 
 

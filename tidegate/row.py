@@ -65,7 +65,7 @@ class Row:
         return self._kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Say what the row does to the table it belongs to."""
+        """Set the row kind: the change to the row's table."""
         object.__setattr__(self, "_kind", RowKind(row_kind))
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
@@ -93,7 +93,7 @@ class Row:
         return [self[name] for name in names] if self._names else list(self._values)
 
     def __call__(self, *values: Any) -> Row:
-        """A row whose fields are called what the values of this one are: a positional row of names is a template.
+        """A row with this row's values as field names: a positional row of names is a template.
 
         Raises:
             ConfigError: there are not as many values as names.

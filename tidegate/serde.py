@@ -111,7 +111,7 @@ def codec_for(info: TypeInformation | None, *, pickle: Literal["allow", "forbid"
 
 
 def exchange_codec(info: TypeInformation | None, *, checked: bool = True) -> Codec:
-    """The codec for bytes that live no longer than a run: batches between its processes.
+    """The codec for bytes that are not persisted: batches between the processes of a run.
 
     Batches that are known to be of the type, such as canonical keys, need not be `checked` again.
     """

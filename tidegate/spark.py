@@ -45,7 +45,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _check_python(context: SparkContext | None) -> None:
-    """Spark takes the `python3` of the path unless told otherwise, which need not be this one: on a local master we can see."""
+    """Spark uses the `python3` of PATH by default, which may be another one; checked on a local master."""
     if context is None or not context.master.startswith("local"):
         return
     tried = [context.pythonExec, "-P", "-c", "import tidegate"]

@@ -153,7 +153,7 @@ class Types:
 
     @staticmethod
     def LONG() -> TypeInformation:
-        """An int of 64 bits; what the annotation `int` means."""
+        """An int of 64 bits; the type of the annotation `int`."""
         return TypeInformation(Kind.LONG)
 
     @staticmethod
@@ -168,7 +168,7 @@ class Types:
 
     @staticmethod
     def DOUBLE() -> TypeInformation:
-        """A float; what the annotation `float` means."""
+        """A float; the type of the annotation `float`."""
         return TypeInformation(Kind.DOUBLE)
 
     @staticmethod
@@ -248,7 +248,7 @@ class Types:
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> TypeInformation:
-        """A `Row` whose fields are called f0, f1, ...; each may be None."""
+        """A `Row` with fields named f0, f1, ...; each may be None."""
         return Types.ROW_NAMED(numbered(len(field_types)), field_types)
 
     @staticmethod
@@ -281,7 +281,7 @@ def infer(annotation: Any) -> TypeInformation | None:
 
 
 def result_type(function: Any, *, element: bool = False) -> TypeInformation | None:
-    """What a function returns, or with `element` what the iterable it returns yields; None if it does not say."""
+    """The return type of a function, or with `element` the element type of the iterable it returns; None if not annotated."""
     if isinstance(function, functools.partial):
         return result_type(function.func, element=element)
     if isinstance(function, type):

@@ -206,7 +206,7 @@ class SelfDescribing:
 
 
 class _UnknownClassError(Exception):
-    """Tells `encode`, which knows the whole value, what could not be packed."""
+    """Reports to `encode`, which has the whole value, what could not be packed."""
 
     def __init__(self, cls: type[Any]) -> None:
         super().__init__(cls)

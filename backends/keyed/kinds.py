@@ -44,7 +44,7 @@ def open_state(
     materialisation: Materialisation,
     rows: RowCodec,
 ) -> Any:
-    """The handle of a state whose values stand where `entry` says, in the rows `cursor` is bound to."""
+    """The handle of a state; `entry` locates its values in the rows `cursor` is bound to."""
     codec = codec_for(descriptor.stored_type)
     values = Values(descriptor.name, codec)
     rows.declare(entry.slot, values)

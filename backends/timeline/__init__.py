@@ -10,11 +10,7 @@ from tidegate.backends.timeline.content import (
     table_of as table_of,
 )
 from tidegate.backends.timeline.journal import mutations as mutations
-from tidegate.backends.timeline.soundness import (
-    damage as damage,
-    divergences as divergences,
-    inconsistencies as inconsistencies,
-)
+from tidegate.backends.timeline.soundness import conflicts as conflicts, damage as damage, defects as defects
 from tidegate.backends.timeline.values import (
     Opaque as Opaque,
     key_of as key_of,
@@ -29,9 +25,9 @@ __all__ = [
     "Opaque",
     "Wanted",
     "changes",
+    "conflicts",
     "damage",
-    "divergences",
-    "inconsistencies",
+    "defects",
     "key_of",
     "keys_of",
     "mutations",

@@ -36,7 +36,7 @@ from tidegate.backends.timeline.values import key_of
 from tidegate.errors import StateCorruptError, StateFormatError
 from tidegate.keys import key_group
 
-__all__ = ["damage", "divergences", "inconsistencies"]
+__all__ = ["conflicts", "damage", "defects"]
 
 _Place: TypeAlias = tuple[int, bytes, bytes]
 """State, key and namespace of a list or map."""
@@ -57,9 +57,7 @@ def damage(handle: KeyedHandle, files: SnapshotFiles) -> Iterator[tuple[str, str
         yield "in the metadata", "the base has no log segment that describes its states"
 
 
-def inconsistencies(
-    handle: KeyedHandle, max_parallelism: int, context: BackendContext, number: int
-) -> Iterator[str]:
+def defects(handle: KeyedHandle, max_parallelism: int, context: BackendContext, number: int) -> Iterator[str]:
     """Inconsistencies within the state; its files are known to be undamaged.
 
     Every entry is checked: whether addresses ascend and belong to their key groups, rows have known states, lists
@@ -74,7 +72,7 @@ def inconsistencies(
         yield str(error)
 
 
-def divergences(
+def conflicts(
     earlier: KeyedHandle, later: KeyedHandle, context: BackendContext, number: int
 ) -> Iterator[str]:
     """Differences between a new base and the base and segments before it; both handles are undamaged.

@@ -153,7 +153,7 @@ def _width(field: pa.Field) -> int:
 def _wanted(
     table: pa.Table, rows: range, columns: tuple[str, ...] | None, where: list[Any] | None
 ) -> Iterator[Piece]:
-    """The rows that meet what is wanted, and the columns."""
+    """The rows that match the filter, and the columns."""
     bounds: list[int] | range = range(rows.start, rows.stop + 1)
     if where is not None:
         numbered = table.append_column(_ROW, pa.array(rows, pa.int64()))

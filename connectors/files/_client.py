@@ -279,7 +279,7 @@ def _scanned(file: IO[bytes], path: str) -> Layout:
 
 
 def _together(blocks: Sequence[Block]) -> Iterator[list[Block]]:
-    """Blocks by the handful, so that what each costs is shared."""
+    """Blocks in groups, to share the cost per block."""
     some: list[Block] = []
     size = 0
     for block in blocks:

@@ -65,7 +65,7 @@ def audited(url: str) -> RecordFileSource:
 
 
 def extent_of(splits: Iterable[FileSplit], file_format: FileFormat, remaining: Remaining | None) -> Extent:
-    """Parts of files, divided into what is read and what is still to be read.
+    """Parts of files, divided into read and unread ones.
 
     Raises:
         StateFormatError: the checkpoint is not one of a file source.

@@ -209,7 +209,7 @@ _BASE_PATH = _BasePath()
 
 
 def _escaped(value: Any) -> str:
-    """A name or value as Hive writes it: what a path cannot have as `%XX`."""
+    """A name or value escaped as in Hive: characters that a path cannot have as `%XX`."""
     if value is None or value == "":
         return _NO_VALUE
     text = str(value).lower() if isinstance(value, bool) else str(value)

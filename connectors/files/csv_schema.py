@@ -194,7 +194,7 @@ class CsvSchemaBuilder:
 
 @dataclass(frozen=True)
 class CsvReaderFormat(LineFormat):
-    """Lines as rows; a line break within quotes is refused, as it could not be told from the end of a line."""
+    """Lines as rows; a line break within quotes is refused, as it is indistinguishable from the end of a line."""
 
     schema: CsvSchema
     charset: str = "UTF-8"

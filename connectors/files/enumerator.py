@@ -104,7 +104,7 @@ class Files:
 
 
 class FileEnumerator(ListEnumerator[FileSplit]):
-    """Looks once, at the first start: what is added or appended later is not read.
+    """Lists files once, at the first start; files added or extended later are not read.
 
     It ends where the newest file was changed last, in milliseconds.
     """
@@ -137,7 +137,7 @@ class Look(NamedTuple):
 
 
 class WatchingEnumerator(SplitEnumerator[FileSplit]):
-    """Looks again and again; a file is read once, as it was when it was first seen.
+    """Lists files periodically; a file is read once, with its content at its discovery.
 
     What may not be read is left out, and tried again by each look.
 
@@ -172,7 +172,7 @@ class WatchingEnumerator(SplitEnumerator[FileSplit]):
         self.discovered(self.discover())
 
     def discover(self) -> Look:
-        """Files that were not seen yet, in parts."""
+        """Newly discovered files, as splits."""
         seen = self._seen
         names, refused = self._files.look()
         new = [name for name in names if name not in seen]
@@ -201,7 +201,7 @@ class WatchingEnumerator(SplitEnumerator[FileSplit]):
         self._pending.extendleft(reversed(splits))
 
     def snapshot(self, checkpoint: CheckpointId) -> bytes:
-        """The files that were seen, and the unassigned splits."""
+        """The discovered files, and the unassigned splits."""
         return msgspec.msgpack.encode(_State(sorted(self._seen), list(self._pending)))
 
     def left_out(self) -> list[str]:
@@ -257,7 +257,7 @@ def _failure(name: str, verb: str, error: OSError) -> ConfigError | UnavailableE
 
 
 class _Walk:
-    """Lists what is below paths; a directory that several ways lead to is visited by the first of them."""
+    """Lists what is below paths; a directory that is reachable by several paths is visited once."""
 
     def __init__(self) -> None:
         self.forbidden: list[str] = []

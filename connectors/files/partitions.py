@@ -261,7 +261,7 @@ def fields_of(name: str) -> dict[str, str]:
 
 
 def _watermark(news: list[Announced]) -> int | None:
-    """How far event time is for all writers; None if one of them has not been told or has not spoken."""
+    """The minimum watermark of all writers; None if one of them has none yet."""
     newest: dict[int, Announced] = {}
     for each in news:
         if each.subtask not in newest or newest[each.subtask].checkpoint < each.checkpoint:

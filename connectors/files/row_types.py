@@ -99,7 +99,7 @@ class OrcBulkWriters:
 
 
 class AvroParquetReaders:
-    """Where readers of Parquet files are made that say what they want by a schema of Avro."""
+    """Factory of readers of Parquet files whose columns are selected by an Avro schema."""
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> ParquetFormat:
@@ -108,7 +108,7 @@ class AvroParquetReaders:
 
 
 class AvroParquetWriters:
-    """Where writers of Parquet files are made whose columns are a schema of Avro."""
+    """Factory of writers of Parquet files whose columns follow an Avro schema."""
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> ParquetRows:

@@ -65,7 +65,7 @@ class FileRows:
     columns = None
 
     def source(self, options: Mapping[str, str], *, bounded: bool) -> RecordFileSource:
-        """Dictionaries, or lines of text; a stream reads what is there and then looks for new files.
+        """Dictionaries, or lines of text; a streaming query reads existing files and then discovers new ones.
 
         Raises:
             ConfigError: an option is unknown, missing or wrong.

@@ -138,7 +138,7 @@ class FileSink(Sink):
 
 
 class FileSinkBuilder:
-    """A file sink in the making; like Flink's, it has a folder for each hour unless told otherwise."""
+    """Builder of a file sink; as in Flink, the default bucket is a folder for each hour."""
 
     def __init__(self, base_path: str, encoder: FileEncoder | BulkFormat, rolling: RollingPolicy) -> None:
         self._base_path = base_path
@@ -166,7 +166,7 @@ class FileSinkBuilder:
         return self
 
     def enable_compact(self, strategy: Compaction, compactor: FileCompactor) -> Self:
-        """Merge small files before anybody sees them."""
+        """Merge small files before they become visible."""
         merged = None if compactor.delimiter is None else replace(strategy, delimiter=compactor.delimiter)
         self._options = altered(self._options, compaction=merged)
         return self

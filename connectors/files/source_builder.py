@@ -52,7 +52,7 @@ class FileSourceBuilder:
         self._watch_ms: int | None = None
 
     def process_static_file_set(self) -> Self:
-        """Read what is there at the start."""
+        """Read the files that exist at the start."""
         self._watch_ms = None
         return self
 

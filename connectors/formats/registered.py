@@ -226,7 +226,7 @@ class RegistryJson(RegistrySchema):
 
 
 class RegistryProtobuf(RegistrySchema):
-    """Protobuf, as messages of a generated class; what the class does not know yet is kept in them.
+    """Protobuf, as messages of a generated class; unknown fields are preserved.
 
     Args:
         registry: Where schemas are.

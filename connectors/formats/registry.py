@@ -45,7 +45,7 @@ _KEY: Final = "format.registry."
 
 @dataclass(frozen=True)
 class SchemaRegistry(PartialOptions):
-    """Where a schema registry is and how to get in; picklable, and secrets are shown nowhere.
+    """Address and credentials of a schema registry; picklable; secrets are never shown.
 
     Args:
         url: Its address, such as `http://localhost:8081`.
@@ -225,7 +225,7 @@ class _Refused:
 
 
 def _refusal(answer: HttpAnswer, *, about_schema: bool) -> _Refused | None:
-    """The registry's own no: it does not have what was asked for, or does not take the schema that was sent.
+    """A refusal by the registry: the requested item does not exist, or the schema is rejected.
 
     Raises:
         msgspec.MsgspecError: the body is not an error of a registry.

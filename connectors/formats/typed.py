@@ -107,7 +107,7 @@ def annotation(info: TypeInformation, *, all_there: bool = False) -> Any:
 
 
 def to_rows(info: TypeInformation) -> Convert:
-    """What makes rows of what was decoded as `annotation(info)`."""
+    """The function that makes rows of values decoded as `annotation(info)`."""
     inner = [to_rows(item) if _has_rows(item) else None for item in info.items]
     match info.kind:
         case Kind.ROW:
@@ -129,7 +129,7 @@ def to_rows(info: TypeInformation) -> Convert:
 
 
 def inserted(schema: str, record: Any, names: tuple[str, ...]) -> list[Any]:
-    """The fields of a row that is there after what it says, in order.
+    """The fields of an INSERT or UPDATE_AFTER row, in order.
 
     Raises:
         RecordError: it is not a row of these fields, or a DELETE or UPDATE_BEFORE row.

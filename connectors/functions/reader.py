@@ -28,7 +28,7 @@ _GRACE_S = 10.0
 
 
 class FunctionReader(SourceReader[FunctionSplit]):
-    """At most one instance: what it emits is polled, what was not polled is part of its snapshot."""
+    """Runs at most one instance: emitted records are polled; unpolled ones are part of its snapshot."""
 
     def __init__(self, function: Any, context: ReaderContext) -> None:
         self._function = copy.deepcopy(function)
@@ -42,7 +42,7 @@ class FunctionReader(SourceReader[FunctionSplit]):
             self._instance = _Instance(split, self._function, self._context)
 
     def no_more_splits(self) -> None:
-        """Nothing is to be expected but what the instance emits."""
+        """No further splits: only the instance's records follow."""
         self._complete = True
 
     def poll(self, limit: int) -> Poll:

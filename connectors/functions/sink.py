@@ -61,11 +61,11 @@ class SinkFunction(LifeCycle, ABC):
         """Take a record."""
 
     def flush(self) -> None:
-        """Write out what was buffered; called for every checkpoint, before state is saved."""
+        """Write buffered records; called for every checkpoint, before state is saved."""
 
 
 class Adapter(SinkFunction):
-    """Makes a sink function of what a user wrote: `function`, whose state and name count."""
+    """Adapts a user's object to a sink function: `function`, with its state and name."""
 
     function: Any
 
@@ -77,7 +77,7 @@ class Callback(Adapter):
         self.function = function
 
     def invoke(self, value: Any, context: SinkContext) -> None:
-        """Call it with the record alone."""
+        """Call it with only the record."""
         self.function(value)
 
 
@@ -138,7 +138,7 @@ class FunctionWriter(SinkWriter):
             raise self._failure(f"invoke on record {shorten(value)}", error) from error
 
     def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
-        """Let the function write out what it holds."""
+        """Let the function write its buffered records."""
         with self.blamed("flush"):
             self._function.flush()
         return None
@@ -161,7 +161,7 @@ class FunctionWriter(SinkWriter):
 
     @contextlib.contextmanager
     def blamed(self, doing: str) -> Iterator[None]:
-        """Name the function in what it raises."""
+        """Name the function in errors it raises."""
         try:
             yield
         except BaseException as error:

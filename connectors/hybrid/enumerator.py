@@ -145,7 +145,7 @@ class HybridEnumerator(SplitEnumerator[HybridSplit]):
         return stage, inner.discover() if isinstance(inner, SupportsDiscovery) else None
 
     def discovered(self, found: tuple[int, Any]) -> None:
-        """Take what it found, if the stage is still the same."""
+        """Add discovered splits, if the stage is still the same."""
         stage, what = found
         if stage == self._stage.stage and isinstance(self._inner, SupportsDiscovery):
             self._inner.discovered(what)

@@ -25,7 +25,7 @@ class HybridSplit(Split, frozen=True, tag_field="v", tag=1):
         return cls(name_of(stage, split.id), stage, msgspec.msgpack.encode(split), end)
 
     def within(self, source: Source[Any]) -> Any:
-        """The split as the source of its stage knows it."""
+        """The split of the stage's source."""
         return msgspec.msgpack.decode(self.split, type=source.split_type)
 
 

@@ -93,7 +93,7 @@ class SocketTextWriter(SinkWriter):
         ) from failure
 
     def prepare(self, checkpoint: CheckpointId) -> None:
-        """Nothing: what was written was sent, and more cannot be known."""
+        """Does nothing: written lines were sent, and their receipt is unknown."""
 
     def close(self) -> None:
         """Close the connection."""

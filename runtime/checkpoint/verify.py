@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from tidegate.backends.spi import StoredChunk
-from tidegate.backends.timeline import damage, divergences, inconsistencies
+from tidegate.backends.timeline import conflicts, damage, defects
 from tidegate.errors import InternalError, StateCorruptError, StateFormatError
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, check, unkeyed_chunks
@@ -68,7 +68,7 @@ def _damaged(timeline: Timeline, manifest: Manifest, operator: OperatorState) ->
 def _misfits(timeline: Timeline, manifest: Manifest, operator: OperatorState) -> Iterator[Problem]:
     context = timeline.context()
     for number, handle in enumerate(operator.keyed):
-        for what in inconsistencies(handle, operator.max_parallelism, context, number):
+        for what in defects(handle, operator.max_parallelism, context, number):
             yield Problem(manifest.checkpoint, operator.uid, None, what)
 
 
@@ -83,5 +83,5 @@ def _unlike(timeline: Timeline, manifest: Manifest, operator: OperatorState) -> 
         if any(damage(handle, timeline.files)):
             continue
         for later in operator.keyed:
-            for what in divergences(handle, later, context, number):
+            for what in conflicts(handle, later, context, number):
                 yield Problem(manifest.checkpoint, operator.uid, None, what)

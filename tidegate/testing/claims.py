@@ -30,7 +30,7 @@ _AT_ONCE = 4
 
 
 class ClaimClauses:
-    """What a claim owes."""
+    """Clauses of claims."""
 
     def test_another_home_is_refused_before_anything_of_the_first_is_touched(
         self, target: SinkTarget
@@ -91,7 +91,7 @@ class ClaimClauses:
 
 
 class ClaimingSinkSuite(ClaimClauses, CommittingSinkSuite):
-    """Every clause a sink owes that claims what it uses outside."""
+    """All clauses of a sink with external claims."""
 
 
 def _claim(rig: SinkRig) -> None:

@@ -42,7 +42,7 @@ MEANWHILE = st.sampled_from(("nothing", "a batch ends", "a checkpoint", "a resta
 
 @dataclass
 class Checkpoint:
-    """A checkpoint that is neither decided nor declined, and what it should hold."""
+    """A checkpoint that is neither decided nor declined, and its expected content."""
 
     number: CheckpointId
     pending: Sequence[PendingSnapshot]
@@ -177,7 +177,7 @@ class KeyedMachine(RuleBasedStateMachine):
 
     @rule(rely=st.booleans())
     def checkpoint(self, rely: bool) -> None:
-        """Reach a barrier; without `rely` the checkpoint must stand alone.
+        """Reach a barrier; without `rely` the checkpoint must be full.
 
         One that is not decided by now never will be, though it may still be written. What was read before is changed
         right after, which does not count any more.

@@ -41,7 +41,7 @@ _OUTAGES = st.lists(st.tuples(_WRITTEN, _ENDS), min_size=5, max_size=40)
 
 @dataclass
 class _Outage:
-    """A store, what it should hold, and a storage that is full at times."""
+    """A store, its expected content, and a storage that is full at times."""
 
     backend: Backend
     root: Path
@@ -72,7 +72,7 @@ class _Outage:
 
 
 class OutageClauses:
-    """What a store over a backend owes while the storage takes nothing, and afterwards."""
+    """Clauses of a store over a backend during and after a storage outage."""
 
     def test_an_outage_takes_bounded_memory_and_loses_nothing(
         self, backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -50,7 +50,7 @@ __all__ = [
 
 
 class SinkSuite(ABC):
-    """Every clause any sink owes. Subclass it as `Test...` and override `target` as a fixture."""
+    """The clauses of every sink. Subclass it as `Test...` and override `target` as a fixture."""
 
     @abstractmethod
     def target(self) -> Any:
@@ -82,7 +82,7 @@ class SinkSuite(ABC):
 
 
 class CommitClauses:
-    """What commit owes."""
+    """Clauses of commits."""
 
     def test_nothing_is_visible_before_the_commit(self, target: SinkTarget) -> None:
         """Prepared work is invisible until it is committed."""
@@ -90,7 +90,7 @@ class CommitClauses:
         assert target.read_committed() == []
 
     def test_a_commit_makes_every_record_visible_once(self, target: SinkTarget) -> None:
-        """A committed epoch is seen once, and nothing else."""
+        """A committed epoch is visible once, and nothing else."""
         rig = SinkRig(target)
         rig.commits(rig.epoch(target.records, 1))
         rig.see(target.records)
@@ -140,7 +140,7 @@ class CommitClauses:
         rig.see(target.records)
 
     def test_two_attempts_of_an_epoch_do_not_clash(self, target: SinkTarget) -> None:
-        """Of two executions of an epoch only the one that is committed is seen."""
+        """Of two executions of an epoch only the committed one is visible."""
         rig = SinkRig(target)
         lost = rig.epoch(target.records, 1, attempt="1")
         won = rig.epoch(target.records, 1, attempt="2")
@@ -169,7 +169,7 @@ class CommitClauses:
 
 
 class RefusedCommitClauses:
-    """What a sink owes whose external system can refuse a commit; its target has `refusing`."""
+    """Clauses of a sink whose external system can refuse a commit; its target has `refusing`."""
 
     def test_a_refused_commit_says_why_and_is_done_when_it_is_tried_again(self, target: SinkTarget) -> None:
         """A refusal is not an error and changes nothing: it is answered with its reason, and a later commit succeeds."""
@@ -186,7 +186,7 @@ class RefusedCommitClauses:
 
 
 class AbortClauses:
-    """What removing leftovers owes."""
+    """Clauses of aborts."""
 
     def test_abort_removes_what_nobody_keeps(self, target: SinkTarget) -> None:
         """Open and prepared work that is not kept is gone: no commit shows it any more."""
@@ -310,7 +310,7 @@ class CrashClauses:
 
 
 class OwnerClauses:
-    """What a sink owes when its pipeline gets another owner."""
+    """Clauses of a sink whose pipeline gets another owner."""
 
     def test_an_owner_that_is_replaced_before_it_acts_touches_nothing_of_the_new_one(
         self, target: SinkTarget
@@ -363,11 +363,11 @@ class OwnerClauses:
 
 
 class CommittingSinkSuite(CommitClauses, AbortClauses, OwnerClauses, CrashClauses, SinkSuite):
-    """Every clause a sink with committables owes: its output appears exactly once."""
+    """All clauses of a sink with committables: its output appears exactly once."""
 
 
 class ExpiringSinkSuite(CommittingSinkSuite):
-    """Every clause a sink with committables owes whose external system drops them after some time."""
+    """All clauses of a sink with committables that expire in the external system."""
 
     def test_prepared_work_expires_by_the_age_of_its_first_record(self, target: SinkTarget) -> None:
         """What is left of the time of prepared work lacks the time since its first record; every epoch has its own."""

@@ -84,7 +84,7 @@ class SinkRig:
         return self.target.sink.open_writer(context)
 
     def prepare(self, writer: SinkWriter, checkpoint: int, subtask: int = 0) -> Committable | None:
-        """Prepare what a writer holds; the committable goes through bytes, as in a checkpoint."""
+        """Prepare a writer's records; the committable goes through bytes, as in a checkpoint."""
         prepared = writer.prepare(CheckpointId(checkpoint))
         if prepared is None:
             return None
@@ -134,7 +134,7 @@ class SinkRig:
             return committer.abort_except(keep)
 
     def take_over(self) -> bool:
-        """Remove what was left and refuse the writers before, as a start does; whether the committer can refuse them."""
+        """Abort leftovers and fence earlier writers, as a start does; whether the committer can refuse them."""
         with self.committer() as committer:
             committer.abort_except(())
             if isinstance(committer, SupportsFencing):

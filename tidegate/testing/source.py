@@ -58,7 +58,7 @@ _LONGEST_WAIT_S: Final = 600
 
 
 class SourceSuite(ABC):
-    """Every clause a source owes. Subclass it as `Test...` and override `target` as a fixture."""
+    """The clauses of every source. Subclass it as `Test...` and override `target` as a fixture."""
 
     @abstractmethod
     def target(self) -> Any:

@@ -292,7 +292,7 @@ class DirectoryStorageSuite(SharedStorageSuite):
     def test_a_directory_that_exists_keeps_its_mode(
         self, storage: CheckpointStorage, directory: Path
     ) -> None:
-        """The root is whose it is, and as its user has made it."""
+        """An existing root keeps its owner and mode."""
         directory.mkdir(parents=True)
         directory.chmod(0o755)
         fill(storage)
@@ -348,7 +348,7 @@ def fill(storage: CheckpointStorage) -> None:
 
 
 def modes_of(directory: Path) -> dict[str, set[int]]:
-    """The modes of a directory and of what is below it."""
+    """The modes of a directory and of everything below it."""
     found: dict[str, set[int]] = {"directories": set(), "files": set()}
     for path in (directory, *directory.rglob("*")):
         found["directories" if path.is_dir() else "files"].add(stat.S_IMODE(path.stat().st_mode))
@@ -368,7 +368,7 @@ def process(storage: CheckpointStorage, task: str) -> subprocess.Popen[bytes]:
 
 
 def main(task: str, description: str) -> Iterator[bytes]:
-    """What the other process does; yields what it prints."""
+    """The program of the other process; yields its output."""
     storage: CheckpointStorage = pickle.loads(bytes.fromhex(description))  # noqa: S301  # from our parent
     if task == "exchange":
         storage.blobs.put("run/b", b"from there")

@@ -190,7 +190,7 @@ def _say(kind: str, text: str) -> None:
 
 @contextmanager
 def _watched(sink: Any, deadly: int | None) -> Iterator[list[str]]:
-    """Note every step of what is done inside, in any Python thread, and die before the `deadly` one."""
+    """Record every step inside, in any Python thread, and die before the `deadly` one."""
     steps: list[str] = []
     own = type(sink).__module__.partition(".")[0]
 

@@ -18,7 +18,7 @@ _FLUSH_S: Final = 30.0
 
 
 class Feed:
-    """Sends payments at an even rate, as far as it is allowed to, in a separate thread.
+    """Sends payments at an even rate, up to its limit, in a separate thread.
 
     Args:
         brokers: Where to.

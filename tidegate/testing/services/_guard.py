@@ -40,7 +40,7 @@ class _Guard:
         self._server_fd = -1
 
     def serve(self) -> None:
-        """Obey until standard input closes or the parent dies."""
+        """Execute commands until standard input closes or the parent dies."""
         parent = os.pidfd_open(os.getppid())
         orders = os.fdopen(sys.stdin.fileno(), "rb", buffering=0)
         self._events.register(parent, selectors.EVENT_READ)
@@ -58,7 +58,7 @@ class _Guard:
                 self._obey(json.loads(line))
 
     def end(self) -> None:
-        """Kill what is below this process and remove the directory."""
+        """Kill all descendants of this process and remove the directory."""
         if self._server is not None:
             self._server.kill()
             self._server.wait()

@@ -64,7 +64,7 @@ class GuardedProcess:
 
     @property
     def running(self) -> bool:
-        """Whether the server was started and its end has not been seen by `wait`."""
+        """Whether the server was started and `wait` has not reported its end."""
         return self._running
 
     def run(self, argv: Sequence[str], log: Path, user: tuple[int, int] | None = None) -> None:

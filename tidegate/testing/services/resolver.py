@@ -75,7 +75,7 @@ class _Dependency:
         return not exclusions.isdisjoint({(group, artifact), ("*", artifact), (group, "*"), ("*", "*")})
 
     def completed_by(self, managed: _Dependency | None) -> _Dependency:
-        """This dependency, with what it leaves open taken from dependency management."""
+        """This dependency, with missing values from dependency management."""
         if managed is None:
             return self
         version = self.coordinate.version or managed.coordinate.version
@@ -134,7 +134,7 @@ class _Poms:
 
 
 def _read_all(of: Coordinate, lineage: Sequence[ET.Element], path: str) -> dict[tuple[str, ...], _Dependency]:
-    """Every dependency at `path`; what a child says hides what its parent says."""
+    """Every dependency at `path`; a child's entry overrides its parent's."""
     properties = _properties(of, lineage)
     found: dict[tuple[str, ...], _Dependency] = {}
     for project in lineage:

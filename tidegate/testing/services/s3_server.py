@@ -48,7 +48,7 @@ def main(port: int, most_bytes: int, denied: Collection[str], conditions: Sequen
 
 
 def _action(environ: dict[str, Any]) -> str:
-    """What a request asks for; buckets may be made by everybody."""
+    """The requested action; creating buckets is always allowed."""
     path, query = environ["PATH_INFO"].strip("/"), environ.get("QUERY_STRING", "")
     if environ["REQUEST_METHOD"] == "DELETE" or query == "delete":
         return "delete"

@@ -85,7 +85,7 @@ class SparkService(Service):
         return self
 
     def stop(self) -> None:
-        """End all of them and remove what they wrote; harmless when already stopped."""
+        """Stop all processes and remove their files; idempotent."""
         for worker in self.workers:
             worker.stop()
         super().stop()

@@ -48,7 +48,7 @@ def require(holds: bool, what: str) -> None:
 
 @dataclass
 class Storage:
-    """Files, metadata, and the one record that says who owns the pipeline and what is decided."""
+    """Files, metadata, and the record of the pipeline's owner and decided checkpoints."""
 
     exactly_once: bool = True
     files: dict[str, frozenset[Record]] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Storage:
         return True
 
     def release(self, release: Release) -> None:
-        """Forget checkpoints, then delete what they alone needed."""
+        """Drop checkpoints, then delete files that only they needed."""
         dropped = [kept for kept in self.retained if kept[1] in release.checkpoints]
         newest_settled = max((kept for kept in self.retained if kept in self.settled), default=None)
         require(
@@ -175,7 +175,7 @@ class Storage:
 
 @dataclass
 class Outside:
-    """A system with transactions: what is committed is visible for ever, what is aborted never.
+    """A system with transactions: committed records are visible forever, aborted ones never.
 
     A transaction belongs to a producer, which has an id and an epoch. Who begins under an id gets the next epoch, and the
     producer before it is refused from then on. There are few ids, which say nothing of their owner.
@@ -213,7 +213,7 @@ class Outside:
         )
 
     def begin(self, name: str, term: int) -> int:
-        """A new producer under an id; what was prepared under it and is not visible is lost."""
+        """A new producer under an id; its prepared, invisible records are lost."""
         known = self.terms.setdefault(name, term)
         require(known <= term, f"a worker of term {term} begins under {name}, which is of term {known}")
         self.terms[name] = term

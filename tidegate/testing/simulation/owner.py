@@ -72,12 +72,12 @@ class _OwnClock(ManualClock):
 
 
 class CrashError(Exception):
-    """The process of the coordinator dies here."""
+    """The coordinator's process is killed here."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """Something between the coordinator and a worker; what is `fragile` may be lost, or come twice."""
+    """Something between the coordinator and a worker; a `fragile` one may be lost or duplicated."""
 
     fragile: bool
     task: Task
@@ -85,7 +85,7 @@ class _Message:
 
 
 class Owner:
-    """Goes on from a checkpoint; what it does next is one of `choices`."""
+    """Runs from a checkpoint; its next action is one of `choices`."""
 
     def __init__(
         self, around: SimulationContext, run: RunId, term: int, newest: Manifest | None, first: CheckpointId
@@ -164,7 +164,7 @@ class Owner:
         self._tell(cp.SavepointWanted(f"savepoint-{self._chance.randrange(10**6)}"))
 
     def hang(self) -> None:
-        """A worker that has shown that it lives does nothing any more."""
+        """A worker hangs after it was alive."""
         alive = [part for part in self._ticks_silent if part not in self._hung_ms]
         if alive:
             part = self._chance.choice(alive)
@@ -186,7 +186,7 @@ class Owner:
             self._queue.popleft()()
 
     def die(self) -> None:
-        """The process is killed: what was on its way to the storage arrives or not."""
+        """The process is killed: pending storage requests arrive or not."""
         self.ended = True
         while self._queue and self._chance.random() < 0.5:
             self._queue.popleft()()
@@ -483,7 +483,7 @@ class Owner:
         self._send(sink, partial(self._tell, answered), fragile=False)
 
     def _commit_here(self, number: CheckpointId, work: tuple[Committable, ...]) -> None:
-        """The coordinator commits what a worker that is gone has prepared."""
+        """The coordinator commits the prepared work of a lost worker."""
         answers = tuple((each, self._around.outside.commit(each, self._storage)) for each in work)
         self._tell(ledger.Answered(number, answers))
 

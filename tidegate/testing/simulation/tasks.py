@@ -146,7 +146,7 @@ class SinkTask:
         return self._act(self.alignment.on(BarrierArrived(channel, element.checkpoint)), element, compact)
 
     def announce(self, barrier: Barrier, *, compact: bool) -> list[Report]:
-        """A checkpoint shall wait for nothing, not even for what an earlier one has overtaken."""
+        """An unaligned checkpoint starts at once, even with in-flight records of an earlier one."""
         return self._act(self.alignment.on(Announced(barrier.checkpoint)), barrier, compact)
 
     def deliver(self, channel: int, element: Record | Barrier) -> list[Report]:
@@ -155,7 +155,7 @@ class SinkTask:
         return self._record(channel, element)
 
     def commit(self, work: tuple[Committable, ...]) -> tuple[tuple[Committable, Answer], ...]:
-        """Make decided work visible; ids of what is visible are free again."""
+        """Make decided work visible; its ids are free again."""
         answers = tuple((each, self.outside.commit(each, self.storage)) for each in work)
         visible = {
             each

@@ -158,7 +158,7 @@ class World:
             self._owner = owner
 
     def _survive(self, act: Callable[[], None]) -> None:
-        """Do something; who dies of it is replaced."""
+        """Perform an action; a process that dies is replaced."""
         try:
             act()
         except (CrashError, FencedError):
@@ -178,7 +178,7 @@ class World:
     # Owners come and go
 
     def _crash(self) -> None:
-        """The owner dies, on the machine of the next one or elsewhere."""
+        """The owner is killed, on the machine of the next one or on another."""
         self._note("crash")
         if self._owner is not None:
             with contextlib.suppress(FencedError, UnavailableError, CrashError):

@@ -14,7 +14,7 @@ from tidegate.backends.spi import KeyedHandle
 from tidegate.backends.timeline import (
     changes,
     damage,
-    inconsistencies,
+    defects,
     key_of,
     mutations,
     of_keys,
@@ -98,7 +98,7 @@ def test_changes_of_an_ordered_map_are_told_by_its_keys(place: Place) -> None:
         ("ann", "by time", -5, None, 2),
     ]
     assert list(damage(handle, place.files)) == []
-    assert list(inconsistencies(handle, ALL.last, place.context(), 0)) == []
+    assert list(defects(handle, ALL.last, place.context(), 0)) == []
 
 
 def test_every_change_is_told_in_order_with_what_made_it(place: Place) -> None:

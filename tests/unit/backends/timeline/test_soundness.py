@@ -15,7 +15,7 @@ from tidegate.backends.keyed.row import pack_slots
 from tidegate.backends.keyed.segment import Segment, encode_segment
 from tidegate.backends.keyed.table import StateTable
 from tidegate.backends.spi import Chunk, Entry, KeyedHandle, StoredChunk, Timer
-from tidegate.backends.timeline import damage, divergences, inconsistencies
+from tidegate.backends.timeline import conflicts, damage, defects
 from tidegate.ids import CheckpointId
 from tidegate.keys import key_bytes, key_group
 
@@ -40,7 +40,7 @@ def second(store: KeyedStore) -> None:
 def test_what_a_store_wrote_is_sound(place: Place) -> None:
     for handle in [*place.taken([fill, fill]), *place.taken_apart([fill])]:
         assert list(damage(handle, place.files)) == []
-        assert list(inconsistencies(handle, ALL.last, place.context(), 0)) == []
+        assert list(defects(handle, ALL.last, place.context(), 0)) == []
 
 
 def test_every_damaged_or_missing_file_is_named(place: Place) -> None:
@@ -76,7 +76,7 @@ def test_a_base_that_says_other_than_the_log_before_it_is_told(place: Place) -> 
 
     def behind(handle: KeyedHandle, *segments: Chunk) -> list[str]:
         later = KeyedHandle(ALL, handle.base, (*handle.segments, *segments))
-        return list(divergences(log, later, place.context(), 0))
+        return list(conflicts(log, later, place.context(), 0))
 
     assert behind(base, epoch) == []
     assert behind(base, empty) == []
@@ -104,10 +104,10 @@ def test_bases_that_were_written_in_the_background_are_what_the_log_before_them_
         store.close()
 
     pairs = list(pairwise(handles))
-    assert [what for pair in pairs for what in divergences(*pair, place.context(), 0)] == []
+    assert [what for pair in pairs for what in conflicts(*pair, place.context(), 0)] == []
     compared = [later for earlier, later in pairs if later.base != earlier.base and len(later.segments) > 1]
     assert len(compared) > 2
-    assert all(list(inconsistencies(handle, ALL.last, place.context(), 0)) == [] for handle in compared)
+    assert all(list(defects(handle, ALL.last, place.context(), 0)) == [] for handle in compared)
 
 
 @pytest.mark.parametrize(
@@ -135,5 +135,5 @@ def test_state_that_does_not_fit_together_is_told(place: Place, entry: Entry, sa
     handle = KeyedHandle(ALL, None, (segment,))
 
     assert list(damage(handle, place.files)) == []
-    (found,) = inconsistencies(handle, ALL.last, place.context(), 0)
+    (found,) = defects(handle, ALL.last, place.context(), 0)
     assert said in found
