@@ -268,10 +268,10 @@ def test_a_look_that_fails_or_leaves_something_out_is_told_and_done_again() -> N
 
 
 def test_a_look_that_cannot_be_mended_by_waiting_ends_the_attempt() -> None:
-    wire = Wire(Scripted((ConfigError("'/data/a' may not be read"),)))
+    wire = Wire(Scripted((ConfigError("'/data/a' cannot be read"),)))
     wire.enumerators.look(0)
 
-    with pytest.raises(ConfigError, match="'/data/a' may not be read"):
+    with pytest.raises(ConfigError, match="'/data/a' cannot be read"):
         wire.enumerators.look(1_000)
 
 

@@ -60,7 +60,7 @@ def test_a_directory_that_another_user_may_have_made_is_not_used(
     plant(directory)
     files = copied(directory)
     with (
-        pytest.warns(RuntimeWarning, match=r"copies is not .*; state is read from the checkpoint storage$"),
+        pytest.warns(RuntimeWarning, match=r"copies is .*; state is read from the checkpoint storage$"),
         pytest.raises(StateCorruptError, match="run/shared/one does not exist"),
     ):
         files.fetch(CHUNK)

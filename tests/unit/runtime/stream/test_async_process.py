@@ -352,7 +352,10 @@ class Misused(KeyedProcessFunction):
     [
         ("fail", r"failed on record 1: ValueError: trouble"),
         ("type", r"failed on record 1: RecordError: .*got str 'text'; expected long"),
-        ("ordinary", r"state 'count' .*`async def`; got update\(...\); expected await async_update\(...\)"),
+        (
+            "ordinary",
+            r"state 'count' .*`async def` function; got update\(...\); expected await async_update\(...\)",
+        ),
         ("left", "of key 0 is used by a task that its record left behind; expected every task to end before"),
     ],
 )
