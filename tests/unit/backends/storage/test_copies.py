@@ -65,7 +65,7 @@ def test_a_directory_that_another_user_may_have_made_is_not_used(
     ):
         files.fetch(CHUNK)
     before = len(list(directory.iterdir()))
-    with pytest.warns(RuntimeWarning, match="is not"):
+    with pytest.warns(RuntimeWarning, match="copies is "):
         files.store(b"precious")
     assert len(list(directory.iterdir())) == before
 
