@@ -166,7 +166,7 @@ def test_a_printed_change_shows_its_kind(
         ({"rows-per-second": "0"}, "option 'rows-per-second' is out of range; got 0; expected at least 1"),
         (
             {"number-of-rows": "many"},
-            "option 'number-of-rows' in the options of table orders does not fit; got 'many'; expected int",
+            "option 'number-of-rows' in the options of table orders has an invalid value; got 'many'; expected int",
         ),
         (
             {"fields.idd.kind": "random"},
