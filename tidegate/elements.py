@@ -8,13 +8,19 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, TypeAlias
+from functools import cache
+from inspect import get_annotations
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
+from types import GenericAlias
+from typing import Any, ClassVar, Final, TypeAlias, get_type_hints
 
 import msgspec
 
+from tidegate.errors import StateFormatError
 from tidegate.ids import CheckpointId, SplitId
 
 __all__ = [
@@ -22,6 +28,7 @@ __all__ = [
     "MIN_WATERMARK",
     "Barrier",
     "Batch",
+    "BatchCursor",
     "Control",
     "Element",
     "EndOfInput",
@@ -30,6 +37,9 @@ __all__ = [
     "RecordOrigin",
     "RowKind",
     "Watermark",
+    "batch_of",
+    "concat",
+    "decode_batch",
 ]
 
 MIN_WATERMARK = -(2**63)
@@ -71,32 +81,181 @@ class RecordOrigin(msgspec.Struct, frozen=True, array_like=True, tag="record", g
 
 @dataclass(slots=True)
 class Batch:
-    """Records as parallel lists; the unit that moves between operators.
+    """Records as parallel lists, its columns; the unit that moves between operators.
 
-    `timestamps`, `keys` and `kinds` are None where no record has one. A batch is owned by whoever holds it:
-    nobody changes the lists after handing the batch on.
+    Every field but `origin` is a column, and its annotation says what its entries are where they are encoded. A column
+    is None where no record has an entry; `kinds` is None where all records are insertions. A batch is made of others
+    by the methods here, by `concat` and by `BatchCursor`, which pass every column. A batch is owned by its holder: the
+    lists are not changed after it was handed on.
+
+    Example:
+        >>> batch = Batch(["a", "b", "c"], kinds=[RowKind.INSERT, RowKind.DELETE, RowKind.INSERT])
+        >>> picked = batch.select([1, 2])
+        >>> picked.values, picked.kinds, picked.timestamps
+        (['b', 'c'], [<RowKind.DELETE: 3>, <RowKind.INSERT: 0>], None)
     """
 
     values: list[Any]
     timestamps: list[int] | None = None
     keys: list[Any] | None = None
     kinds: list[RowKind] | None = None
-    origin: Origin | None = None
     origins: list[RecordOrigin | None] | None = None
     """Behind an exchange, where state asks for them."""
+    origin: Origin | None = field(default=None, kw_only=True)
+    """Where a reader found the records; a batch that is made of this one does not have it."""
+
+    _make: ClassVar[Any]
+    """Its class, which takes all columns in order."""
+    _of: ClassVar[Any]
+    """All columns, in order."""
+    _others_of: ClassVar[Any]
+    """All but values and keys."""
+
+    def __init_subclass__(cls) -> None:
+        cls._find_columns()
 
     def __len__(self) -> int:
         return len(self.values)
 
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns that it has, by name."""
+        named = zip(_names(type(self)), self._of(self), strict=True)
+        return {name: column for name, column in named if column is not None}
+
     def part(self, picked: slice) -> Batch:
-        """Some of its records, without `origin`."""
-        return Batch(
-            self.values[picked],
-            self.timestamps[picked] if self.timestamps is not None else None,
-            self.keys[picked] if self.keys is not None else None,
-            self.kinds[picked] if self.kinds is not None else None,
-            origins=self.origins[picked] if self.origins is not None else None,
+        """The records of a slice."""
+        same: Batch = self._make(*[None if column is None else column[picked] for column in self._of(self)])
+        return same
+
+    def select(self, places: Sequence[int]) -> Batch:
+        """The records at these places, in that order."""
+        if len(places) < 2:
+            return self.part(slice(places[0], places[0] + 1) if places else slice(0))
+        pick = itemgetter(*places)
+        same: Batch = self._make(
+            *[None if column is None else list(pick(column)) for column in self._of(self)]
         )
+        return same
+
+    def with_values(self, values: list[Any]) -> Batch:
+        """The same records with other values, as many as before."""
+        same: Batch = self._make(*self._of(self))
+        same.values = values
+        return same
+
+    def with_keys(self, keys: list[Any]) -> Batch:
+        """The same records with these keys."""
+        same: Batch = self._make(*self._of(self))
+        same.keys = keys
+        return same
+
+    def encoded(self) -> bytes:
+        """The columns but for values and keys, which have codecs of their own; `decode_batch` reads them."""
+        return _ENCODER.encode(self._others_of(self))
+
+    @classmethod
+    def _find_columns(cls) -> None:
+        cls._make = cls
+        cls._of = attrgetter(*_names(cls))
+        cls._others_of = attrgetter(*_others(cls))
+
+
+class BatchCursor:
+    """Takes a batch in pieces, from its beginning; the rest is not copied for each of them.
+
+    Example:
+        >>> cursor = BatchCursor(Batch([1, 2, 3]))
+        >>> cursor.take(2).values, len(cursor), cursor.rest().values
+        ([1, 2], 1, [3])
+    """
+
+    __slots__ = ("_batch", "_next")
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._next = 0
+
+    def __len__(self) -> int:
+        """How many records are left."""
+        return len(self._batch) - self._next
+
+    def take(self, records: int) -> Batch:
+        """The next records, as many at most."""
+        start, self._next = self._next, min(self._next + records, len(self._batch))
+        return self._between(start, self._next)
+
+    def rest(self) -> Batch:
+        """The records that are left; they stay."""
+        return self._between(self._next, len(self._batch))
+
+    def _between(self, start: int, end: int) -> Batch:
+        whole = start == 0 and end == len(self._batch)
+        return self._batch if whole else self._batch.part(slice(start, end))
+
+
+def concat(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The same records in the same order, in as few batches as their columns allow."""
+    for _, group in groupby(batches, _types_of):
+        first, *others = alike = list(group)
+        if not others:
+            yield first
+            continue
+        columns = zip(*map(first._of, alike), strict=True)
+        yield first._make(*[None if each[0] is None else list(chain.from_iterable(each)) for each in columns])
+
+
+def decode_batch(values: list[Any], keys: list[Any] | None, encoded: bytes | msgspec.Raw) -> Batch:
+    """The batch with these values and keys, of which `encoded` gave the rest."""
+    timestamps, *rest = _decoder(Batch).decode(encoded)
+    return Batch(values, timestamps, keys, *rest)
+
+
+def batch_of(values: list[Any], keys: list[Any] | None, columns: Mapping[str, Any]) -> Batch:
+    """The batch with these values and keys, and other columns by name, whose entries may be as msgpack holds them.
+
+    Raises:
+        StateFormatError: there is no such column.
+    """
+    names = _others(Batch)
+    if not columns.keys() <= set(names):
+        raise StateFormatError(
+            f"records have unknown columns; got {sorted(columns)}; expected some of {names}; read them with the version "
+            "that wrote them, or a newer one"
+        )
+    timestamps, *rest = msgspec.convert([columns.get(name) for name in names], _types(Batch))
+    return Batch(values, timestamps, keys, *rest)
+
+
+def _names(kind: type[Any]) -> list[str]:
+    """Of the columns of a class of batches, in order."""
+    annotated = chain.from_iterable(map(get_annotations, reversed(kind.__mro__)))
+    return [name for name in annotated if name != "origin" and not name.startswith("_")]
+
+
+def _others(kind: type[Any]) -> list[str]:
+    """Of the columns but for values and keys; the first are the timestamps."""
+    return [name for name in _names(kind) if name not in ("values", "keys")]
+
+
+def _types_of(batch: Batch) -> tuple[type[Any], ...]:
+    """Of the columns; batches that have these in common can be joined."""
+    return tuple(map(type, batch._of(batch)))
+
+
+@cache
+def _types(kind: Any) -> Any:
+    """Of the columns but for values and keys, as one tuple."""
+    hints = get_type_hints(kind)
+    return GenericAlias(tuple, tuple(hints[name] for name in _others(kind)))
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.msgpack.Decoder[tuple[Any, ...]]:
+    return msgspec.msgpack.Decoder(_types(kind))
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+Batch._find_columns()
 
 
 class Watermark(msgspec.Struct, frozen=True, tag=True):

@@ -9,12 +9,12 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
-from tidegate.elements import RowKind
-from tidegate.errors import ConfigError
+from tidegate.elements import Batch, RowKind
+from tidegate.errors import ConfigError, RecordError
 
-__all__ = ["Row"]
+__all__ = ["Row", "kind_of", "kinds_of", "refuse_lost_changes"]
 
 
 class Row:
@@ -65,8 +65,16 @@ class Row:
         return self._kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
+<<<<<<< HEAD
         """Set the row kind: the change to the row's table."""
         object.__setattr__(self, "_kind", RowKind(row_kind))
+=======
+        """Say what the row does to the table it belongs to."""
+        kind = RowKind(row_kind)
+        if kind is not RowKind.INSERT:
+            _seen.add(kind)
+        object.__setattr__(self, "_kind", kind)
+>>>>>>> 9dda026 (Carry row kinds through all that transports batches, and let one place own the columns of a batch)
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
         """Name the fields in order; no names make the row positional.
@@ -150,6 +158,42 @@ class Row:
         if field not in self._names:
             raise KeyError(f"row has no field {field!r}")
         return self._names.index(field)
+
+
+_seen: Final[set[RowKind]] = set()
+"""Kinds that rows of this process have had, but for insertions: while there are none, no values are searched for them."""
+
+
+def kind_of(value: Any) -> RowKind:
+    """What a record does to the table it belongs to, by itself: only rows can say."""
+    return value._kind if isinstance(value, Row) else RowKind.INSERT
+
+
+def kinds_of(values: Sequence[Any]) -> list[RowKind] | None:
+    """The column of a batch that says what its records do; None if all are insertions.
+
+    Example:
+        >>> kinds_of([Row(1), 7]), kinds_of([Row(1), Row.of_kind(RowKind.DELETE, 1)])
+        (None, [<RowKind.INSERT: 0>, <RowKind.DELETE: 3>])
+    """
+    if not _seen:
+        return None
+    kinds = [kind_of(value) for value in values]
+    return kinds if kinds.count(RowKind.INSERT) < len(kinds) else None
+
+
+def refuse_lost_changes(batch: Batch, sink: str, remedy: str = "use a sink that takes changes") -> None:
+    """For sinks that write nothing but values: only rows have their kind in them.
+
+    Raises:
+        RecordError: the kind of a record would be lost.
+    """
+    for value, kind in zip(batch.values, batch.kinds or (), strict=False):
+        if kind is not kind_of(value):
+            raise RecordError(
+                f"{sink}: the kind of a change would be lost; got {value!r:.80} as {kind.name}; expected inserts, or "
+                f"rows, which have their kind; {remedy}, or map changes to rows"
+            )
 
 
 def _as_dicts(value: Any) -> Any:

@@ -152,8 +152,8 @@ class SinkWriter(ABC):
     def write(self, batch: Batch) -> None:
         """Take a batch; called for each one, may buffer, may block while the system pushes back.
 
-        The batch's lists are the writer's to read until it returns. After a crash everything since the last
-        decided checkpoint is written again.
+        The batch's lists are the writer's to read until it returns; what a record does to a table is in `kinds` and
+        nowhere else. After a crash everything since the last decided checkpoint is written again.
 
         Raises:
             UnavailableError: the system did not answer; the subtask fails and is restored.

@@ -30,10 +30,10 @@ from tidegate.connectors.base.part_file import (
 from tidegate.connectors.base.pending_files import Announced, HeldFiles, PendingFiles, held_files
 from tidegate.connectors.base.places import writer_store
 from tidegate.connectors.base.rolling import Compaction, RollingPolicy
-from tidegate.elements import MAX_WATERMARK, Batch, RowKind
+from tidegate.elements import MAX_WATERMARK, Batch
 from tidegate.errors import RecordError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId
-from tidegate.row import Row
+from tidegate.row import refuse_lost_changes
 from tidegate.twophase.naming import MAX_BYTES, OutputName, WorkName, tag_of
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
@@ -152,7 +152,7 @@ class FileWriter(SinkWriter):
         return [chunk for part in parts for chunk in self._chunks(part, now_ms)]
 
     def _encoded(self, batch: Batch, now_ms: int) -> list[tuple[str, Any, int]]:
-        _refuse_lost_kinds(batch)
+        refuse_lost_changes(batch, f"file sink {self._context.uid!r}")
         buckets, encode = self._shape.buckets, self._encoder.encode
         dealt = {"": batch.values} if buckets is None else buckets.deal(batch, now_ms, self._watermark)
         chunks = [(bucket, encode(values), len(values)) for bucket, values in dealt.items()]
@@ -341,16 +341,6 @@ class FileWriter(SinkWriter):
     def _guard(self) -> None:
         if self._broken is not None:
             raise self._broken
-
-
-def _refuse_lost_kinds(batch: Batch) -> None:
-    for value, kind in zip(batch.values, batch.kinds or (), strict=False):
-        carried = value.get_row_kind() if isinstance(value, Row) else RowKind.INSERT
-        if kind is not carried:
-            raise RecordError(
-                f"record {value!r} is a {kind.name.lower().replace('_', ' ')} and files only grow; "
-                "expected an insert; use a sink that takes changes"
-            )
 
 
 def _check_bucket(bucket: str) -> None:

@@ -25,9 +25,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tidegate.connectors.spi import OnBranch, Sink
-from tidegate.elements import Batch, RowKind
-from tidegate.errors import RecordError
+from tidegate.elements import Batch
 from tidegate.ids import CheckpointId, OperatorUid
+from tidegate.row import refuse_lost_changes
 from tidegate.serde import codec_for
 from tidegate.twophase.one_by_one import OneByOneCommitter
 from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, SinkWriter, WriterContext
@@ -83,11 +83,7 @@ class WriteAheadWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         """Take a batch, all or nothing."""
-        if batch.kinds is not None and any(kind is not RowKind.INSERT for kind in batch.kinds):
-            raise RecordError(
-                f"sink {self._uid!r}: a batch with updates or deletes; got {batch.kinds}; expected inserts alone; "
-                "keep what changes things in the record itself"
-            )
+        refuse_lost_changes(batch, f"sink {self._uid!r}")
         self._records += [self._encode(value) for value in batch.values]
 
     def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:

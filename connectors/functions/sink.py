@@ -31,6 +31,7 @@ from tidegate.elements import Batch
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.failures import failure_of
 from tidegate.ids import CheckpointId
+from tidegate.row import refuse_lost_changes
 from tidegate.serde import codec_for
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
@@ -127,6 +128,7 @@ class FunctionWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         """Call the function with each record."""
+        refuse_lost_changes(batch, self._where)
         invoke, context = self._function.invoke, self._context
         times = batch.timestamps or repeat(None)
         value: Any = None

@@ -24,10 +24,10 @@ from tidegate.connectors.kafka.producers import (
 from tidegate.connectors.kafka.record_schema import ANY_PARTITION, KafkaRecordSerializationSchema, Message
 from tidegate.connectors.kafka.refused import Policy, RefusedRecords
 from tidegate.elements import Batch, RowKind
-from tidegate.errors import RecordError, TidegateError, UnavailableError
+from tidegate.errors import TidegateError, UnavailableError
 from tidegate.faults import point
 from tidegate.ids import CheckpointId
-from tidegate.row import Row
+from tidegate.row import kind_of, refuse_lost_changes
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
 __all__ = ["KafkaWork", "PlainWriter", "TransactionalWriter"]
@@ -72,11 +72,13 @@ class Outlet:
         self._timed = schema.timestamps
         largest = int(settings.get("message.max.bytes", _LARGEST)) - _OVERHEAD
         self.refused = RefusedRecords(policy, context, largest)
-        self._change = schema.changer(largest) if schema.upsert else None
-        change = self._change
+        change = schema.changer(largest) if schema.upsert else None
         self.encode = self.refused.lenient(
-            schema.encoder(largest) if change is None else lambda record: change(record, _kind(record))
+            schema.encoder(largest) if change is None else lambda record: change(record, kind_of(record))
         )
+        self._changes = change and {
+            kind: self.refused.lenient(partial(_of_kind, change, kind)) for kind in RowKind
+        }
         self._complete = policy[0] == "fail" and change is None
 
     def encoded(self, batch: Batch) -> Batch:
@@ -85,26 +87,20 @@ class Outlet:
         Raises:
             RecordError: one cannot be written, so none is.
         """
-        if batch.kinds is None or all(kind is RowKind.INSERT for kind in batch.kinds):
-            return Batch(list(map(self.encode, batch.values)), batch.timestamps)
-        change, lenient = self._change, self.refused.lenient
-        if change is None:
-            raise RecordError(
-                "a change came to a kafka sink that appends; expected inserts; let its schema be one with upsert, or "
-                "map changes to messages first"
-            )
-        changes = zip(batch.values, batch.kinds, strict=True)
-        return Batch(
-            [lenient(partial(_of_kind, change, kind))(value) for value, kind in changes], batch.timestamps
-        )
+        changes = self._changes
+        if changes is not None and batch.kinds is not None:
+            pairs = zip(batch.kinds, batch.values, strict=True)
+            return batch.with_values([changes[kind](value) for kind, value in pairs])
+        if changes is None:
+            refuse_lost_changes(batch, "kafka sink", "let its schema be one with upsert")
+        encode = self.encode if changes is None else changes[RowKind.INSERT]
+        return batch.with_values(list(map(encode, batch.values)))
 
     def kept(self, batch: Batch) -> Batch:
         """The messages that are to be written."""
         if self._complete or None not in batch.values:
             return batch
-        kept = [index for index, message in enumerate(batch.values) if message is not None]
-        times = None if batch.timestamps is None else [batch.timestamps[index] for index in kept]
-        return Batch([batch.values[index] for index in kept], times)
+        return batch.select([place for place, message in enumerate(batch.values) if message is not None])
 
     def put(self, producer: Any, batch: Batch) -> str:
         """Queue messages and let the producer work; the topic of the first."""
@@ -278,11 +274,6 @@ class PlainWriter(SinkWriter):
 
 def _of_kind(change: Callable[[Any, RowKind], Message | None], kind: RowKind, record: Any) -> Message | None:
     return change(record, kind)
-
-
-def _kind(record: Any) -> RowKind:
-    """What a record does to a table; nothing but rows can tell."""
-    return record.get_row_kind() if isinstance(record, Row) else RowKind.INSERT
 
 
 def _flush(producer: Any, failures: Failures, brokers: str) -> None:

@@ -53,7 +53,7 @@ class PrintWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         """Print a batch as one piece."""
-        kinds = batch.kinds or repeat(None)
+        kinds = repeat(RowKind.INSERT) if batch.kinds is None else batch.kinds
         lines = [
             f"{self._start}{self._shown(value, kind)}\n"
             for value, kind in zip(batch.values, kinds, strict=False)
@@ -66,19 +66,15 @@ class PrintWriter(SinkWriter):
         """Nothing: every batch was flushed when it was written."""
 
 
-def _as_change(value: Any, kind: RowKind | None) -> str:
-    if kind is None:
-        kind = value.get_row_kind() if isinstance(value, Row) else RowKind.INSERT
+def _as_change(value: Any, kind: RowKind) -> str:
     fields = value if isinstance(value, Row | tuple) else (value,)
     return f"{kind.short}({','.join(map(str, fields))})"
 
 
-def _shown(value: Any, kind: RowKind | None) -> str:
+def _shown(value: Any, kind: RowKind) -> str:
     text = str(value)
-    if isinstance(value, Row):
-        # A row's own text begins with its kind, unless that is an insert.
-        kind = value.get_row_kind() if kind is None and text.startswith(("-", "+")) else kind
-        text = text if kind is None else text[text.index("(") :]
-    if kind is None:
+    if kind is RowKind.INSERT:
         return text
+    if isinstance(value, Row):
+        text = text[text.index("(") : text.rindex(")") + 1]  # its own text begins with its kind
     return kind.short + (text if text.startswith("(") else f"({text})")

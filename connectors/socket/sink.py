@@ -19,6 +19,7 @@ from tidegate.connectors.spi import Sink
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, UnavailableError
 from tidegate.ids import CheckpointId
+from tidegate.row import refuse_lost_changes
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
 __all__ = ["SocketTextSink", "SocketTextWriter"]
@@ -71,10 +72,12 @@ class SocketTextWriter(SinkWriter):
         """Send a batch; waits while the server does not take it.
 
         Raises:
+            RecordError: the kind of a change would be lost.
             UnavailableError: the connection failed.
         """
         if not batch.values:
             return
+        refuse_lost_changes(batch, "socket sink")
         end = self._sink.delimiter
         data = "".join(f"{value}{end}" for value in batch.values).encode()
         for attempt in range(self._sink.max_retries + 1):

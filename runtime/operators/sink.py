@@ -9,6 +9,7 @@ from tidegate import faults
 from tidegate.elements import Batch
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId
+from tidegate.row import kinds_of
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.operators.operator import BatchCall, Call, Emitted, Operator, Role, StepKind
 from tidegate.twophase.spi import (
@@ -103,7 +104,8 @@ class SinkOperator(Operator):
             super().close()
 
     def _write_one(self, value: Any, timestamp: int | None) -> tuple[()]:
-        self._writer.write(Batch([value], None if timestamp is None else [timestamp]))
+        times = None if timestamp is None else [timestamp]
+        self._writer.write(Batch([value], times, kinds=kinds_of([value])))
         return ()
 
     def _expires(self) -> float:

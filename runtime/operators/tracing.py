@@ -7,10 +7,8 @@ held until the batch is done, or until time moves on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
-from typing import Any
 
-from tidegate.elements import Batch, RecordOrigin
+from tidegate.elements import Batch, RecordOrigin, concat
 from tidegate.ids import OperatorUid
 
 __all__ = ["Tracer"]
@@ -24,7 +22,7 @@ class Tracer:
     def __init__(self, uid: OperatorUid) -> None:
         self.origin: RecordOrigin | None = None
         self._uid = uid
-        self._held: list[tuple[Taker, list[Batch], bool]] = []
+        self._held: list[tuple[Taker, list[Batch]]] = []
 
     def one_by_one(self, batch: Batch) -> Iterator[Batch]:
         """The records of a batch, each alone, while its origin is the one at hand."""
@@ -36,7 +34,7 @@ class Tracer:
     def holding(self, taker: Taker, traced: bool) -> Taker:
         """A taker that holds what it is given until it is told to let go; `traced`: with its origins."""
         held: list[Batch] = []
-        self._held.append((taker, held, traced))
+        self._held.append((taker, held))
 
         def hold(batch: Batch) -> None:
             batch.origins = [self.origin] * len(batch) if traced else None
@@ -46,15 +44,12 @@ class Tracer:
 
     def let_go(self) -> None:
         """Pass on what is held, in as few batches as there are takers."""
-        for taker, held, traced in self._held:
+        for taker, held in self._held:
             if held:
-                together = Batch(
-                    _joined([batch.values for batch in held]),
-                    _joined([batch.timestamps for batch in held]) if held[0].timestamps is not None else None,
-                    origins=_joined([batch.origins for batch in held]) if traced else None,
-                )
+                together = list(concat(held))
                 held.clear()
-                taker(together)
+                for batch in together:
+                    taker(batch)
 
     def _origins(self, batch: Batch) -> list[RecordOrigin | None]:
         if batch.origins is not None:
@@ -63,7 +58,3 @@ class Tracer:
             return [None] * len(batch)
         split = batch.origin.split
         return [RecordOrigin(self._uid, split, position) for position in batch.origin.positions]
-
-
-def _joined(columns: list[Any]) -> list[Any]:
-    return list(chain.from_iterable(columns))

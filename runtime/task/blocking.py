@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from itertools import groupby, islice
-from operator import itemgetter
-from typing import Any, Final
 
-from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Barrier, Batch, Element, EndOfInput
+from tidegate.elements import (
+    MAX_WATERMARK,
+    Barrier,
+    Batch,
+    BatchCursor,
+    Element,
+    EndOfInput,
+)
 from tidegate.errors import InternalError
-from tidegate.keys import key_bytes, key_from_bytes
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.transformations import Broadcast, Hash
 from tidegate.runtime.operators.environment import ChainEnvironment
@@ -24,13 +27,9 @@ from tidegate.runtime.task.exchange import ChannelId, RecordWriter
 from tidegate.runtime.task.messages import Drained, ToSubtask, Trigger
 from tidegate.runtime.task.results import Results
 from tidegate.runtime.task.runner import Report, StreamTask
-from tidegate.runtime.task.sorter import Sortable, Sorter
-from tidegate.serde import exchange_codec
+from tidegate.runtime.task.sorted_input import PIECE, SortedInput
 
 __all__ = ["BlockingTask", "FinishedRunner"]
-
-_PIECE: Final = 1_024
-"""Records that are worked off between two looks at the mailbox."""
 
 
 class BlockingTask(StreamTask):
@@ -54,8 +53,8 @@ class BlockingTask(StreamTask):
         self._barriers: deque[tuple[ChannelId, Barrier]] = deque()
         self._alignment = Alignment(channels)
         self._results = results
-        self._sorter = Sorter(env.state.directory, memory_bytes)
-        self._codecs = [exchange_codec(edge.value_type) for edge in vertex.inputs]
+        types = [edge.value_type for edge in vertex.inputs]
+        self._sorted = SortedInput(types, env.state.directory, memory_bytes)
         self._work_off = self._released()
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
@@ -67,7 +66,7 @@ class BlockingTask(StreamTask):
         try:
             super().close()
         finally:
-            self._sorter.close()
+            self._sorted.close()
 
     def _work(self) -> bool:
         if self._arrived:
@@ -113,50 +112,32 @@ class BlockingTask(StreamTask):
                 for batch in self._results.batches(edge, source, self.subtask.index):
                     self.records += len(batch)
                     if self._sorts(edge) and batch.keys is not None:
-                        self._sort(number, batch, batch.keys)
+                        self._sorted.add(number, batch)
                         yield True
                     else:
                         yield from self._pieces(batch, edge.side)
 
     def _pieces(self, batch: Batch, side: int) -> Iterator[bool]:
         """Work off a batch in as many steps as control asks for."""
-        done = 0
-        while done < len(batch):
-            piece = batch.part(slice(done, done + self._size.limit))
-            self._process_some(piece, side)
-            done += len(piece)
+        cursor = BatchCursor(batch)
+        while cursor:
+            self._process_some(cursor.take(self._size.limit), side)
             yield True
 
     def _sorts(self, edge: JobEdge) -> bool:
         return isinstance(edge.partition, Hash) and self._chain.data.by_key
 
-    def _sort(self, number: int, batch: Batch, keys: list[Any]) -> None:
-        stored = {key: key_bytes(key) for key in set(keys)}
-        times = batch.timestamps if batch.timestamps is not None else [MIN_WATERMARK] * len(batch)
-        encode, add = self._codecs[number].encode, self._sorter.add
-        for key, time, value in zip(keys, times, batch.values, strict=True):
-            add((stored[key], time, number, encode(value)))
-
     def _by_key(self) -> Iterator[bool]:
+        sides = [edge.side for edge in self._vertex.inputs]
         done = 0
-        for stored, records in groupby(self._sorter.sorted(), key=itemgetter(0)):
-            key = key_from_bytes(stored)
-            for batch, side in self._batches(key, records):
-                self._chain.data.process(batch, side)
+        for _, batches in self._sorted.by_key():
+            for batch, number in batches:
+                self._chain.data.process(batch, sides[number])
                 done += len(batch)
-                if done >= _PIECE or not self._chain.operators.ready():
+                if done >= PIECE or not self._chain.operators.ready():
                     yield True
                     done = 0
             self._chain.data.end_key()
-
-    def _batches(self, key: Any, records: Iterator[Sortable]) -> Iterator[tuple[Batch, int]]:
-        """The records of a key, as many at once as come from one input."""
-        for (number, timed), run in groupby(records, key=lambda each: (each[2], each[1] > MIN_WATERMARK)):
-            decode, side = self._codecs[number].decode, self._vertex.inputs[number].side
-            while piece := list(islice(run, _PIECE)):
-                values = [decode(record[3]) for record in piece]
-                times = [record[1] for record in piece] if timed else None
-                yield Batch(values, times, [key] * len(piece)), side
 
     def _handle_input(self, message: ToSubtask) -> None:
         raise InternalError(f"subtask {self.subtask} has no source but was sent {type(message).__name__}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Hashable
 from concurrent.futures import Executor
 from functools import partial
 
-from tidegate.elements import Barrier, Batch, Element, EndOfInput, Idle, Watermark
+from tidegate.elements import Barrier, Batch, BatchCursor, Control, Element, EndOfInput, Idle, Watermark
 from tidegate.errors import InternalError
 from tidegate.ids import CheckpointId
 from tidegate.runtime.graph.job_graph import JobVertex
@@ -54,7 +54,9 @@ class DownstreamTask(StreamTask):
         blocking: bool = True,
     ) -> None:
         super().__init__(vertex, env, gates, report, background)
-        self._queues: dict[ChannelId, deque[Element]] = {channel: deque() for channel in channels}
+        self._queues: dict[ChannelId, deque[BatchCursor | Control]] = {
+            channel: deque() for channel in channels
+        }
         self._sides = {edge.name: edge.side for edge in vertex.inputs}
         self._turns = deque(channels)
         self._blocked: set[Hashable] = set()
@@ -75,11 +77,14 @@ class DownstreamTask(StreamTask):
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
         """Take an element that arrived; called by the thread that calls `step`."""
-        self._queues[channel].append(element)
+        self._queues[channel].append(BatchCursor(element) if isinstance(element, Batch) else element)
         self._record(channel, element)
 
     def _waiting(self) -> float:
-        records = (sum(len(e) for e in queue if isinstance(e, Batch)) for queue in self._queues.values())
+        records = (
+            sum(len(each) for each in queue if isinstance(each, BatchCursor))
+            for queue in self._queues.values()
+        )
         return min(1.0, max(records, default=0) / self._window)
 
     @property
@@ -109,14 +114,21 @@ class DownstreamTask(StreamTask):
             channel = self._turns[0]
             self._turns.rotate(-1)
             if channel not in but and self._queues[channel]:
-                self._take(channel, self._queues[channel].popleft())
+                self._take(channel, self._queues[channel])
                 return True
         return False
 
-    def _take(self, channel: ChannelId, element: Element) -> None:
+    def _take(self, channel: ChannelId, queue: deque[BatchCursor | Control]) -> None:
+        """Take a control element, or as much of a batch as control can wait for; the rest has its turn later."""
+        element = queue[0]
+        if isinstance(element, BatchCursor):
+            batch = element.take(self._size.limit)
+            if not element:
+                queue.popleft()
+            self._process(channel, batch)
+            return
+        queue.popleft()
         match element:
-            case Batch():
-                self._process(channel, element)
             case Watermark():
                 self._move_time(self._inputs.watermark(channel, element.timestamp))
             case Barrier():
@@ -130,11 +142,6 @@ class DownstreamTask(StreamTask):
                 self._ending = self._inputs.end(channel)
 
     def _process(self, channel: ChannelId, batch: Batch) -> None:
-        """Work on as much of a batch as control can wait for; the rest has its turn later."""
-        limit = self._size.limit
-        if len(batch) > limit:
-            self._queues[channel].appendleft(batch.part(slice(limit, None)))
-            batch = batch.part(slice(limit))
         took = self._process_some(batch, self._sides[channel.edge])
         self.records += len(batch)
         self._rate.worked_off(len(batch), took + self._flow.held_s())
@@ -183,7 +190,7 @@ class DownstreamTask(StreamTask):
         self._recording = recording, self._save(barrier)
         for channel, queue in self._queues.items():
             for element in list(queue):
-                self._record(channel, element)
+                self._record(channel, element.rest() if isinstance(element, BatchCursor) else element)
 
     def _record(self, channel: ChannelId, element: Element) -> None:
         if self._recording is None:

@@ -25,14 +25,13 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import chain, groupby
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
 from tidegate.clock import Clock
-from tidegate.elements import Batch, Control, Element
+from tidegate.elements import Batch, Control, Element, concat
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.transformations import NEVER_MS
 from tidegate.runtime.task.credit import Credit
@@ -45,7 +44,6 @@ __all__ = [
     "RecordWriter",
     "channels_into",
     "channels_out_of",
-    "joined",
 ]
 
 
@@ -173,7 +171,7 @@ class Buffer:
     def flush(self) -> None:
         """Send what is held in as few batches as its columns allow."""
         held, self._held, self._records, self._due = self._held, [], 0, None
-        for batch in joined(held):
+        for batch in concat(held):
             self._channel.send(batch)
 
 
@@ -188,26 +186,3 @@ def channels_out_of(vertex: JobVertex, index: int) -> dict[str, list[ChannelId]]
 def channels_into(vertex: JobVertex, index: int) -> list[ChannelId]:
     """The channels that end at a subtask."""
     return [ChannelId(edge.name, source, index) for edge in vertex.inputs for source in edge.reaching(index)]
-
-
-def joined(batches: list[Batch]) -> Iterator[Batch]:
-    """The same records in as few batches as their columns allow."""
-    for (timed, keyed, traced), group in groupby(batches, _columns):
-        alike = list(group)
-        if len(alike) == 1:
-            yield alike[0]
-            continue
-        yield Batch(
-            _chained([batch.values for batch in alike]),
-            _chained([batch.timestamps for batch in alike]) if timed else None,
-            _chained([batch.keys for batch in alike]) if keyed else None,
-            origins=_chained([batch.origins for batch in alike]) if traced else None,
-        )
-
-
-def _columns(batch: Batch) -> tuple[bool, bool, bool]:
-    return batch.timestamps is not None, batch.keys is not None, batch.origins is not None
-
-
-def _chained(columns: list[Any]) -> list[Any]:
-    return list(chain.from_iterable(columns))

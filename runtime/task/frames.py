@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidegate.elements import Batch, Control, Element, RecordOrigin
+from tidegate.elements import Batch, Control, Element, decode_batch
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Hash
 from tidegate.runtime.task.exchange import ChannelId
@@ -14,14 +14,13 @@ __all__ = ["EdgeCodec", "Frame"]
 
 
 class Frame(msgspec.Struct, frozen=True, tag=True):
-    """One element of one channel; a batch as encoded columns."""
+    """One element of one channel; a batch as columns, of which values and keys have codecs of their own."""
 
     channel: ChannelId
     control: Control | None = None
     values: bytes = b""
-    timestamps: list[int] | None = None
     keys: bytes | None = None
-    origins: list[RecordOrigin | None] | None = None
+    columns: msgspec.Raw = msgspec.Raw(b"\xc0")
 
 
 class EdgeCodec:
@@ -42,7 +41,7 @@ class EdgeCodec:
             return msgspec.msgpack.encode(Frame(channel, element))
         keys = self._keys.encode_batch(element.keys) if element.keys is not None else None
         values = self._values.encode_batch(element.values)
-        return msgspec.msgpack.encode(Frame(channel, None, values, element.timestamps, keys, element.origins))
+        return msgspec.msgpack.encode(Frame(channel, None, values, keys, msgspec.Raw(element.encoded())))
 
     def element(self, frame: Frame) -> Element:
         """The element of a frame."""
@@ -50,4 +49,4 @@ class EdgeCodec:
             return frame.control
         keys = self._keys.decode_batch(frame.keys) if frame.keys is not None else None
         values = self._values.decode_batch(frame.values)
-        return Batch(values, frame.timestamps, keys, origins=frame.origins)
+        return decode_batch(values, keys, frame.columns)

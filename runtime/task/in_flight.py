@@ -15,11 +15,21 @@ from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from tidegate.elements import MIN_WATERMARK, Barrier, Batch, Element, Idle, RecordOrigin, Watermark
+from tidegate.elements import (
+    MIN_WATERMARK,
+    Barrier,
+    Batch,
+    BatchCursor,
+    Element,
+    Idle,
+    RecordOrigin,
+    Watermark,
+    batch_of,
+)
 from tidegate.errors import StateFormatError
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
@@ -48,9 +58,13 @@ class InFlightElement:
 
 
 class _Records(msgspec.Struct, frozen=True, tag="records", omit_defaults=True):
+    """A batch without its keys, which its exchange makes again."""
+
     values: bytes
     timestamps: list[int] | None = None
     origins: list[RecordOrigin | None] | None = None
+    columns: dict[str, Any] = {}
+    """All others."""
 
 
 class _Lane(msgspec.Struct, frozen=True):
@@ -150,6 +164,8 @@ class Backlog:
         self._env = env
         self._found = _found(vertex, env)
         self._next: deque[InFlightElement] = deque()
+        self._begun: tuple[InFlightElement, BatchCursor] | None = None
+        """Records of which some are worked off."""
         self._some = any(env.operator(uid).in_flight for uid in vertex.nodes)
 
     def __bool__(self) -> bool:
@@ -163,16 +179,25 @@ class Backlog:
             StateCorruptError: a file is gone or damaged.
             StateFormatError: the input they were on their way to is of another kind now.
         """
-        found = self._next.popleft() if self._next else next(self._found, None)
-        if found is None:
-            self._some = False
-        elif isinstance(found.element, Batch) and len(found.element) > records:
-            self._next.appendleft(replace(found, element=found.element.part(slice(records, None))))
-            found = replace(found, element=found.element.part(slice(records)))
-        return found
+        if self._begun is None:
+            found = self._next.popleft() if self._next else next(self._found, None)
+            if found is None:
+                self._some = False
+            if found is None or isinstance(found.element, Watermark):
+                return found
+            self._begun = found, BatchCursor(found.element)
+        found, cursor = self._begun
+        piece = replace(found, element=cursor.take(records))
+        if not cursor:
+            self._begun = None
+        return piece
 
     def lanes(self, subtask: int, time: int) -> dict[OperatorUid, list[_Lane]]:
         """What is left, as it is stored: as if one channel for each exchange had brought it, since event time `time`."""
+        if self._begun is not None:
+            found, cursor = self._begun
+            self._next.appendleft(replace(found, element=cursor.rest()))
+            self._begun = None
         self._next += self._found
         head = self._vertex.head.uid
         lanes: dict[OperatorUid, dict[tuple[str, int], _Lane]] = {}
@@ -194,7 +219,9 @@ class Backlog:
 
 
 def _encoded(batch: Batch, codec: Codec) -> _Records:
-    return _Records(codec.encode_batch(batch.values), batch.timestamps, batch.origins)
+    columns = batch.columns()
+    values, _ = codec.encode_batch(columns.pop("values")), columns.pop("keys", None)
+    return _Records(values, columns.pop("timestamps", None), columns.pop("origins", None), columns)
 
 
 def _found(vertex: JobVertex, env: ChainEnvironment) -> Iterator[InFlightElement]:
@@ -249,7 +276,8 @@ class _Input:
 
     def _decoded(self, records: _Records) -> Batch:
         values = self.codec.decode_batch(records.values)
-        return Batch(values, records.timestamps, origins=records.origins)
+        named = {"timestamps": records.timestamps, "origins": records.origins}
+        return batch_of(values, None, named | records.columns)
 
     @cached_property
     def _edge(self) -> JobEdge | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 
-from tidegate.elements import MAX_WATERMARK, Batch, Element, EndOfInput
+from tidegate.elements import MAX_WATERMARK, Batch, Element, EndOfInput, concat
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.downstream import DownstreamTask, Grant
-from tidegate.runtime.task.exchange import ChannelId, RecordWriter, joined
+from tidegate.runtime.task.exchange import ChannelId, RecordWriter
 from tidegate.runtime.task.returned import Returned
 from tidegate.runtime.task.runner import Report
 
@@ -101,7 +101,7 @@ class IterationTask(DownstreamTask):
             taken.append(self._returned.popleft())
             count += len(taken[-1])
         # Going round over exchanges leaves ever smaller batches.
-        for batch in joined(taken):
+        for batch in concat(taken):
             self._process_some(batch)
         self.records += count
 

@@ -20,7 +20,7 @@ import msgspec
 import xxhash
 
 from tidegate.clock import Clock
-from tidegate.elements import Batch, Control, Element, EndOfInput, Idle, Watermark
+from tidegate.elements import Batch, BatchCursor, Control, Element, EndOfInput, Idle, Watermark
 from tidegate.errors import UnavailableError
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobEdge, JobGraph, JobVertex
@@ -224,8 +224,9 @@ class _Share:
 
     def send(self, element: Element) -> None:
         if isinstance(element, Batch):
-            for start in range(0, len(element), _MOST):
-                self.writer.append(self.target, element.part(slice(start, start + _MOST)))
+            cursor = BatchCursor(element)
+            while cursor:
+                self.writer.append(self.target, cursor.take(_MOST))
 
 
 def _batch(wire: EdgeCodec, frame: bytes, checksum: int) -> Batch:

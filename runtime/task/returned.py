@@ -21,7 +21,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from tidegate.elements import Batch
+from tidegate.elements import Batch, BatchCursor
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.task.credit import FULL
 from tidegate.runtime.task.exchange import ChannelId
@@ -55,8 +55,9 @@ class Returned:
             RecordError: there is no room in memory, and a value is not what its declared type says.
             UnavailableError: the disk did not take it.
         """
-        for start in range(0, len(batch), FULL):
-            piece = batch.part(slice(start, start + FULL)) if len(batch) > FULL else batch
+        cursor = BatchCursor(batch)
+        while cursor:
+            piece = cursor.take(FULL)
             if self.spilled or len(piece) > self._room:
                 self._spool.append(channel, piece)
                 self.spilled += 1

@@ -63,32 +63,19 @@ def router(edge: JobEdge, index: int) -> Route:
             raise InternalError(f"no router is known for {other!r}")
 
 
-def deal(
-    batch: Batch, chosen: Sequence[int], targets: int, keys: list[Any] | None = None
-) -> list[tuple[int, Batch]]:
+def deal(batch: Batch, chosen: Sequence[int], targets: int) -> list[tuple[int, Batch]]:
     """One batch for each receiver that is chosen by a record."""
+    if len(batch) == 1:
+        return [(chosen[0], batch)]
     shares: list[list[int]] = [[] for _ in range(targets)]
     for place, target in enumerate(chosen):
         shares[target].append(place)
-    values, times, origins = batch.values, batch.timestamps, batch.origins
-    return [
-        (
-            target,
-            Batch(
-                [values[place] for place in places],
-                [times[place] for place in places] if times is not None else None,
-                [keys[place] for place in places] if keys is not None else None,
-                origins=[origins[place] for place in places] if origins is not None else None,
-            ),
-        )
-        for target, places in enumerate(shares)
-        if places
-    ]
+    return [(target, batch.select(places)) for target, places in enumerate(shares) if places]
 
 
 def _copied(batch: Batch) -> Batch:
     """A batch of its own for a receiver that may change what it gets."""
-    return Batch([isolate(value) for value in batch.values], batch.timestamps, origins=batch.origins)
+    return batch.with_values([isolate(value) for value in batch.values])
 
 
 class _InTurn:
@@ -122,9 +109,10 @@ class _ByKey:
     def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
         selected = _each("key selector", self._partition.selector, batch.values, batch.values, self._node)
         keys = canonical_batch(selected, self._partition.key_type)
+        batch = batch.with_keys(keys)
         if self._targets == 1:
-            return [(0, Batch(batch.values, batch.timestamps, keys, origins=batch.origins))]
-        return deal(batch, self._owners_of(keys), self._targets, keys)
+            return [(0, batch)]
+        return deal(batch, self._owners_of(keys), self._targets)
 
     def _owners_of(self, keys: list[Any]) -> list[int]:
         """The receiver of each canonical key: keys come again, and looking them up costs a third of hashing bytes."""

@@ -5,8 +5,8 @@ Example:
     >>> from pathlib import Path
     >>> sorter = Sorter(Path(tempfile.gettempdir()), memory_bytes=1)
     >>> for time, value in [(3, b"late"), (1, b"early")]:
-    ...     sorter.add((b"key", time, 0, value))
-    >>> [value for _, _, _, value in sorter.sorted()]
+    ...     sorter.add((b"key", time, 0, value, ()))
+    >>> [value for _, _, _, value, _ in sorter.sorted()]
     [b'early', b'late']
     >>> sorter.close()
 """
@@ -17,7 +17,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -25,8 +25,9 @@ from tidegate.runtime.task.spill import SpillFile
 
 __all__ = ["Sortable", "Sorter"]
 
-Sortable: TypeAlias = tuple[bytes, int, int, bytes]
-"""Key, time, number of the input, record; the first two decide the order."""
+Sortable: TypeAlias = tuple[bytes, int, int, bytes, tuple[Any, ...]]
+"""Key, time, number of the layout, value, entries of the other columns; the first two decide the order. Entries come back
+as msgpack holds them."""
 
 _OVERHEAD: Final = 200
 """Bytes that Python needs for one record in memory besides key and value."""

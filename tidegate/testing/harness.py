@@ -24,12 +24,12 @@ Example:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from itertools import repeat
 from sys import maxsize
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from tidegate import registry
 from tidegate.backends.keyed.descriptors import StateDescriptor
@@ -38,10 +38,11 @@ from tidegate.backends.spi import Backend, BackendContext, Timer
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.backends.storage.memory import MemoryStorage
 from tidegate.clock import ManualClock
-from tidegate.elements import Barrier, Batch, Element, Watermark
+from tidegate.elements import Barrier, Batch, Element, RowKind, Watermark
 from tidegate.errors import ConfigError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, RunId, Subtask
 from tidegate.keys import canonical, key_bytes, key_group, owner
+from tidegate.row import kinds_of
 from tidegate.runtime.checkpoint import manifest
 from tidegate.runtime.checkpoint.assemble import operator_state
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
@@ -62,6 +63,8 @@ from tidegate.runtime.task.messages import Acked, Declined, Failed, FromSubtask,
 from tidegate.runtime.working_directory import OwnedDirectory
 
 __all__ = ["Harness", "HarnessSnapshot"]
+
+_Taken: TypeAlias = tuple[Any, int | None, RowKind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ class Harness:
         self._directory = OwnedDirectory("harness")
         self._backend: Backend = registry.load("tidegate.backends", backend)()
         self._reports: list[OperatorReport] = []
-        self._taken: dict[str, list[tuple[Any, int | None]]] = {}
+        self._taken: dict[str, list[_Taken]] = {}
         self._runners: dict[Subtask, DownstreamTask] = {}
         self._sources: list[dict[str, RecordWriter]] = []
         try:
@@ -121,7 +124,8 @@ class Harness:
 
     def push(self, value: Any, timestamp: int | None = None, input: int = 0) -> None:
         """Let a record come in on the `input`-th stream."""
-        batch = Batch([value], [timestamp] if timestamp is not None else None)
+        times = [timestamp] if timestamp is not None else None
+        batch = Batch([value], times, kinds=kinds_of([value]))
         for gate in self._sources[input].values():
             gate.emit(batch)
         self._run()
@@ -140,16 +144,15 @@ class Harness:
 
     def take(self, side_output: OutputTag | None = None) -> list[Any]:
         """What came out since the last call, of the last step or of one of its side outputs."""
-        return [value for value, _ in self.take_timed(side_output)]
+        return [value for value, *_ in self._take(side_output)]
 
     def take_timed(self, side_output: OutputTag | None = None) -> list[tuple[Any, int | None]]:
         """As `take`, each with its timestamp."""
-        name = _output(side_output)
-        if name not in self._taken:
-            raise ConfigError(f"{side_output} is not kept; name it in side_outputs of the harness")
-        taken = self._taken[name][:]
-        self._taken[name].clear()
-        return taken
+        return [(value, time) for value, time, _ in self._take(side_output)]
+
+    def take_changes(self, side_output: OutputTag | None = None) -> list[tuple[RowKind, Any]]:
+        """As `take`, each behind what it does to the table it belongs to."""
+        return [(kind, value) for value, _, kind in self._take(side_output)]
 
     def state(self, key: Any, descriptor: StateDescriptor, step: str | None = None) -> Any:
         """The state of a key, to read or change; `step` is the uid, needed if several steps have state.
@@ -195,6 +198,14 @@ class Harness:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _take(self, side_output: OutputTag | None) -> list[_Taken]:
+        name = _output(side_output)
+        if name not in self._taken:
+            raise ConfigError(f"{side_output} is not kept; name it in side_outputs of the harness")
+        taken = self._taken[name][:]
+        self._taken[name].clear()
+        return taken
 
     def _connect(self, program: _Program, restored: Restored) -> None:
         packed = pack_vertices(self._graph.vertices.values())
@@ -352,13 +363,14 @@ class _Direct:
 class _Collecting:
     """Where records end."""
 
-    def __init__(self, taken: list[tuple[Any, int | None]]) -> None:
+    def __init__(self, taken: list[_Taken]) -> None:
         self.credit = Credit(maxsize)
         self._taken = taken
 
     def send(self, element: Element) -> None:
         if isinstance(element, Batch):
-            self._taken += zip(element.values, _times(element), strict=True)
+            times, kinds = element.timestamps or repeat(None), element.kinds or repeat(RowKind.INSERT)
+            self._taken += zip(element.values, times, kinds, strict=False)
 
 
 class _AtOnce(Executor):
@@ -372,7 +384,3 @@ class _AtOnce(Executor):
 
 def _output(side_output: OutputTag | None) -> str:
     return "output" if side_output is None else f"side output {side_output.tag_id}"
-
-
-def _times(batch: Batch) -> Iterator[int | None]:
-    return iter(batch.timestamps) if batch.timestamps is not None else repeat(None, len(batch))

@@ -12,6 +12,7 @@ from tidegate.backends.keyed.journal import TimersDue
 from tidegate.backends.keyed.row import Row
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch
 from tidegate.ids import OperatorUid
+from tidegate.row import kinds_of
 from tidegate.runtime.operators.chain.operators import ChainOperators
 from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile_stages
 from tidegate.runtime.operators.environment import ChainEnvironment
@@ -118,7 +119,8 @@ class ChainLoops:
                 raise explain(error, loop, batch, self._vertex, self._env.subtask) from error
             for output, (values, times) in zip(loop.outputs, results, strict=True):
                 if values:
-                    self._take(output, Batch(values, times), batch)
+                    kinds = (batch.kinds if values is batch.values else None) or kinds_of(values)
+                    self._take(output, Batch(values, times, kinds=kinds), batch)
             more = any(cut.moved for cut in loop.cuts)
             self._announce()
 

@@ -24,7 +24,7 @@ from tidegate.connectors.kafka.writer import Outlet
 from tidegate.connectors.spi import SupportsDeadLetters
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError, RecordError, UnavailableError
-from tidegate.row import Row
+from tidegate.row import Row, kinds_of
 from tidegate.twophase.spi import WriterContext
 
 SETTINGS = {"bootstrap.servers": "b:1"}
@@ -104,16 +104,26 @@ def test_changes_become_the_newest_message_of_their_key(writer_context: Callable
     appending = outlet(writer_context, KafkaRecordSerializationSchema("t"), ("fail", None))
     with pytest.raises(
         RecordError,
-        match=r"^a change came to a kafka sink that appends; expected inserts; let its schema be one with",
+        match=r"^kafka sink: the kind of a change would be lost; got .* as UPDATE_BEFORE; .* schema be one with upsert",
     ):
         appending.encoded(Batch(values, kinds=CHANGES))
 
 
-def test_rows_say_themselves_what_they_change(writer_context: Callable[..., WriterContext]) -> None:
+def test_rows_are_the_changes_that_their_column_says(writer_context: Callable[..., WriterContext]) -> None:
     schema = KafkaRecordSerializationSchema("t", itemgetter(1), itemgetter(0), upsert=True)
     rows = [Row.of_kind(kind, b"ada", b"%d" % number) for number, kind in enumerate(CHANGES)]
-    messages = written(outlet(writer_context, schema, ("fail", None)), Batch(rows))
-    assert [message[1] for message in messages] == [b"0", b"2", None]
+    opened = outlet(writer_context, schema, ("fail", None))
+    assert [message[1] for message in written(opened, Batch(rows, kinds=kinds_of(rows)))] == [
+        b"0",
+        b"2",
+        None,
+    ]
+    assert [message[1] for message in written(opened, Batch(rows))] == [b"0", b"1", b"2", b"3"]
+    alone = [message and message[1] for message in map(opened.encode, rows)]
+    assert alone == [b"0", None, b"2", None]
+    appending = KafkaRecordSerializationSchema("t", itemgetter(1))
+    passed = written(outlet(writer_context, appending, ("fail", None)), Batch(rows, kinds=kinds_of(rows)))
+    assert [message[1] for message in passed] == [b"0", b"1", b"2", b"3"]
 
 
 def test_upserts_need_a_key() -> None:

@@ -236,7 +236,8 @@ def test_a_change_that_a_file_cannot_take_back_is_refused(writer: FileWriter) ->
     writer.write(Batch(["a"], kinds=[RowKind.INSERT]))
 
     with pytest.raises(
-        RecordError, match="record 'b' is a update before and files only grow; expected an insert"
+        RecordError,
+        match="file sink 'sink': the kind of a change would be lost; got 'b' as UPDATE_BEFORE; expected inserts",
     ):
         writer.write(Batch(["a", "b"], kinds=[RowKind.INSERT, RowKind.UPDATE_BEFORE]))
 

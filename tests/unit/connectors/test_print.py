@@ -13,6 +13,7 @@ from tidegate.elements import Batch, RowKind
 from tidegate.row import Row
 from tidegate.twophase.spi import WriterContext
 
+CHANGES = list(RowKind)
 Context = Callable[..., WriterContext]
 
 
@@ -46,14 +47,20 @@ def test_changes_show_their_kind(writer_context: Context, capsys: pytest.Capture
     writer.write(
         Batch([(1, "a"), "b", deleted], kinds=[RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.DELETE])
     )
-    writer.write(Batch([deleted, Row(id=7)]))
+    writer.write(
+        Batch(
+            [deleted, Row(id=7), Row.of_kind(RowKind.UPDATE_AFTER, 1, ">")],
+            kinds=[CHANGES[3], *CHANGES[:3:2]],
+        )
+    )
 
     assert capsys.readouterr().out.splitlines() == [
-        "+I(1, 'a')",
+        "(1, 'a')",
         "-U(b)",
         "-D(id=7, name='ada')",
         "-D(id=7, name='ada')",
         "Row(id=7)",
+        "+U(1, '>')",
     ]
 
 
@@ -67,7 +74,7 @@ def test_printing_promises_at_least_once_and_commits_nothing() -> None:
     [
         ((1, "a"), None, "+I(1,a)\n"),
         (Row(1, "a"), None, "+I(1,a)\n"),
-        (Row.of_kind(RowKind.DELETE, 1, "a"), None, "-D(1,a)\n"),
+        (Row.of_kind(RowKind.DELETE, 1, "a"), RowKind.DELETE, "-D(1,a)\n"),
         ((1, "a"), RowKind.UPDATE_BEFORE, "-U(1,a)\n"),
         (7, RowKind.UPDATE_AFTER, "+U(7)\n"),
     ],

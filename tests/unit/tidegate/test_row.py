@@ -7,9 +7,9 @@ import pickle
 
 import pytest
 
-from tidegate.elements import RowKind
-from tidegate.errors import ConfigError
-from tidegate.row import Row
+from tidegate.elements import Batch, RowKind
+from tidegate.errors import ConfigError, RecordError
+from tidegate.row import Row, kinds_of, refuse_lost_changes
 
 
 def test_fields_are_reached_by_position_name_and_attribute() -> None:
@@ -133,3 +133,25 @@ def test_rows_within_become_dicts_only_if_asked() -> None:
 def test_fields_are_picked_by_names_in_their_order() -> None:
     assert Row(a=1, b=2, c=3).get_fields_by_names(["c", "a"]) == [3, 1]
     assert Row(1, 2).get_fields_by_names(["c"]) == [1, 2]
+
+
+def test_the_kinds_of_rows_are_a_column_where_one_is_a_change() -> None:
+    changed = Row.of_kind(RowKind.UPDATE_AFTER, 1)
+
+    assert kinds_of([Row(1), (2,), "a"]) is None
+    assert kinds_of([Row(1), changed, "a"]) == [RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.INSERT]
+    assert kinds_of([pickle.loads(pickle.dumps(changed))]) == [RowKind.UPDATE_AFTER]
+    assert kinds_of([]) is None
+
+
+def test_a_change_is_refused_where_its_record_does_not_say_it() -> None:
+    changed = Row.of_kind(RowKind.DELETE, 1)
+
+    refuse_lost_changes(Batch([changed, "a"]), "sink")
+    refuse_lost_changes(Batch([changed, "a"], kinds=[RowKind.DELETE, RowKind.INSERT]), "sink")
+    with pytest.raises(
+        RecordError,
+        match=r"^sink: the kind of a change would be lost; got 'a' as DELETE; expected inserts, or rows, which have their "
+        r"kind; use a sink that takes changes, or map changes to rows$",
+    ):
+        refuse_lost_changes(Batch([changed, "a"], kinds=[RowKind.DELETE, RowKind.DELETE]), "sink")

@@ -10,7 +10,7 @@ from typing import Final
 import cloudpickle
 import pytest
 
-from tests.unit.runtime.stream import buffering, kinds, written
+from tests.unit.runtime.stream import buffering, changes, kinds, written
 from tidegate.datastream import StreamExecutionEnvironment
 
 HERE: Final = {"inline": ("inline", 2), "embedded-2": ("embedded", 2), "embedded-3": ("embedded", 3)}
@@ -27,10 +27,10 @@ ON_SPARK: Final = frozenset(
 @pytest.fixture(autouse=True)
 def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
     """Workers cannot import test modules, so what is written there travels by value."""
-    for module in (request.module, buffering, kinds, written):
+    for module in (request.module, buffering, changes, kinds, written):
         cloudpickle.register_pickle_by_value(module)
     yield
-    for module in (request.module, buffering, kinds, written):
+    for module in (request.module, buffering, changes, kinds, written):
         cloudpickle.unregister_pickle_by_value(module)
 
 

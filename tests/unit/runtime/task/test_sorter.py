@@ -7,10 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tidegate.runtime.task import sorter as module
-from tidegate.runtime.task.sorter import Sorter
+from tidegate.runtime.task.sorter import Sortable, Sorter
 
 RECORDS = st.lists(
-    st.tuples(st.binary(max_size=3), st.integers(-5, 5), st.integers(0, 2), st.binary(max_size=40)),
+    st.tuples(
+        st.binary(max_size=3),
+        st.integers(-5, 5),
+        st.integers(0, 2),
+        st.binary(max_size=40),
+        st.tuples() | st.tuples(st.integers(0, 3)),
+    ),
     max_size=200,
 )
 
@@ -20,7 +26,7 @@ RECORDS = st.lists(
 def test_records_come_by_key_then_time_then_as_they_came(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    records: list[tuple[bytes, int, int, bytes]],
+    records: list[Sortable],
     memory: int,
     most: int,
 ) -> None:
@@ -36,9 +42,9 @@ def test_records_come_by_key_then_time_then_as_they_came(
 def test_what_fits_into_memory_is_not_written(tmp_path: Path) -> None:
     sorter = Sorter(tmp_path, 1_000_000)
     for number in range(100):
-        sorter.add((b"key", -number, 0, b"record"))
+        sorter.add((b"key", -number, 0, b"record", ()))
 
-    assert [time for _, time, _, _ in sorter.sorted()] == list(range(-99, 1))
+    assert [time for _, time, *_ in sorter.sorted()] == list(range(-99, 1))
     assert sorter.spilled == 0
 
 
@@ -47,7 +53,7 @@ def test_memory_stays_bounded_whatever_comes(tmp_path: Path) -> None:
     try:
         sorter = Sorter(tmp_path, 1_000_000)
         for number in range(60_000):
-            sorter.add(((number * 7919 % 60_000).to_bytes(8, "big"), 0, 0, bytes(200)))
+            sorter.add(((number * 7919 % 60_000).to_bytes(8, "big"), 0, 0, bytes(200), ()))
         before = b""
         for key, *_ in sorter.sorted():
             assert key > before
