@@ -13,6 +13,7 @@ from tidegate.row import Row
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.graph.transformations import Hash
+from tidegate.runtime.operators.functions import MAP
 from tidegate.runtime.task.exchange import ChannelId
 from tidegate.runtime.task.in_flight import Recording
 
@@ -22,7 +23,7 @@ UID = OperatorUid("to")
 
 def recorded(rows: Batch) -> bytes:
     edge = JobEdge("from", OperatorUid("from"), UID, Hash(len), None, 2, 1, 128)
-    step = StreamNode(UID, "to", "map", None, 1, 128, None)
+    step = StreamNode(UID, "to", MAP, None, 1, 128, None)
     vertex = JobVertex(UID, "to", {UID: step}, {UID: ()}, 1, 128, (edge,), ())
     first, second = (ChannelId(edge.name, source, 0) for source in (0, 1))
     recording = Recording(
