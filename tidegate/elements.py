@@ -195,13 +195,21 @@ class BatchCursor:
 
 def concat(batches: Iterable[Batch]) -> Iterator[Batch]:
     """The same records in the same order, in as few batches as their columns allow."""
-    for _, group in groupby(batches, _types_of):
-        first, *others = alike = list(group)
-        if not others:
-            yield first
-            continue
-        columns = zip(*map(first._of, alike), strict=True)
-        yield first._make(*[None if each[0] is None else list(chain.from_iterable(each)) for each in columns])
+    alike = list(batches)
+    if len(alike) < 2:
+        yield from alike
+        return
+    first = alike[0]
+    try:
+        columns = [
+            None if each[0] is None and not any(each) else list(chain.from_iterable(each))
+            for each in zip(*map(first._of, alike), strict=True)
+        ]
+    except TypeError:  # some batches have a column that others do not have
+        for _, group in groupby(alike, _types_of):
+            yield from concat(group)
+        return
+    yield first._make(*columns)
 
 
 def decode_batch(values: list[Any], keys: list[Any] | None, encoded: bytes | msgspec.Raw) -> Batch:

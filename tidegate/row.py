@@ -65,16 +65,11 @@ class Row:
         return self._kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-<<<<<<< HEAD
         """Set the row kind: the change to the row's table."""
-        object.__setattr__(self, "_kind", RowKind(row_kind))
-=======
-        """Say what the row does to the table it belongs to."""
         kind = RowKind(row_kind)
         if kind is not RowKind.INSERT:
             _seen.add(kind)
         object.__setattr__(self, "_kind", kind)
->>>>>>> 9dda026 (Carry row kinds through all that transports batches, and let one place own the columns of a batch)
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
         """Name the fields in order; no names make the row positional.
