@@ -24,51 +24,55 @@ __all__ = ["register", "run"]
 
 _NAMED = 10
 _PARTS = 8
-"""Of so many parts the ranges are shown; of more only how many there are."""
+"""Up to this many parts are listed with their ranges; above it only their number is shown."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `audit` to the commands."""
     parser = subparsers.add_parser(
         "audit",
-        help="compare input and output of a pipeline: nothing lost, nothing twice, or which records are",
+        help="compare the input and output of a pipeline; name the records that are missing or duplicated",
     )
     parser.add_argument(
         "input",
-        help="what the pipeline reads: a path, or kafka://<brokers>/<topic>; behind ? format=json and other things",
+        help="what the pipeline reads: a path, or kafka://<brokers>/<topic>; options after '?', such as ?format=json",
     )
-    parser.add_argument("output", help="what it writes, in the same words")
+    parser.add_argument("output", help="what the pipeline writes, in the same form")
     parser.add_argument(
         "--key",
         metavar="KEY",
-        help="what counts of a record: names such as id,user.name, or 'record[\"id\"] // 2'",
+        help="what to compare of a record: field names such as id,user.name, or 'record[\"id\"] // 2'",
     )
-    parser.add_argument("--input-key", metavar="KEY", help="the same, of an input record alone")
-    parser.add_argument("--output-key", metavar="KEY", help="the same, of an output record alone")
+    parser.add_argument("--input-key", metavar="KEY", help="the same, for input records only")
+    parser.add_argument("--output-key", metavar="KEY", help="the same, for output records only")
     parser.add_argument(
         "--expect",
         metavar="FILE:NAME",
-        help="a function that gives the output records an input record should lead to",
+        help="a function that returns the output records expected for an input record",
     )
     parser.add_argument(
         "--checkpoint",
         metavar="WHERE",
-        help="what must be in the output is what was read in front of this: a checkpoint or savepoint by its path, or "
-        "the newest settled checkpoint of a pipeline by its name",
+        help="expect only the output of records read before this checkpoint: the path of a checkpoint or savepoint, or "
+        "the name of a pipeline for its newest settled checkpoint",
     )
     parser.add_argument(
-        "--source", metavar="UID", help="whose input it is, if the pipeline has several sources"
+        "--source", metavar="UID", help="the source that reads this input, if the pipeline has several"
     )
-    parser.add_argument("--root", metavar="URL", help="where checkpoints are; default: state.checkpoints.dir")
     parser.add_argument(
-        "--directory", type=Path, help="a local one for work; default: that of temporary files"
+        "--root", metavar="URL", help="directory or URL of the checkpoints; default: state.checkpoints.dir"
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        help="local directory for working files; default: the system's temporary directory",
     )
     parser.add_argument(
         "--named",
         type=int,
         default=_NAMED,
         metavar="N",
-        help="records named of each kind; default: %(default)s",
+        help="at most this many records named of each kind; default: %(default)s",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
@@ -107,12 +111,12 @@ def _rule(arguments: argparse.Namespace) -> Rule:
 
     given, read, written = arguments.key, arguments.input_key, arguments.output_key
     if given is not None and (read is not None or written is not None):
-        raise ConfigError("--key is for both sides; got --input-key or --output-key too; give --key or these")
+        raise ConfigError(
+            "--key is for both sides; got --input-key or --output-key too; give either --key or the other two"
+        )
     read, written = read or given, written or given
     if arguments.expect is not None and arguments.input_key is not None:
-        raise ConfigError(
-            "--expect says what an input record leads to; got --input-key too; give one of them"
-        )
+        raise ConfigError("--expect and --input-key exclude each other; got both; give one of them")
     return Rule(
         load_function(arguments.expect) if arguments.expect is not None else None,
         key_of(read) if read is not None else same,
@@ -138,7 +142,7 @@ def _manifest(arguments: argparse.Namespace) -> Manifest:
     newest = archive.newest_settled(record.retained) if record is not None else None
     if newest is None:
         raise ConfigError(
-            f"pipeline {name!r} has no settled checkpoint in {storage.url}; look at tidegate pipelines list"
+            f"pipeline {name!r} has no settled checkpoint in {storage.url}; see tidegate pipelines list"
         )
     return archive.load(newest)
 
@@ -152,7 +156,7 @@ def _remaining(manifest: Manifest, uid: str | None) -> Remaining:
     if len(chosen) != 1:
         asked = "several sources" if uid is None else f"no source {uid!r}"
         raise ConfigError(
-            f"checkpoint {manifest.checkpoint} has {asked}; name one by --source: {', '.join(sorted(sources)) or 'none'}"
+            f"checkpoint {manifest.checkpoint} has {asked}; name one with --source: {', '.join(sorted(sources)) or 'none'}"
         )
     (source,) = chosen
     assert source.coordinator is not None
@@ -160,14 +164,16 @@ def _remaining(manifest: Manifest, uid: str | None) -> Remaining:
 
 
 def _show(verdict: Verdict) -> None:
-    upto = f" in front of checkpoint {verdict.checkpoint}" if verdict.checkpoint is not None else ""
+    upto = f" before checkpoint {verdict.checkpoint}" if verdict.checkpoint is not None else ""
     print(f"input   {_side(verdict.input)}{upto}")
     print(f"output  {_side(verdict.output)}")
     for side in (verdict.input, verdict.output):
         for hidden in side.hidden:
             print(f"not seen: {hidden}")
     if verdict.proven:
-        print(f"proven: all {verdict.expected:,} expected records are there, each once, and nothing else")
+        print(
+            f"proven: all {verdict.expected:,} expected records are in the output, each once, and no others"
+        )
         return
     told = ", ".join(f"{count:,} {kind}" for kind, count in verdict.counts.items() if count)
     print(f"NOT PROVEN: of {verdict.expected:,} expected records: {told}")

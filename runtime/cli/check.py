@@ -20,7 +20,8 @@ _COLUMNS = ("verdict", "subject", "found", "remedy")
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `check` to the commands."""
     parser = subparsers.add_parser(
-        "check", help="prove what can be proved before a start; opens the program's functions, runs nothing"
+        "check",
+        help="test before a start whether the program can run: storage, state, connectors; reads and writes no records",
     )
     _add_flags(parser)
     run_command.add_program(parser)

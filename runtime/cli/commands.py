@@ -28,13 +28,13 @@ def _stop(arguments: argparse.Namespace) -> int:
         format_type="native" if arguments.native else "canonical",
         drain=arguments.drain,
     )
-    return _command(arguments, command, "is stopped; the next start goes on from there")
+    return _command(arguments, command, "is stopped; the next start resumes from its last checkpoint")
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
     if not arguments.savepoint:
         _directory(arguments)
-        return _command(arguments, protocol.Cancel(), "is cancelled; the next start begins anew")
+        return _command(arguments, protocol.Cancel(), "is cancelled; the next start has no state")
     command = protocol.Stop(
         savepoint=True,
         directory=_directory(arguments),
@@ -42,7 +42,9 @@ def _cancel(arguments: argparse.Namespace) -> int:
         for_good=True,
     )
     return _command(
-        arguments, command, "is cancelled; the next start begins anew unless it is given the savepoint"
+        arguments,
+        command,
+        "is cancelled; the next start has no state, unless it starts from the savepoint with -s",
     )
 
 
@@ -53,11 +55,11 @@ def _savepoint(arguments: argparse.Namespace) -> int:
         from tidegate.runtime.cli.storages import chosen_storage
 
         count = dispose(arguments.dispose, chosen_storage(arguments))
-        _say(arguments, {"disposed": arguments.dispose, "files": count}, f"{count} files are deleted")
+        _say(arguments, {"disposed": arguments.dispose, "files": count}, f"{count} files deleted")
         return 0
     place = _absolute(arguments.to)
     form: Any = "native" if arguments.native else "canonical"
-    return _command(arguments, protocol.Savepoint(place, form), "goes on")
+    return _command(arguments, protocol.Savepoint(place, form), "keeps running")
 
 
 def _restart(arguments: argparse.Namespace) -> int:
@@ -72,12 +74,12 @@ def _restart(arguments: argparse.Namespace) -> int:
     started = await_start(follows, lambda: alive(job.process) is True)
     if started is None:
         raise UnavailableError(
-            f"job {job.run} is stopped, and its program ended before a new one ran; look at what the program said"
+            f"job {job.run} is stopped, and its program ended before the next job started; see the program's output"
         )
     _say(
         arguments,
         {"stopped": job.run, "job": started.run},
-        f"job {started.run} goes on from where {job.run} ended",
+        f"job {started.run} resumes from the last checkpoint of {job.run}",
     )
     return 0
 
@@ -88,7 +90,7 @@ def _command(arguments: argparse.Namespace, command: protocol.Question, what: st
         trigger = caller.trigger(command)
         done = caller.outcome(trigger)
     if done.state == "finished":
-        what = "had read everything and is finished; the next start begins anew"
+        what = "had read all its input and is finished; the next start has no state"
     told = {"job": job.run, "trigger": trigger, "savepoint": done.place, "state": done.state}
     _say(arguments, told, *([f"savepoint {done.place}"] if done.place else []), f"job {job.run} {what}")
     return 0
@@ -98,10 +100,12 @@ def _directory(arguments: argparse.Namespace) -> str | None:
     """Where the savepoint shall go.
 
     Raises:
-        ConfigError: a place was named for a savepoint that nobody asked for.
+        ConfigError: options of a savepoint were given without -s.
     """
     if not arguments.savepoint and (arguments.to is not None or arguments.native):
-        raise ConfigError("--to and --native say how to take a savepoint; got no -s, which asks for one")
+        raise ConfigError(
+            "--to and --native are options of a savepoint; got no -s; add -s, or leave them out"
+        )
     return _absolute(arguments.to)
 
 

@@ -18,10 +18,8 @@ _SECRET: Final = re.compile(r"password|cookie|secret")
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `config` to the commands."""
-    parser = subparsers.add_parser("config", help="what Flink's settings become here")
-    parser.add_argument(
-        "file", nargs="?", type=Path, help="a flink-conf.yaml; default: every key that is known"
-    )
+    parser = subparsers.add_parser("config", help="show how Flink's settings are translated")
+    parser.add_argument("file", nargs="?", type=Path, help="a flink-conf.yaml; default: all known keys")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(run=run)
 

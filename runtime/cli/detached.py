@@ -41,7 +41,7 @@ def start(command: Sequence[str], *, stands_by: bool) -> int:
     if job is not None:
         process.returncode = 0  # it is not waited for, and that is no leftover
         print(job.run)
-        print(f"what it says is in {log}", file=sys.stderr)
+        print(f"its output is in {log}", file=sys.stderr)
         return 0
     code = process.wait()
     last = log.read_text(errors="replace").splitlines()[-_LAST_LINES:]

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     service = _make(arguments.service, arguments.port)
     try:
         with _interruptible():
-            _say(f"starting {service.name}; a first start may download its programs")
+            _say(f"starting {service.name}; the first start may download it")
             with service:
                 _say(
                     f"{service.name} is ready on 127.0.0.1:{service.port}; Ctrl-C stops it and removes its data"

@@ -34,7 +34,7 @@ _REQUIREMENT: Final = re.compile(
 _MINIMUM: Final = re.compile(r">=\s*([\d.]+)")
 
 _UNUSED: Final = frozenset({"debezium", "dev", "lake", "mysql"})
-"""Extras for developers, and those that nothing of this version uses."""
+"""Extras for developers, and those that this version does not use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,18 @@ class Diagnosis:
     name: str
     ok: bool
     found: str
-    """Versions or a place; what is missing if it is not ok."""
+    """The version or path found; what is missing if it is not ok."""
     remedy: str
-    """One command, empty if nothing has to be done."""
+    """A command that repairs it; empty if it is ok."""
     needed: bool = False
-    """Whether tidegate runs at all without it."""
+    """Whether tidegate cannot run without it."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Mount the command."""
-    parser = subparsers.add_parser("doctor", help="say what is installed, what is missing and how to get it")
+    parser = subparsers.add_parser(
+        "doctor", help="check the installation: what is installed, what is missing, how to install it"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
@@ -72,7 +74,7 @@ def doctor(*, as_json: bool = False) -> int:
     else:
         print("\n".join(_lines(findings)))
         print(
-            "everything needed is installed" if ok else "something needed is missing; run the commands above"
+            "all required parts are installed" if ok else "a required part is missing; run the commands above"
         )
     return 0 if ok else 1
 
@@ -123,7 +125,7 @@ def java() -> Diagnosis:
     said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "((\d+)[^"]*)"', said)
     if version is None:
-        return Diagnosis("java", False, f"{command} does not say its version", remedy)
+        return Diagnosis("java", False, f"{command} does not report its version", remedy)
     if int(version[2]) < JAVA_NEEDED:
         return Diagnosis("java", False, f"java {version[1]} is older than {JAVA_NEEDED}", remedy)
     return Diagnosis("java", True, f"java {version[1]}", "")

@@ -38,9 +38,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _add_flags(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--code", action="store_true", help="show the generated loop of each chain")
-    form.add_argument("--svg", metavar="FILE", type=Path, help="draw a picture")
-    form.add_argument("--json", action="store_true", help="show the plan for Flink's visualizer")
+    form.add_argument("--code", action="store_true", help="show the generated code of each chain")
+    form.add_argument("--svg", metavar="FILE", type=Path, help="write a diagram as SVG")
+    form.add_argument("--json", action="store_true", help="show the plan as JSON for Flink's visualizer")
 
 
 def explain(arguments: argparse.Namespace) -> int:

@@ -86,7 +86,7 @@ def _words(job: Job, run: RunSnapshot) -> Mapping[str, str | None]:
         "metrics": f"{job.http}/metrics" if job.http else None,
         "records": f"{run.records:,} read, {run.per_second:,.0f} a second",
         "behind": None if run.behind_ms is None else f"{run.behind_ms / 1000:,.1f} s of event time",
-        "busy": None if run.slowest is None else f"{run.slowest} limits the job",
+        "busy": None if run.slowest is None else f"{run.slowest} is the bottleneck",
         "newest checkpoint": None if newest is None else f"{newest.checkpoint}, {newest.state}",
         "last settled": None
         if run.settled_age_s is None

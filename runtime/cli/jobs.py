@@ -15,38 +15,38 @@ _JSON: Final = {"--json": {"action": "store_true", "help": "print one JSON docum
 _PLACE: Final = {
     "--to": {
         "metavar": "DIR",
-        "help": "below which directory or URL; default: state.savepoints.dir of the job",
+        "help": "directory or URL to write it below; default: state.savepoints.dir of the job",
     },
     "--native": {"action": "store_true", "help": "copy the checkpoint's files instead of writing Parquet"},
 }
 _WITH_SAVEPOINT: Final = {
-    "-s": {"dest": "savepoint", "action": "store_true", "help": "with a savepoint"},
+    "-s": {"dest": "savepoint", "action": "store_true", "help": "take a savepoint first"},
     **_PLACE,
 }
 _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
-    "list": ("the jobs that run", _JSON),
+    "list": ("list the running jobs", _JSON),
     "info": (
-        "how a job is doing",
-        {**_JSON, "--watch": {"action": "store_true", "help": "again every second, until it ends"}},
+        "show the state of a job",
+        {**_JSON, "--watch": {"action": "store_true", "help": "refresh every second until the job ends"}},
     ),
-    "checkpoints": ("the newest checkpoints of a job", _JSON),
+    "checkpoints": ("list the newest checkpoints of a job", _JSON),
     "stop": (
-        "take a last checkpoint and end; the next start goes on from there",
+        "take a final checkpoint and end the job; the next start resumes from it",
         {
             **_WITH_SAVEPOINT,
-            "--drain": {"action": "store_true", "help": "fire all windows and timers of event time before"},
+            "--drain": {"action": "store_true", "help": "fire all event-time windows and timers first"},
             **_JSON,
         },
     ),
     "cancel": (
-        "end at once, or with a savepoint; the next start begins anew",
+        "end a job at once, or after a savepoint; the next start has no state",
         {**_WITH_SAVEPOINT, **_JSON},
     ),
-    "restart": ("stop a job, and start its program anew in the same process", _JSON),
+    "restart": ("stop a job and start its program again in the same process", _JSON),
 }
 
 _OF_THE_ONLY_JOB: Final = ("info", "checkpoints", "stop")
-"""Commands that need no name where one job runs; the others cannot be taken back."""
+"""Commands that may omit the job if only one runs; the others cannot be undone."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -55,15 +55,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         parser = subparsers.add_parser(name, help=meaning)
         if name != "list":
             optional: dict[str, Any] = {"nargs": "?"} if name in _OF_THE_ONLY_JOB else {}
-            parser.add_argument("job", help="its id, the beginning of that, or its pipeline", **optional)
+            parser.add_argument("job", help="job id, a prefix of it, or the pipeline", **optional)
         _add(parser, name, flags)
-    parser = subparsers.add_parser("savepoint", help="take a savepoint of a job that goes on, or delete one")
+    parser = subparsers.add_parser("savepoint", help="take a savepoint of a running job, or delete one")
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("job", nargs="?", help="its id, the beginning of that, or its pipeline")
+    which.add_argument("job", nargs="?", help="job id, a prefix of it, or the pipeline")
     which.add_argument(
         "--dispose", metavar="PLACE", help="delete the savepoint in this directory or at this URL"
     )
-    root = {"--root": {"metavar": "URL", "help": "where checkpoints are, with --dispose"}}
+    root = {"--root": {"metavar": "URL", "help": "directory or URL of the checkpoints, for --dispose"}}
     _add(parser, "savepoint", {**_PLACE, **_JSON, **root})
 
 

@@ -27,29 +27,31 @@ class _Transaction(Protocol):
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `kafka` to the commands."""
     kafka = subparsers.add_parser("kafka", help="transactions of Kafka sinks")
-    transactions = kafka.add_subparsers(title="what of it", required=True, metavar="what")
-    parser = transactions.add_parser("txn", help="open transactions: each holds up readers of its partitions")
-    verbs = parser.add_subparsers(title="what to do", required=True, metavar="verb")
-    listing = verbs.add_parser("list", help="the open transactions of sinks")
+    transactions = kafka.add_subparsers(title="commands", required=True, metavar="what")
+    parser = transactions.add_parser(
+        "txn", help="open transactions: each blocks read_committed consumers of its partitions"
+    )
+    verbs = parser.add_subparsers(title="commands", required=True, metavar="verb")
+    listing = verbs.add_parser("list", help="list the open transactions of sinks")
     listing.set_defaults(run=_list, ids=[])
     for verb, what in (
-        ("commit", "make their records visible, whether a checkpoint decided that or not"),
-        ("abort", "remove their records for good, and shut out their producers"),
+        ("commit", "commit them: their records become visible, even if no checkpoint decided so"),
+        ("abort", "abort them: their records are lost, their producers are fenced"),
     ):
         ending = verbs.add_parser(verb, help=what)
         ending.add_argument("ids", nargs="*", metavar="ID", help="transactional ids, as `list` shows them")
-        ending.add_argument("--dry-run", action="store_true", help="say what would be done")
-        ending.add_argument("--yes", action="store_true", help="do not ask")
+        ending.add_argument("--dry-run", action="store_true", help="show what would be done, change nothing")
+        ending.add_argument("--yes", action="store_true", help="do not ask for confirmation")
         ending.set_defaults(run=_end, verb=verb)
         _common(ending)
     _common(listing)
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--brokers", required=True, help="where the cluster is, such as host:9092")
-    parser.add_argument("--prefix", help="ids with this prefix and no others")
+    parser.add_argument("--brokers", required=True, help="bootstrap servers, such as host:9092")
+    parser.add_argument("--prefix", help="only transactional ids with this prefix")
     parser.add_argument(
-        "--properties", metavar="FILE", help="more settings of the client, one key=value a line"
+        "--properties", metavar="FILE", help="file with further client settings, one key=value per line"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -64,7 +66,7 @@ def _end(arguments: argparse.Namespace) -> int:
     verb, ids, prefix = arguments.verb, arguments.ids, arguments.prefix
     if bool(ids) == (prefix is not None):
         raise ConfigError(
-            f"tidegate kafka txn {verb} takes either ids or --prefix; say which transactions to end"
+            f"tidegate kafka txn {verb} needs either ids or --prefix; name the transactions to end"
         )
     with _connected(arguments) as cluster:
         found = cluster.named(ids) if ids else cluster.under(prefix)
@@ -94,7 +96,7 @@ def _properties(path: str | None) -> dict[str, str]:
     try:
         lines = Path(path).read_text().splitlines()
     except OSError as error:
-        raise ConfigError(f"file of properties {path} cannot be read: {error}") from error
+        raise ConfigError(f"properties file {path} cannot be read: {error}") from error
     found = {}
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith("#"):
@@ -108,7 +110,7 @@ def _properties(path: str | None) -> dict[str, str]:
 def _agreed(verb: str, found: Sequence[_Transaction]) -> bool:
     if not sys.stdin.isatty():
         raise ConfigError(
-            f"tidegate kafka txn {verb} asks before it ends something; add --yes, or --dry-run to see"
+            f"tidegate kafka txn {verb} needs a confirmation; got no terminal; add --yes, or --dry-run to see what it would do"
         )
     names = ", ".join(each.transactional_id for each in found)
     return input(f"{verb} {names}? [y/N] ").strip().lower() in ("y", "yes")

@@ -11,15 +11,17 @@ __all__ = ["register"]
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `pipelines` to the commands."""
     parser = subparsers.add_parser("pipelines", help="the pipelines of a checkpoint storage")
-    verbs = parser.add_subparsers(title="what to do", required=True, metavar="what")
-    listing = verbs.add_parser("list", help="every pipeline and where it stands")
+    verbs = parser.add_subparsers(title="commands", required=True, metavar="what")
+    listing = verbs.add_parser("list", help="list the pipelines with their newest checkpoints")
     forgetting = verbs.add_parser(
-        "forget", help="delete a pipeline's checkpoints; its next start begins anew"
+        "forget", help="delete a pipeline's checkpoints; its next start has no state"
     )
     forgetting.add_argument("pipeline")
     for verb, run in ((listing, _list), (forgetting, _forget)):
         verb.add_argument(
-            "--root", metavar="URL", help="where checkpoints are; default: state.checkpoints.dir"
+            "--root",
+            metavar="URL",
+            help="directory or URL of the checkpoints; default: state.checkpoints.dir",
         )
         verb.add_argument("--json", action="store_true", help="print one JSON document")
         verb.set_defaults(run=run)
@@ -68,5 +70,5 @@ def _forget(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json({"pipeline": arguments.pipeline, "files": count}, sys.stdout)
     else:
-        print(f"pipeline {arguments.pipeline!r} is forgotten; {count} files are deleted")
+        print(f"pipeline {arguments.pipeline!r} is forgotten: {count} files deleted")
     return 0

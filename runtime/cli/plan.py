@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["register", "run"]
 
 _UNDECIDED = 4
-_COLUMNS = ("operator", "state", "kind", "subtasks", "what becomes of it")
+_COLUMNS = ("operator", "state", "kind", "subtasks", "result")
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `plan` to the commands."""
     parser = subparsers.add_parser(
-        "plan", help="what a start would make of a snapshot; opens the program's functions, runs nothing"
+        "plan",
+        help="show what a start from a snapshot would restore, lose or reject; reads and writes no records",
     )
     _add_flags(parser)
     run_command.add_program(parser)
@@ -37,7 +38,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="SNAPSHOT",
-        help="a savepoint or checkpoint, by path, or a retained checkpoint's number; default: where it would go on",
+        help="a savepoint or checkpoint, by path, or a retained checkpoint's number; default: the one that the start would resume from",
     )
     parser.add_argument("--json", action="store_true", help="one JSON document")
 

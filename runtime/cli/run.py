@@ -28,7 +28,7 @@ _OWN: Final = re.compile(
     r"|(?:-[sD]|--(?:savepoint|config|parallelism|on|accept-loss|replay-from|map)(?==|$)=?)(?P<value>.*)",
     re.DOTALL,
 )
-"""What may stand behind the program's file; other short options there are the program's."""
+"""Short options allowed after the program's file; other short options there are the program's."""
 
 _VALUES: Final = {
     "savepoint": "execution.savepoint.path",
@@ -43,7 +43,7 @@ _ONCE: Final = frozenset(
     {"execution.fresh", "execution.savepoint.path", "execution.accept-loss", "execution.replay-from"}
     | {"execution.take-over", "execution.savepoint.map"}
 )
-"""Settings of one start: started anew, the job goes on where it is."""
+"""Settings of one start; a restart drops them and resumes from the last checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add `run` to the commands."""
     parser = subparsers.add_parser("run", help="run a program")
     parser.add_argument(
-        "-d", "--detached", action="store_true", help="run it in the background, and print the id of its job"
+        "-d", "--detached", action="store_true", help="run it in the background and print its job id"
     )
     add_program(parser)
     parser.set_defaults(run=_run)
@@ -88,13 +88,15 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     """What every command takes that runs a program's file."""
     _add_settings(parser)
     parser.add_argument(
-        "--compat", choices=["pyflink"], help="the program is written for PyFlink: its imports mean tidegate"
+        "--compat",
+        choices=["pyflink"],
+        help="run a program written for PyFlink: its imports of pyflink load tidegate",
     )
     parser.add_argument(
         "program",
         nargs=argparse.PARSER,
-        help="the program's file; settings may follow it directly, then what the program itself takes, behind -- "
-        "if it looks like ours",
+        help="the program's file; settings may follow it, then the program's own arguments, after -- if they look like "
+        "settings",
     )
 
 
@@ -103,44 +105,44 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         "-s",
         "--savepoint",
         metavar="CHECKPOINT",
-        help="go on from this checkpoint, by number or path, or savepoint",
+        help="start from this checkpoint (number or path) or savepoint (path)",
     )
     parser.add_argument(
         "-n",
         "--allow-non-restored-state",
         action="store_true",
-        help="leave state behind whose operator the program no longer has",
+        help="drop state whose operator is not in the program any more",
     )
     parser.add_argument(
         "--standby",
         action="store_true",
-        help="wait while another process runs it, and take over when that is gone or hangs",
+        help="wait while another process runs it, and take over when that process has ended or hangs",
     )
     parser.add_argument(
         "--map",
         metavar="OLD=NEW",
         action="append",
         default=[],
-        help="the state of operator OLD goes to operator NEW, by uid; OLD= leaves it behind; may be repeated",
+        help="restore the state of operator OLD to operator NEW, by uid; OLD= drops it; may be repeated",
     )
-    parser.add_argument("--fresh", action="store_true", help="begin a new history")
+    parser.add_argument("--fresh", action="store_true", help="start without state, in a new lineage")
     parser.add_argument(
         "--config", metavar="FILE", type=Path, help="settings in TOML, or in Flink's 'key: value' lines"
     )
     parser.add_argument(
         "--accept-loss",
         metavar="N",
-        help="go on from checkpoint N though a part of its output is lost, or may be",
+        help="resume from checkpoint N although some of its output is lost, or may be lost",
     )
     parser.add_argument(
         "--replay-from",
         metavar="N",
-        help="go back to checkpoint N and write again what came later, where output of a checkpoint is lost in part",
+        help="go back to checkpoint N and write all later output again, after a part of it was lost",
     )
     parser.add_argument(
         "--take-over",
         action="store_true",
-        help="set aside what another pipeline, which is gone for good, claims for its output",
+        help="remove the claims of another pipeline, which will never run again, on the same output",
     )
     parser.add_argument("-p", "--parallelism", metavar="N", help="subtasks per operator")
     parser.add_argument("--on", metavar="WHERE", help="embedded, inline, or the URL of a Spark master")
@@ -157,7 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     job = Path(arguments.program[0])
     if not job.is_file():
-        raise ConfigError(f"{job} is no file; expected the program to run")
+        raise ConfigError(f"{job} is not a file; expected the program to run")
     asked = _asked(arguments)
     options.set_command_line(from_assignments(asked.settings), _config(asked.config))
     own = asked.own

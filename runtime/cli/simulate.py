@@ -20,15 +20,18 @@ _SIMULATION = "tidegate.testing.simulation"
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `simulate` to the commands."""
     parser = subparsers.add_parser(
-        "simulate", help="run the checkpoint protocol under crashes, losses and delays that a seed decides"
+        "simulate",
+        help="run the checkpoint protocol under crashes, lost messages and delays chosen by a seed",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="what decides; default: 0")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of the random choices; default: 0"
+    )
     parser.add_argument(
         "--seeds",
         type=_positive,
         default=1,
         metavar="COUNT",
-        help="that many, from N on, without their traces",
+        help="run this many seeds, starting with N, without traces",
     )
     parser.set_defaults(run=run)
 
@@ -59,7 +62,11 @@ def _broken(world: World) -> InternalError | None:
 
 
 def _end(world: World) -> str:
-    return "all output is visible" if world.ended else f"it stopped for a person: {world.stopped}"
+    return (
+        "all output is visible"
+        if world.ended
+        else f"it stopped for a decision by an operator: {world.stopped}"
+    )
 
 
 def _positive(text: str) -> int:

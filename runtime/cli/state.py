@@ -14,14 +14,14 @@ __all__ = ["register"]
 _NEWEST: Final = {
     "--at": {"type": int, "metavar": "N", "help": "the checkpoint's number; default: the newest"}
 }
-_OPERATOR: Final = {"--operator": {"metavar": "UID", "help": "only of this operator"}}
+_OPERATOR: Final = {"--operator": {"metavar": "UID", "help": "only this operator"}}
 _STATES: Final = {**_OPERATOR, "--state": {"metavar": "NAME", "help": "only this state"}}
-_KEY: Final = {"help": "as Python or JSON writes it, or a plain word; '\"7\"' is text"}
+_KEY: Final = {"help": "as a Python or JSON literal, or a plain word; '\"7\"' is text"}
 _PROGRAM: Final = {
     "--program": {
         "type": Path,
         "metavar": "FILE",
-        "help": "the program: its sources are asked for the records that made the changes",
+        "help": "the program: read from its sources the records that caused the changes",
     }
 }
 _ARGUMENTS: Final[dict[str, dict[str, dict[str, Any]]]] = {
@@ -36,28 +36,28 @@ _ARGUMENTS: Final[dict[str, dict[str, dict[str, Any]]]] = {
         "--format": {"choices": ["parquet", "jsonl"], "default": "parquet", "help": "default: parquet"},
         "--backend": {
             "default": "filesystem",
-            "help": "what opens the state for Parquet; rocksdb where it is larger than memory",
+            "help": "backend that opens the state for Parquet; rocksdb if the state is larger than memory",
         },
     },
     "verify": {
         "--at": {"type": int, "metavar": "N", "help": "the checkpoint's number; default: all"},
-        "--deep": {"action": "store_true", "help": "look at every entry of the state"},
+        "--deep": {"action": "store_true", "help": "read every entry of the state"},
     },
 }
 _HELP: Final = {
-    "list": "pipelines and their retained checkpoints",
-    "show": "what a checkpoint holds of a key",
-    "diff": "what differs between two checkpoints, and what was read between them",
-    "history": "how the state of a key came to be, checkpoint after checkpoint",
-    "export": "the state of a checkpoint as Parquet files or JSON lines",
-    "verify": "whether checkpoints are complete and undamaged",
+    "list": "list pipelines and their retained checkpoints",
+    "show": "show the state of a key in a checkpoint",
+    "diff": "show the differences between two checkpoints, and what was read between them",
+    "history": "show how the state of a key changed, checkpoint by checkpoint",
+    "export": "write the state of a checkpoint as Parquet files or JSON lines",
+    "verify": "check that checkpoints are complete and undamaged",
 }
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `state` to the commands."""
-    parser = subparsers.add_parser("state", help="look into the checkpoints of a pipeline")
-    verbs = parser.add_subparsers(title="what to do", required=True, metavar="what", dest="what")
+    parser = subparsers.add_parser("state", help="inspect the checkpoints of a pipeline")
+    verbs = parser.add_subparsers(title="commands", required=True, metavar="what", dest="what")
     for name, help_text in _HELP.items():
         verb = verbs.add_parser(name, help=help_text)
         verb.set_defaults(run=_run)
@@ -65,7 +65,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         for flag, settings in _ARGUMENTS[name].items():
             verb.add_argument(flag, **settings)
         verb.add_argument(
-            "--root", metavar="URL", help="where checkpoints are; default: state.checkpoints.dir"
+            "--root",
+            metavar="URL",
+            help="directory or URL of the checkpoints; default: state.checkpoints.dir",
         )
         verb.add_argument("--json", action="store_true", help="print one JSON document")
 

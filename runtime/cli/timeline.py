@@ -29,7 +29,7 @@ __all__ = ["COMMANDS"]
 _WINDOW_BYTES: Final = 16
 _CHANGED: Final = ("namespace", "at", "before", "after", "made by", "record")
 _OPTIONAL: Final = frozenset({"namespace", "at", "made by", "record"})
-"""Columns that are shown where some row has something in them."""
+"""Columns that are shown only if some row has a value in them."""
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -92,7 +92,7 @@ def _history(arguments: argparse.Namespace) -> int:
 
 def _miss(timeline: Timeline, at: int | None, arguments: argparse.Namespace, where: Selection) -> None:
     timeline.expect_key(at, where)
-    print(f"nothing is held of key {arguments.key}", file=sys.stderr)
+    print(f"key {arguments.key} has no state", file=sys.stderr)
 
 
 def _before(timeline: Timeline, told: Sequence[tuple[Moment, Difference]]) -> Manifest | None:
@@ -148,7 +148,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         show_json({"sound": sound, "problems": rows}, sys.stdout)
         return 1 if found else 0
     for number in chosen:
-        print(f"checkpoint {number} is {'damaged' if problems[number] else 'sound'}{operators[number]}")
+        print(f"checkpoint {number} is {'damaged' if problems[number] else 'undamaged'}{operators[number]}")
         for each in problems[number]:
             print(f"  {each.operator or 'metadata'}: {each.what}")
     return 1 if found else 0
@@ -159,10 +159,10 @@ def _readable(timeline: Timeline, number: int, found: list[Problem]) -> str:
     if not found:
         return ""
     if any(each.operator is None for each in found):
-        return "; nothing of it can be read"
+        return "; none of it can be read"
     damaged = {each.operator for each in found}
     whole = [each.uid for each in timeline.manifest(number).operators if each.uid not in damaged]
-    return f"; what can still be read: {', '.join(whole) or 'nothing'}"
+    return f"; still readable: {', '.join(whole) or 'nothing'}"
 
 
 @contextlib.contextmanager
@@ -178,7 +178,7 @@ def _where(arguments: argparse.Namespace) -> Selection:
     try:
         keys_of(key)
     except RecordError as error:
-        raise ConfigError(f"{arguments.key} can be no key: {error}") from error
+        raise ConfigError(f"{arguments.key} cannot be a key: {error}") from error
     return Selection(key, arguments.operator, arguments.state)
 
 

@@ -51,7 +51,7 @@ class CommandHandler:
         """What is to be waited for, one after the other."""
         if not self._owns():
             raise UnavailableError(
-                "the job does not own its pipeline yet: it starts, or stands by for another one; try again when it runs, "
+                "the job does not own its pipeline yet: it is starting, or is a standby; try again when it runs, "
                 "or end its process"
             )
         client = self._client
@@ -85,7 +85,7 @@ class CommandHandler:
             waited_for = self._triggers.get(trigger)
         if waited_for is None:
             raise ConfigError(
-                f"this run knows no trigger {trigger!r}; it answered none of its commands with it"
+                f"unknown trigger {trigger!r}; expected one that a command to this run returned"
             )
         try:
             results = [each.result() for each in waited_for]

@@ -32,13 +32,13 @@ class Job(msgspec.Struct, frozen=True):
     pipeline: PipelineId
     target: str
     root: str
-    """Where its checkpoints are."""
+    """URL of its checkpoint storage."""
     started_ms: int
     process: Lease
     socket: str
     token: str
     http: str | None = None
-    """Where it answers HTTP, if it does."""
+    """Address of its HTTP server, if it has one."""
 
 
 @contextlib.contextmanager
@@ -78,17 +78,19 @@ def find_job(which: str | None) -> Job:
         if len(jobs) == 1:
             return jobs[0]
         if not jobs:
-            raise ConfigError("no job runs on this machine for this user; start one by tidegate run")
+            raise ConfigError("this user runs no job on this machine; start one with tidegate run")
         names = ", ".join(f"{job.run} ({job.pipeline})" for job in jobs)
-        raise ConfigError(f"{len(jobs)} jobs run; got no name; give the pipeline or id of one: {names}")
+        raise ConfigError(
+            f"{len(jobs)} jobs are running; got no name; give the pipeline or id of one: {names}"
+        )
     exact = [job for job in jobs if which in (job.run, job.pipeline, job.name)]
     found = exact or [job for job in jobs if which and job.run.startswith(which)]
     if len(found) == 1:
         return found[0]
     known = ", ".join(f"{job.run} ({job.pipeline})" for job in found or jobs) or "none"
     if found:
-        raise ConfigError(f"{which!r} is more than one job; got {known}; give the id of one of them")
-    raise ConfigError(f"no job {which!r} runs on this machine for this user; running are {known}")
+        raise ConfigError(f"{which!r} matches more than one job: {known}; give the id of one of them")
+    raise ConfigError(f"this user runs no job {which!r} on this machine; running jobs: {known}")
 
 
 def _directory() -> Path:

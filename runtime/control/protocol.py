@@ -131,7 +131,7 @@ def decode_question(line: bytes) -> Question:
         question: Question = msgspec.json.decode(line, type=Question)
     except msgspec.DecodeError as error:
         raise ConfigError(
-            f"a run was asked what it does not understand: {error}; use its own version"
+            f"unknown request: {error}; the versions differ; use the version of tidegate that runs the job"
         ) from error
     return question
 
@@ -145,5 +145,5 @@ def decode_answer(line: bytes) -> Answer:
     try:
         answer: Answer = msgspec.json.decode(line, type=Answer)
     except msgspec.DecodeError as error:
-        raise InternalError(f"a run answered what cannot be understood: {error}") from error
+        raise InternalError(f"unknown answer of the run: {error}; the versions differ") from error
     return answer

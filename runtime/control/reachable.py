@@ -57,5 +57,5 @@ def reachable(startup: Startup, client: JobClient, status: RunStatus, root: str)
             )
             stack.enter_context(noted(job))
         except (OSError, RuntimeError) as error:
-            startup.say(f"tidegate list, stop and the like will not find this job: {error}")
+            startup.say(f"tidegate list, stop and other commands cannot reach this job: {error}")
         yield

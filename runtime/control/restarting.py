@@ -29,8 +29,8 @@ class Restarting:
         """
         if not self.offered:
             raise ConfigError(
-                "this job was not started by the command 'tidegate run', so nobody would start its program again; "
-                "stop the job and start the program"
+                "a restart needs a job that was started by 'tidegate run'; this one was not; stop the job and start the "
+                "program again"
             )
         self._asked.set()
 

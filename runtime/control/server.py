@@ -105,7 +105,7 @@ class ControlServer:
         if isinstance(question, protocol.Hello) and compare_digest(question.token, self._token):
             return protocol.Done()
         return protocol.Refused(
-            "ConfigError", "the token does not fit the run; read it from the run's own note"
+            "ConfigError", "the token is not the one of this run; read it from the run's note"
         )
 
     @contextlib.contextmanager

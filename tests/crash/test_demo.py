@@ -79,7 +79,7 @@ def test_a_job_killed_three_times_loses_nothing_and_doubles_nothing(tmp_path: Pa
     ids = written(tmp_path / "demo")
     assert len(ids) == len(set(ids)) == report["records_out"] == RECORDS - report["declined"]
     assert f"nothing lost, nothing twice: {RECORDS:,} records in, {len(ids):,} out" in said
-    assert said.count("the same command again: it goes on from its newest checkpoint") == 3
+    assert said.count("the same command again: it resumes from its newest checkpoint") == 3
     assert (tmp_path / "demo" / "timeline.svg").read_text().count(">kill -9<") == 3
 
 
@@ -98,7 +98,7 @@ def test_sabotage_ends_red_and_names_both_records(tmp_path: Path) -> None:
     assert (ids.count(dropped), ids.count(doubled), len(ids)) == (0, 2, RECORDS - report["declined"])
     assert f"SABOTAGE, on purpose: record {dropped:,} is dropped from the output" in said
     assert f"record {dropped:,} is lost" in said
-    assert f"record {doubled:,} is there twice" in said
+    assert f"record {doubled:,} is duplicated" in said
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_job_that_fails_ends_the_demo_and_the_log_is_named(tmp_path: Path) -> 
         scenario = scenario_in(workspace, ManualClock())
 
         with pytest.raises(
-            JobFailedError, match=r"the demo's job ended with code 2; what it said is in .*job.log"
+            JobFailedError, match=r"the demo's job ended with exit code 2; its output is in .*job.log"
         ):
             scenario.play()
 
@@ -196,5 +196,7 @@ def test_a_job_that_is_too_slow_is_ended(tmp_path: Path) -> None:
     with claim(tmp_path / "demo") as workspace:
         scenario = scenario_in(workspace, HurriedClock())
 
-        with pytest.raises(UnavailableError, match=r"the demo is not done after .* s, expected about 15 s"):
+        with pytest.raises(
+            UnavailableError, match=r"the demo has not finished after .* s, expected about 15 s"
+        ):
             scenario.play()

@@ -21,7 +21,7 @@ __all__ = ["NAMED", "Audit", "Damage", "audit"]
 Kind = Literal["lost", "doubled", "wrong"]
 
 NAMED: Final = 10
-"""Of each kind of damage, this many records are named."""
+"""At most this many records are named for each kind of damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,14 @@ def _check(line: bytes, where: str, ledger: _Ledger, payments: Payments, result:
     try:
         total = msgspec.json.decode(line, type=RunningTotal)
     except msgspec.DecodeError as error:
-        result.found("wrong", -1, f"{where} is no running total: {error}")
+        result.found("wrong", -1, f"{where} is not a running total: {error}")
         return
     number = total.id
     if not 0 <= number < payments.count or not ledger.counts[number]:
         result.found("wrong", number, f"record {number:,} should not be in the output; got it in {where}")
     elif ledger.seen[number]:
         result.found(
-            "doubled", number, f"record {number:,} is there twice: account {total.account}, again in {where}"
+            "doubled", number, f"record {number:,} is duplicated: account {total.account}, again in {where}"
         )
     else:
         ledger.seen[number] = 1

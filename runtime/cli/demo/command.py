@@ -39,23 +39,21 @@ _KAFKA_MODULE: Final = "tidegate.testing.kafka_demo"
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `demo` to the commands."""
     parser = subparsers.add_parser(
-        "demo", help="kill a pipeline three times and prove that nothing is lost or there twice"
+        "demo", help="kill a pipeline three times and prove that no record is lost or duplicated"
     )
     parser.add_argument(
-        "--sabotage", action="store_true", help="damage the output on purpose; the proof must fail"
+        "--sabotage", action="store_true", help="damage the output on purpose; the audit must find it"
     )
     parser.add_argument(
         "--records", type=int, default=_RECORDS, help="payments to process; default: %(default)s"
     )
     parser.add_argument("--directory", type=Path, default=Path("demo-output"), help="default: %(default)s")
+    parser.add_argument("--seed", type=int, help="seed of the moments of the kills; default: random")
     parser.add_argument(
-        "--seed", type=int, help="decides the moments of the kills; default: another one each time"
+        "--kafka", action="store_true", help="from topic to topic of a new broker, which needs Java 17"
     )
     parser.add_argument(
-        "--kafka", action="store_true", help="from topic to topic of a broker of its own, which needs Java 17"
-    )
-    parser.add_argument(
-        "--brokers", metavar="HOST:PORT", help="the same on a cluster of yours, in topics of its own"
+        "--brokers", metavar="HOST:PORT", help="from topic to topic of your cluster, in new topics"
     )
     parser.add_argument(
         "--spark",
@@ -73,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     if arguments.records < _FEWEST:
         raise ConfigError(
-            f"--records is {arguments.records}; expected at least {_FEWEST}, or the demo is over too soon"
+            f"--records is {arguments.records}; expected at least {_FEWEST}, because the demo would end too soon"
         )
     seed = int(new_id(4), 16) if arguments.seed is None else arguments.seed
     plan = Plan(arguments.records, seed)
@@ -111,7 +109,7 @@ def _demo(plan: Plan, workspace: Workspace, *, sabotaged: bool) -> int:
         )
         scenario.play()
     timeline = scenario.timeline
-    print("         the audit makes the input again and compares it with the files", flush=True)
+    print("         the audit generates the input again and compares it with the files", flush=True)
     found = audit(Payments(plan.records), workspace.output)
     verdict = _verdict(found, timeline, sabotaged=bool(done))
     workspace.picture.write_text(picture(timeline, verdict, passed=found.passed), encoding="utf-8")
@@ -119,7 +117,7 @@ def _demo(plan: Plan, workspace: Workspace, *, sabotaged: bool) -> int:
     workspace.report.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     tell(timeline, verdict, passed=found.passed)
     if done:
-        print("this was sabotage on purpose; nobody told the audit which records:")
+        print("this was sabotage on purpose; the audit was not told which records:")
     for finding in sorted(found.findings, key=lambda each: each.id)[:NAMED]:
         print(f"  {finding.text}")
     _show_the_way(workspace, plan, sabotaged=sabotaged)
@@ -166,8 +164,8 @@ def _verdict(found: Audit, timeline: Timeline, *, sabotaged: bool) -> str:
 def _show_the_way(workspace: Workspace, plan: Plan, *, sabotaged: bool) -> None:
     job = Path(__file__).with_name("job.py")
     print(
-        f"\nlook at  {workspace.picture}  what happened, as a picture\n"
-        f"         {workspace.output}/  the files; {workspace.log}: what the job said\n"
+        f"\nlook at  {workspace.picture}  chart of the run\n"
+        f"         {workspace.output}/  the files; {workspace.log}: output of the job\n"
         f"         {job}  the pipeline"
     )
     program = "tidegate" if shutil.which("tidegate") else sys.argv[0]

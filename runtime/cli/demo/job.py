@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the pipeline until all payments are in the files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, required=True)
-    parser.add_argument("--rate", type=float, required=True, help="records a second")
+    parser.add_argument("--rate", type=float, required=True, help="records per second")
     parser.add_argument("--interval-ms", type=int, required=True, help="time between two checkpoints")
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any setting")

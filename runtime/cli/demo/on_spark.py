@@ -105,7 +105,7 @@ class _Starts:
 
     def until_killed(self, settings: dict[str, str]) -> None:
         """Go on upon Spark, and kill that."""
-        job = self._start(f"it goes on upon Spark at {_MASTER} with parallelism {_PARALLELISM}", settings)
+        job = self._start(f"it resumes on Spark at {_MASTER} with parallelism {_PARALLELISM}", settings)
         try:
             self._follow(job, _SETTLED)
             if not job.running:
@@ -117,7 +117,7 @@ class _Starts:
 
     def to_the_end(self, settings: dict[str, str]) -> None:
         """Start it once more."""
-        job = self._start("the same again: it goes on from its newest checkpoint", settings)
+        job = self._start("the same again: it resumes from its newest checkpoint", settings)
         try:
             self._follow(job, None)
             self._expect_success(job)
@@ -149,6 +149,4 @@ class _Starts:
             raise self._failed(f"it ended with code {code}")
 
     def _failed(self, why: str) -> JobFailedError:
-        return JobFailedError(
-            f"the demo's job did not do what it should: {why}; what it said is in {self._workspace.log}"
-        )
+        return JobFailedError(f"the demo's job failed: {why}; its output is in {self._workspace.log}")

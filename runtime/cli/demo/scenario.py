@@ -129,7 +129,7 @@ class Scenario:
             self.timeline.kills.append(Kill(at_s, job.pid, job.kill()))
             self._screen.say(
                 f"{at_s:5.1f} s  kill -9 to job {job.pid} and all its children; it died "
-                f"by {signal.Signals(-self.timeline.kills[-1].code).name}, nothing of it is left"
+                f"by {signal.Signals(-self.timeline.kills[-1].code).name}, no process of it is left"
             )
             return True
         finally:
@@ -146,7 +146,7 @@ class Scenario:
 
     def _start(self, run: int) -> JobProcess:
         job = JobProcess(self._command, self._workspace.root.resolve(), self._workspace.log.resolve())
-        again = "the same command again: it goes on from its newest checkpoint" if run else "the job starts"
+        again = "the same command again: it resumes from its newest checkpoint" if run else "the job starts"
         self._screen.say(f"{self._now_s():5.1f} s  {again} (pid {job.pid})")
         return job
 
@@ -163,7 +163,7 @@ class Scenario:
             self._screen.show(self.timeline, self._now_s())
             if self._now_s() > self._plan.seconds + self._slack_s:
                 raise UnavailableError(
-                    f"the demo is not done after {self._now_s():.0f} s, expected about {self._plan.seconds + 10:.0f} s; "
+                    f"the demo has not finished after {self._now_s():.0f} s, expected about {self._plan.seconds + 10:.0f} s; "
                     f"this machine is busy: try again, or with --records {self._plan.records // 2}"
                 )
 
@@ -171,7 +171,7 @@ class Scenario:
         code = job.wait()
         if code != 0:
             raise JobFailedError(
-                f"the demo's job ended with code {code}; what it said is in {self._workspace.log}"
+                f"the demo's job ended with exit code {code}; its output is in {self._workspace.log}"
             )
 
     def _now_s(self) -> float:

@@ -54,7 +54,7 @@ def claim(root: Path) -> Iterator[Workspace]:
     try:
         if root.exists() and not marker.exists() and any(root.iterdir()):
             raise ConfigError(
-                f"{root} holds files that no demo made; expected a new or empty directory; name another with --directory"
+                f"{root} holds files that the demo did not create; expected a new or empty directory; name another with --directory"
             )
         root.mkdir(parents=True, exist_ok=True)
         with marker.open("a") as lock:

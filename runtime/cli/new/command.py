@@ -18,24 +18,27 @@ __all__ = ["register"]
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `new` to the commands."""
-    parser = subparsers.add_parser("new", help="write the skeleton of a job or a connector, with its tests")
+    parser = subparsers.add_parser("new", help="create the files of a new job or connector, with tests")
     kinds = parser.add_subparsers(title="skeletons", required=True, metavar="skeleton")
 
     job = kinds.add_parser("job", help="a program, its test, and sample input")
-    job.add_argument("name", help="what the job is called, such as `payments`")
+    job.add_argument("name", help="name of the job, such as `payments`")
     job.add_argument(
         "--template",
         default="files",
-        help=f"what it reads and writes: {' or '.join(TEMPLATES)}; default: files",
+        help=f"systems that it reads and writes: {' or '.join(TEMPLATES)}; default: files",
     )
     job.set_defaults(run=_new_job)
 
     connector = kinds.add_parser("connector", help="a package with a source, a sink and their tests")
-    connector.add_argument("name", help="what the system is called, such as `redis`")
+    connector.add_argument("name", help="name of the system, such as `redis`")
     connector.set_defaults(run=_new_connector)
     for kind in (job, connector):
         kind.add_argument(
-            "--to", type=Path, default=Path(), help="where the new directory goes; default: here"
+            "--to",
+            type=Path,
+            default=Path(),
+            help="parent of the new directory; default: the current directory",
         )
 
 
@@ -78,14 +81,14 @@ def _new_connector(arguments: argparse.Namespace) -> int:
 def _write(folder: Path, files: Mapping[str, str], name: str) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
-            f"{folder} exists already and is not empty; remove it, or choose another name or --to"
+            f"{folder} already exists and is not empty; remove it, or choose another name or --to"
         )
     for path, text in files.items():
         file = folder / _filled(path, name)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(_filled(text, name), encoding="utf-8")
     print(
-        f"{folder} is written; its README says how to go on. Try it:\n\n"
+        f"{folder} is created; its README shows the next steps. Try it:\n\n"
         f"  cd {folder}\n  pip install -e '.[test]'\n  pytest"
     )
 

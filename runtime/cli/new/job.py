@@ -66,7 +66,7 @@ HERE = Path(__file__).resolve().parent
 def main() -> None:
     """Build the program and run it until it is stopped."""
     env = StreamExecutionEnvironment.get_execution_environment()
-    # Without `watch_ms` the job reads what is there and ends.
+    # Without `watch_ms` the job reads the existing files and ends.
     source = RecordFileSource(str(HERE / "input"), JsonFormat(Payment), watch_ms=1_000)
     payments = env.from_source(source, source_name="payments").uid("payments")
     output = FileSink(str(HERE / "output"), JsonLines())
@@ -128,7 +128,7 @@ if __name__ == "__main__":
 )
 
 _SEND = '''\
-"""Makes both topics, unless they exist, and sends `sample/payments.jsonl`."""
+"""Creates both topics, unless they exist, and sends `sample/payments.jsonl`."""
 
 from __future__ import annotations
 
@@ -235,15 +235,15 @@ _COMMANDS = """\
 | command | does |
 |---|---|
 | `pytest` | runs the steps without source and sink |
-| `tidegate check job.py` | says what a start would fail with, and looks at what the job reads and writes |
-| `python job.py` | runs the job until Ctrl-C, which takes a last checkpoint |
-| `tidegate run -D parallelism.default=1 job.py` | the same, with settings |
-| `tidegate info @name@` | how the job is doing, from another shell; `--watch` again every second |
-| `tidegate stop @name@` | takes a last checkpoint and ends; the next start goes on from there |
-| `tidegate plan job.py` | what the next start would restore, after a change of the program |
+| `tidegate check job.py` | tests before a start whether the job can run: storage, state, input and output |
+| `python job.py` | runs the job until Ctrl-C, which takes a final checkpoint |
+| `tidegate run -D parallelism.default=1 job.py` | runs the job with settings |
+| `tidegate info @name@` | shows the state of the job, from another shell; `--watch` refreshes it every second |
+| `tidegate stop @name@` | takes a final checkpoint and ends the job; the next start resumes from it |
+| `tidegate plan job.py` | shows what the next start would restore, after a change of the program |
 
 Kill the job with `kill -9` at any moment and start it again: it resumes from its newest checkpoint, and each payment
-counts once. Checkpoints are below `~/.local/state/tidegate`; `tidegate run --fresh job.py` forgets them.
+counts once. Checkpoints are below `~/.local/state/tidegate`; `tidegate run --fresh job.py` starts without state.
 """
 
 _FILES_README = (
@@ -274,8 +274,8 @@ topic `@name@-payments` become the new total of each account in the topic `@name
 
 ```
 pip install -e '.[test]'
-tidegate dev kafka --port 9092   # a broker to try it with, in a shell of its own (Java 17); or set KAFKA_BROKERS
-python send.py                   # makes both topics and sends sample/payments.jsonl
+tidegate dev kafka --port 9092   # a broker for tests, in another shell (Java 17); or set KAFKA_BROKERS
+python send.py                   # creates both topics and sends sample/payments.jsonl
 python job.py
 ```
 

@@ -133,7 +133,7 @@ def test_somebody_is_asked_before_anything_ends(
     found, _, said = run(kafka, capsys, "abort", f"{topic}-1-0")
     assert (found, said) == (
         2,
-        "tidegate: tidegate kafka txn abort asks before it ends something; add --yes, or --dry-run to see\n",
+        "tidegate: tidegate kafka txn abort needs a confirmation; got no terminal; add --yes, or --dry-run to see what it would do\n",
     )
 
 
@@ -155,7 +155,7 @@ def test_what_is_not_ours_or_not_open_is_refused(
             "is not a transactional id of a sink; expected <prefix>-<subtask>-<number>",
         ),
         (("abort", f"{topic}-9-9", "--yes"), "has no open transaction; expected one that `list` shows"),
-        (("abort", "--yes"), "takes either ids or --prefix; say which transactions to end"),
+        (("abort", "--yes"), "needs either ids or --prefix; name the transactions to end"),
         (("list", "--properties", str(no_ids)), "line 2 of"),
         (("list", "--properties", str(tmp_path / "none")), "cannot be read"),
     ):

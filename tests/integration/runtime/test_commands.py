@@ -156,7 +156,7 @@ def test_a_killed_job_is_listed_no_more_and_its_pipeline_is_known_to_have_been_k
     code, _, err = tidegate("stop", job["run"])
     assert (code, err.split(";")[0]) == (
         2,
-        f"tidegate: no job '{job['run']}' runs on this machine for this user",
+        f"tidegate: this user runs no job '{job['run']}' on this machine",
     )
 
 

@@ -58,7 +58,7 @@ def test_a_sound_pipeline_is_proven(place: Path, capsys: pytest.CaptureFixture[s
     first, second, third = out.splitlines()
     assert first.startswith(f"input   in: {COUNT} records (in/orders.jsonl bytes 0 to ")
     assert second.startswith("output  out?format=json: 48 records (")
-    assert third == "proven: all 48 expected records are there, each once, and nothing else"
+    assert third == "proven: all 48 expected records are in the output, each once, and no others"
 
 
 def test_what_is_wrong_is_named_with_its_place(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +111,7 @@ def test_the_newest_checkpoint_of_a_pipeline_says_what_must_be_there(
     code, out, _ = run(capsys, *PAID, "--checkpoint", "totals", *root)
 
     assert code == 0
-    assert out.splitlines()[0].endswith(" in front of checkpoint 1")
+    assert out.splitlines()[0].endswith(" before checkpoint 1")
     (checkpoint,) = (place / "state").glob("*/chk-1")
     assert run(capsys, *PAID, "--checkpoint", str(checkpoint), "--source", "orders")[0] == 0
 
@@ -124,14 +124,14 @@ def test_the_newest_checkpoint_of_a_pipeline_says_what_must_be_there(
         ((*PAID, "--named", "0"), "--named is 0; expected at least 1"),
         (
             (*PAID, "--key", "id"),
-            "--key is for both sides; got --input-key or --output-key too; give --key or these",
+            "--key is for both sides; got --input-key or --output-key too; give either --key or the other two",
         ),
-        ((*PAID, "--input-key", "id"), "--expect says what an input record leads to; got --input-key too"),
+        ((*PAID, "--input-key", "id"), "--expect and --input-key exclude each other; got both"),
         ((*PAID, "--checkpoint", "sums"), "pipeline 'sums' has no settled checkpoint in "),
-        ((*PAID, "--checkpoint", "./none"), "'./none' is no checkpoint and no savepoint"),
+        ((*PAID, "--checkpoint", "./none"), "'./none' is not a checkpoint or savepoint"),
         (
             (*PAID, "--checkpoint", "totals", "--source", "x"),
-            "checkpoint 1 has no source 'x'; name one by --source: ",
+            "checkpoint 1 has no source 'x'; name one with --source: ",
         ),
     ],
     ids=[

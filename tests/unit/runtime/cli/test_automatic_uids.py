@@ -161,7 +161,7 @@ def test_an_old_checkpoint_is_refused_where_counting_is_ambiguous(
     started, said = again(steps="first, total,")
 
     assert not started
-    assert "process-1: then 1 steps without a uid were named 'process', now 2 are" in said
+    assert "process-1: 1 steps without a uid were named 'process', now 2 are" in said
     assert "  --map process-1=process-2\n" in said
     assert again("--map", "process-1=process-2", steps="first, total,")[0]
 
@@ -235,10 +235,10 @@ def test_another_key_type_is_asked_about(
     [
         ("counts=process-1", r"checkpoint 1 holds no state of 'counts'"),
         ("process-1=totals", r"the program has no operator 'totals'; expected one of .*process-1"),
-        ("process-1", r"--map is unclear; got 'process-1'"),
+        ("process-1", r"--map cannot be parsed; got 'process-1'"),
         ("process-1=process-1,source-1=process-1", r"--map names 'process-1' twice on one side"),
         ("process-1=print-1", r"renames a sink"),
-        ("source-1=process-1", r"holds state of 'process-1', too"),
+        ("source-1=process-1", r"also holds state of 'process-1'"),
     ],
 )
 def test_a_map_that_does_not_fit_is_refused(
@@ -291,7 +291,7 @@ def test_plan_shows_a_contested_uid_as_undecided_with_both_graphs_and_a_line_for
         ("process-1", "undecided", {"count": "undecided"}),
         ("process-2", "new", {"count": "new"}),
     ]
-    assert operators[0]["why"].startswith("its function was Total and is First now, it stood at ")
+    assert operators[0]["why"].startswith("its function was Total and is First now, its position was ")
     assert re.search(r"process-1  process Total  has state +process-1  process First\n", obstacle)
     assert re.findall(r"^  --map (\S+)", obstacle, re.MULTILINE) == [
         "process-1=process-2",

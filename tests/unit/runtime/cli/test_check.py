@@ -83,9 +83,9 @@ def test_files_and_directories_are_looked_at_before_the_start(
 @pytest.mark.parametrize(
     ("options", "uid", "code", "found"),
     [
-        ((), "sums", 0, "a new history of pipeline 'checked' begins"),
-        (("-s", "1"), "sums", 0, "checkpoint 1 can be gone on from"),
-        (("-s", "1"), "totals", 1, "state of 'sums' has no operator in the program"),
+        ((), "sums", 0, "pipeline 'checked' starts without state, with a new lineage"),
+        (("-s", "1"), "sums", 0, "checkpoint 1 can be restored"),
+        (("-s", "1"), "totals", 1, "the state of 'sums' has no operator in the program"),
     ],
     ids=["finished", "same", "renamed"],
 )

@@ -112,7 +112,7 @@ def test_a_torn_line_is_named_by_its_place(output: Path) -> None:
 
     found = audit(PAYMENTS, output)
 
-    assert found.findings[0].text.startswith("part-2.jsonl line 1 is no running total: ")
+    assert found.findings[0].text.startswith("part-2.jsonl line 1 is not a running total: ")
 
 
 def test_of_much_damage_the_first_records_are_named_and_all_are_counted(output: Path) -> None:

@@ -26,7 +26,9 @@ def test_files_that_no_demo_made_are_left_alone(tmp_path: Path) -> None:
     precious.touch()
 
     with (
-        pytest.raises(ConfigError, match="holds files that no demo made; expected a new or empty directory"),
+        pytest.raises(
+            ConfigError, match="holds files that the demo did not create; expected a new or empty directory"
+        ),
         claim(tmp_path),
     ):
         pass
@@ -57,4 +59,7 @@ def test_too_few_records_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     code = main(["demo", "--records", "10", "--directory", str(tmp_path / "demo")])
 
     assert code == 2
-    assert "--records is 10; expected at least 1000, or the demo is over too soon" in capsys.readouterr().err
+    assert (
+        "--records is 10; expected at least 1000, because the demo would end too soon"
+        in capsys.readouterr().err
+    )

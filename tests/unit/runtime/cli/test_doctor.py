@@ -113,7 +113,7 @@ def test_a_java_that_says_nothing_is_absent(fake_java: Path) -> None:
     (fake_java / "java").write_text("#!/bin/sh\n", encoding="utf-8")
     (fake_java / "java").chmod(0o755)
 
-    assert (java().ok, java().found) == (False, "java does not say its version")
+    assert (java().ok, java().found) == (False, "java does not report its version")
 
 
 def test_a_missing_java_is_absent(fake_java: Path) -> None:
@@ -161,7 +161,7 @@ def test_text_and_exit_code_when_all_is_well(
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("ok       python ")
-    assert lines[-1] == "everything needed is installed"
+    assert lines[-1] == "all required parts are installed"
 
 
 def test_json_and_exit_code_when_something_needed_is_missing(

@@ -141,7 +141,7 @@ ENGINE: dict[str, Entry] = {
         "127.0.0.2", r"metrics at http://127\.0\.0\.2:", ("metrics.http.port=0",)
     ),
     "taskmanager.state.local.root-dirs": Seen("local", r"at local/", ("state.backend.type=rocksdb",)),
-    "state.log.operators": Refused("count", r"state\.log\.operators.*got state\.log\.granularity net"),
+    "state.log.operators": Refused("count", r"state\.log\.operators.*state\.log\.granularity event; got net"),
     "execution.savepoint.path": Refused("nowhere", r"nowhere"),
     "execution.checkpointing.unaligned.enabled": Refused(
         "true",
@@ -149,16 +149,16 @@ ENGINE: dict[str, Entry] = {
         ("execution.checkpointing.mode=AT_LEAST_ONCE",),
     ),
     "execution.checkpointing.interval": Refused(
-        "1 s", r"mode NONE takes no checkpoint on the way", ("execution.checkpointing.mode=NONE",)
+        "1 s", r"mode NONE takes no periodic checkpoints", ("execution.checkpointing.mode=NONE",)
     ),
     "execution.checkpointing.mode": Refused(
-        "NONE", r"mode NONE takes no checkpoint on the way", ("execution.checkpointing.interval=1 s",)
+        "NONE", r"mode NONE takes no periodic checkpoints", ("execution.checkpointing.interval=1 s",)
     ),
     "execution.checkpointing.max-concurrent-checkpoints": Refused(
         "0", r"max-concurrent-checkpoints' is out of range; got 0; expected at least 1"
     ),
     "execution.fresh": Refused(
-        "true", r"--fresh begins anew and -s goes on", ("execution.savepoint.path=3",)
+        "true", r"--fresh starts without state and -s starts", ("execution.savepoint.path=3",)
     ),
     "execution.savepoint-restore-mode": proven(
         "CLAIM", "CLAIM", "unit/runtime/stream/test_restoring.py", "CLAIM"
@@ -272,7 +272,8 @@ EXECUTORS: dict[str, Entry] = {
     "heartbeat.interval": Refused("1 min", r"expected more than heartbeat\.interval, which is 60000"),
     "heartbeat.timeout": Refused("5 s", r"option 'heartbeat\.timeout' is out of range; got 5000"),
     "execution.spark.epoch-records": Seen(
-        "5", r"execution\.spark\.epoch-records \(command line\) has no effect.*got executor embedded"
+        "5",
+        r"execution\.spark\.epoch-records \(command line\) has no effect.*this job uses executor embedded",
     ),
     "execution.spark.epoch-bytes": Seen("5", r"execution\.spark\.epoch-bytes \(command line\) has no effect"),
     "execution.spark.epoch-reading-time": Seen(

@@ -112,7 +112,7 @@ def test_a_file_that_executes_nothing_is_refused(
 
     errors = capsys.readouterr().err
     assert "empty.py ended without executing a program; expected a call of env.execute()" in errors
-    assert "missing.py is no file" in errors
+    assert "missing.py is not a file" in errors
 
 
 def test_a_program_that_cannot_start_is_refused(

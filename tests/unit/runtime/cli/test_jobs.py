@@ -117,7 +117,7 @@ def test_the_only_job_needs_no_name(tell: Told, start: Start) -> None:
     assert tell("info") == (
         2,
         "",
-        "tidegate: no job runs on this machine for this user; start one by tidegate run\n",
+        "tidegate: this user runs no job on this machine; start one with tidegate run\n",
     )
     client = start()
 
@@ -202,7 +202,10 @@ def test_a_stopped_job_goes_on_from_its_last_checkpoint(tell: Told, start: Start
     code, out, _ = tell("stop", "numbers")
 
     stopped = client.get_job_execution_result().result(timeout=0)
-    assert (code, out) == (0, f"job {client.get_job_id()} is stopped; the next start goes on from there\n")
+    assert (code, out) == (
+        0,
+        f"job {client.get_job_id()} is stopped; the next start resumes from its last checkpoint\n",
+    )
     assert stopped.state == "stopped"
     again = start()
     tell("stop", "numbers")
@@ -238,7 +241,7 @@ def test_a_job_ends_with_a_savepoint_and_is_over_when_the_command_is(
     if verb == "stop":
         assert ended.result(timeout=0).state == "stopped"
     else:
-        with pytest.raises(JobCancelledError, match="job 'numbers' was stopped for good"):
+        with pytest.raises(JobCancelledError, match="job 'numbers' was cancelled after a savepoint"):
             ended.result(timeout=0)
     _, listed, _ = tell("pipelines", "list", "--root", str(tmp_path / "state"), "--json")
     assert [each["status"] for each in json.loads(listed)] == ["stopped" if verb == "stop" else "canceled"]
@@ -249,7 +252,7 @@ def test_a_cancelled_job_begins_anew(tell: Told, start: Start) -> None:
 
     code, out, _ = tell("cancel", "numbers")
 
-    assert (code, out) == (0, f"job {client.get_job_id()} is cancelled; the next start begins anew\n")
+    assert (code, out) == (0, f"job {client.get_job_id()} is cancelled; the next start has no state\n")
     with pytest.raises(JobCancelledError, match="job 'numbers' was cancelled"):
         client.get_job_execution_result().result(timeout=0)
 
@@ -265,19 +268,19 @@ def test_a_drained_job_has_fired_everything(tell: Told, start: Start) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["stop", "none"], "tidegate: no job 'none' runs on this machine for this user; running are none\n"),
+        (["stop", "none"], "tidegate: this user runs no job 'none' on this machine; running jobs: none\n"),
         (
             ["stop", "numbers", "--to", "x"],
-            "tidegate: --to and --native say how to take a savepoint; got no -s, which asks for one\n",
+            "tidegate: --to and --native are options of a savepoint; got no -s; add -s, or leave them out\n",
         ),
-        (["cancel", "numbers", "--native"], "tidegate: --to and --native say how to take a savepoint"),
+        (["cancel", "numbers", "--native"], "tidegate: --to and --native are options of a savepoint"),
         (
             ["savepoint", "numbers"],
-            "tidegate: a savepoint needs a place; got no savepoint_directory; give one or set",
+            "tidegate: a savepoint needs a directory; got no savepoint_directory; give one or set",
         ),
         (
             ["restart", "numbers"],
-            "tidegate: this job was not started by the command 'tidegate run', so nobody",
+            "tidegate: a restart needs a job that was started by 'tidegate run'",
         ),
     ],
     ids=["no job", "no savepoint asked for", "no form needed", "no place", "nobody to restart"],
@@ -307,13 +310,13 @@ def test_a_savepoint_is_deleted_with_all_its_files(tell: Told, start: Start, tmp
     place = Path(json.loads(out)["savepoint"])
     files = [path for path in place.rglob("*") if path.is_file()]
 
-    assert tell("savepoint", "--dispose", str(place)) == (0, f"{len(files)} files are deleted\n", "")
+    assert tell("savepoint", "--dispose", str(place)) == (0, f"{len(files)} files deleted\n", "")
 
     assert not place.exists()
     code, _, err = tell("savepoint", "--dispose", str(place))
     assert (code, err) == (
         2,
-        f"tidegate: '{place}' is no savepoint; expected a directory that holds _savepoint\n",
+        f"tidegate: '{place}' is not a savepoint; expected a directory with a file _savepoint\n",
     )
 
 
@@ -353,7 +356,7 @@ def test_a_forgotten_pipeline_leaves_no_checkpoint_and_begins_anew(
     tell("stop", "numbers")
     code, out, _ = tell("pipelines", "forget", "numbers", "--root", root)
 
-    assert (code, out.split(";")[0]) == (0, "pipeline 'numbers' is forgotten")
+    assert (code, out.split(":")[0]) == (0, "pipeline 'numbers' is forgotten")
     assert tell("pipelines", "list", "--root", root, "--json") == (0, "[]\n", "")
     assert list((tmp_path / "state").glob("*/chk-*/*")) == []
     again = start()

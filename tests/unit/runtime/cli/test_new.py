@@ -103,7 +103,7 @@ def test_a_package_that_is_there_is_not_overwritten(
     main(["new", "connector", "redis", "--to", str(tmp_path)])
 
     assert main(["new", "connector", "redis", "--to", str(tmp_path)]) == 2
-    assert "tidegate-redis exists already and is not empty; remove it, or" in capsys.readouterr().err
+    assert "tidegate-redis already exists and is not empty; remove it, or" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("template", ["files", "kafka"])
@@ -149,7 +149,7 @@ def test_what_is_there_is_not_overwritten_by_a_job(
         place.write_text("mine")
 
     assert main(["new", "job", "totals", "--to", str(tmp_path)]) == 2
-    assert f"{place} exists already and is not empty; remove it, or choose" in capsys.readouterr().err
+    assert f"{place} already exists and is not empty; remove it, or choose" in capsys.readouterr().err
     assert [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] == ["mine"]
 
 

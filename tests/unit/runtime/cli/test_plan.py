@@ -230,7 +230,7 @@ def test_tables_are_for_people(start: Start, capsys: pytest.CaptureFixture[str])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["totals", "2", "->", "2", "restored"] in lines
     assert ["counts", "2", "->", "none", "lost"] in lines
-    assert lines[-1][:4] == ["to", "be", "decided:", "state"]
+    assert lines[-1][:5] == ["to", "be", "decided:", "the", "state"]
 
 
 def test_a_pipeline_without_checkpoints_has_nothing_to_plan_against(
@@ -242,4 +242,4 @@ def test_a_pipeline_without_checkpoints_has_nothing_to_plan_against(
 
 def test_a_place_that_holds_no_snapshot_is_bad_use(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
     assert start("plan", "--against", "nowhere") == 2
-    assert "'nowhere' is no checkpoint and no savepoint" in capsys.readouterr().err
+    assert "'nowhere' is not a checkpoint or savepoint" in capsys.readouterr().err

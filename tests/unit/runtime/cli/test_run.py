@@ -46,7 +46,7 @@ def test_modules_beside_the_program_are_found(job: Job, capsys: pytest.CaptureFi
 
 def test_a_missing_file_is_named(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "missing.py"]) == 2
-    assert capsys.readouterr().err == "tidegate: missing.py is no file; expected the program to run\n"
+    assert capsys.readouterr().err == "tidegate: missing.py is not a file; expected the program to run\n"
 
 
 @pytest.mark.parametrize(

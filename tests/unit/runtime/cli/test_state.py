@@ -204,7 +204,7 @@ def test_a_key_that_nothing_is_held_of_is_told_in_words_and_by_the_exit_code(
 ) -> None:
     code, out, errors = shown(*command)
 
-    assert (code, len(out.splitlines()), errors) == (1, 1, f"nothing is held of key {command[2]}\n")
+    assert (code, len(out.splitlines()), errors) == (1, 1, f"key {command[2]} has no state\n")
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_key_that_nothing_is_held_of_is_told_in_words_and_by_the_exit_code(
             "no operator has keys of type int; got 7; expected str of operator 'accounts'",
         ),
         (["history", "orders", "7"], "no operator has keys of type int"),
-        (["show", "orders", "{}"], "{} can be no key: "),
+        (["show", "orders", "{}"], "{} cannot be a key: "),
         (
             ["show", "orders", "ann", "--operator", "x"],
             "has no keyed state of operator 'x'; known are accounts",
@@ -267,7 +267,7 @@ def test_a_checkpoint_is_exported_as_lines(shown: Shown, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("deep", [[], ["--deep"]], ids=["files", "entries"])
 def test_what_was_written_is_sound(shown: Shown, deep: list[str]) -> None:
-    sound = "".join(f"checkpoint {number} is sound\n" for number in (1, 2, 3))
+    sound = "".join(f"checkpoint {number} is undamaged\n" for number in (1, 2, 3))
     assert shown("verify", "orders", *deep) == (0, sound, "")
     assert json.loads(shown("verify", "orders", "--json")[1]) == {"sound": [1, 2, 3], "problems": []}
 
@@ -281,9 +281,9 @@ def test_damage_is_named_with_what_can_still_be_read(shown: Shown, root: Path) -
 
     assert code == 1
     lines = out.splitlines()
-    assert lines[0] == "checkpoint 1 is damaged; nothing of it can be read"
-    assert lines[2] == "checkpoint 2 is sound"
-    assert lines[3] == "checkpoint 3 is damaged; what can still be read: payments, rules"
+    assert lines[0] == "checkpoint 1 is damaged; none of it can be read"
+    assert lines[2] == "checkpoint 2 is undamaged"
+    assert lines[3] == "checkpoint 3 is damaged; still readable: payments, rules"
     assert f"accounts: state file {chunk} is damaged" in lines[4]
     assert json.loads(shown("verify", "orders", "--at", "3", "--json")[1])["problems"][0]["file"] == chunk
     code, _, errors = shown("show", "orders", "ann")
@@ -303,7 +303,7 @@ def test_a_damaged_list_of_an_operator_is_named(shown: Shown, root: Path) -> Non
 
     first_line, second_line = out.splitlines()
     assert code == 1
-    assert first_line == "checkpoint 3 is damaged; what can still be read: payments, accounts"
+    assert first_line == "checkpoint 3 is damaged; still readable: payments, accounts"
     assert second_line.startswith("  rules: ")
     assert file in second_line
 
@@ -371,4 +371,4 @@ def test_with_the_program_the_record_that_made_a_change_is_shown(
         (520, 2, ["ann", 20]),
     ]
     assert main(["state", "history", "audited", "ann", "--program", "none.py"]) == 2
-    assert "none.py is no file; expected the program to run" in capsys.readouterr().err
+    assert "none.py is not a file; expected the program to run" in capsys.readouterr().err

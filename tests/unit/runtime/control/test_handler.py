@@ -129,7 +129,7 @@ def test_who_does_not_own_the_pipeline_takes_no_command_and_answers_all_the_same
 
     assert desk.answer(protocol.Stop()) == protocol.Refused(
         "UnavailableError",
-        "the job does not own its pipeline yet: it starts, or stands by for another one; try again when it runs, "
+        "the job does not own its pipeline yet: it is starting, or is a standby; try again when it runs, "
         "or end its process",
     )
     assert isinstance(desk.answer(protocol.Look()), protocol.Seen)
@@ -140,7 +140,7 @@ def test_an_unknown_trigger_is_said_to_be_one() -> None:
     desk, _ = desk_of(Asked())
 
     assert desk.answer(protocol.Outcome("dead")) == protocol.Refused(
-        "ConfigError", "this run knows no trigger 'dead'; it answered none of its commands with it"
+        "ConfigError", "unknown trigger 'dead'; expected one that a command to this run returned"
     )
 
 
@@ -149,7 +149,7 @@ def test_nobody_restarts_what_nobody_offers_to_start_again() -> None:
     refused = desk_of(Asked())[0].answer(protocol.Restart())
 
     assert isinstance(refused, protocol.Refused)
-    assert "so nobody would start its program again" in refused.text
+    assert "a restart needs a job that was started by 'tidegate run'" in refused.text
     restarting.offered = True
     restarting.ask()
     assert restarting.asked

@@ -62,14 +62,14 @@ def test_a_run_is_found_by_its_id_the_beginning_of_it_or_its_pipeline(home: Path
     [
         (
             "zz",
-            r"no job 'zz' runs on this machine for this user; running are ab12 \(orders\), ab34 \(orders\)",
+            r"this user runs no job 'zz' on this machine; running jobs: ab12 \(orders\), ab34 \(orders\)",
         ),
         (
             "ab",
-            r"'ab' is more than one job; got ab12 \(orders\), ab34 \(orders\); give the id of one of them",
+            r"'ab' matches more than one job: ab12 \(orders\), ab34 \(orders\); give the id of one of them",
         ),
-        ("orders", "'orders' is more than one job"),
-        ("", "no job '' runs"),
+        ("orders", "'orders' matches more than one job"),
+        ("", "this user runs no job ''"),
     ],
     ids=["none", "two by id", "two by pipeline", "nothing"],
 )

@@ -75,14 +75,16 @@ def test_a_refusal_is_raised_where_the_question_was_asked(job: Job) -> None:
 
 
 def test_somebody_without_the_token_is_answered_nothing(job: Job) -> None:
-    with pytest.raises(ConfigError, match="the token does not fit the run; read it from the run's own note"):
+    with pytest.raises(
+        ConfigError, match="the token is not the one of this run; read it from the run's note"
+    ):
         ControlClient(msgspec.structs.replace(job, token="guessed"))
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect(job.socket)
         with stranger.makefile("rwb") as lines:
             lines.write(protocol.encode(protocol.Look()))
             lines.flush()
-            assert b"the token does not fit" in lines.readline()
+            assert b"the token is not the one" in lines.readline()
             assert lines.readline() == b"", "and hung up on"
 
 
@@ -107,7 +109,7 @@ def test_what_is_not_understood_is_said_so_and_the_conversation_goes_on(job: Job
             answered: list[Any] = [protocol.decode_answer(lines.readline()) for _ in range(3)]
 
     assert [type(each) for each in answered] == [protocol.Done, protocol.Refused, protocol.Seen]
-    assert "a run was asked what it does not understand" in answered[1].text
+    assert "unknown request" in answered[1].text
 
 
 def test_an_outcome_that_comes_at_the_end_is_still_told(answers: Answers) -> None:
