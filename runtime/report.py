@@ -83,7 +83,7 @@ def line(name: str, run: RunSnapshot) -> str:
     if run.open_transactions:
         parts.append(f"{run.open_transactions} transactions open")
     if run.unsettled_reason is not None:
-        parts.append(f"commits are refused: {run.unsettled_reason}")
+        parts.append(f"commits refused: {run.unsettled_reason}")
     if run.restarts:
         parts.append(f"{run.restarts} restarts")
     if run.warnings:
@@ -105,7 +105,7 @@ def operator(uid: str, figures: OperatorStats) -> str:
     if figures.behind_ms is not None:
         parts.append(f"{figures.behind_ms / 1000:,.1f} s behind")
     if back_pressure(figures.held_up) != "ok":
-        parts.append(f"held up {figures.held_up:.0%}")
+        parts.append(f"backpressured {figures.held_up:.0%}")
     return ", ".join(parts)
 
 

@@ -27,16 +27,16 @@ from tidegate.runtime.working_directory import OwnedDirectory, sweep
 __all__ = ["Buckets", "Row", "fingerprint_of"]
 
 Row: TypeAlias = tuple[bytes, int, int, int]
-"""Fingerprint, role of the record, part it is in, its position there."""
+"""Fingerprint, role of the record, its part, its position in the part."""
 
 _ROW: Final = struct.Struct(">16sBIQ")
 _COUNT: Final = 256
 _HELD_BYTES: Final = 16 << 20
-"""What waits in memory for the disk."""
+"""Records buffered in memory before they are written."""
 
 
 fingerprint_of = xxhash.xxh3_128_digest
-"""16 bytes that stand for a record."""
+"""A fingerprint of 16 bytes of a record."""
 
 
 class Buckets:
@@ -51,7 +51,9 @@ class Buckets:
         try:
             self._directory = OwnedDirectory("audit", directory)
         except OSError as error:
-            raise UnavailableError(f"{directory} takes no files of an audit: {error.strerror}") from error
+            raise UnavailableError(
+                f"cannot write files of the audit to {directory}: {error.strerror}; name another directory with --directory"
+            ) from error
         self._waiting = [bytearray() for _ in range(_COUNT)]
         self._held = 0
 
@@ -91,7 +93,7 @@ class Buckets:
                         file.write(waiting)
                 except OSError as error:
                     raise UnavailableError(
-                        f"the disk of {self._directory.path} did not take a part of an audit: {error.strerror}; free space "
+                        f"cannot write a part of the audit to {self._directory.path}: {error.strerror}; free space "
                         "there, or name another directory"
                     ) from error
                 waiting.clear()
@@ -101,7 +103,7 @@ class Buckets:
         try:
             return path.read_bytes()
         except OSError as error:
-            raise UnavailableError(f"{path} cannot be read again: {error.strerror}") from error
+            raise UnavailableError(f"cannot read back {path}: {error.strerror}") from error
 
     def _path(self, number: int) -> Path:
         return self._directory.path / f"{number:02x}"

@@ -26,7 +26,7 @@ __all__ = ["Comparison"]
 
 _SEEN, _REQUIRED, _ALLOWED = range(3)
 _PLACES: Final = 5
-"""Of a record that is there more than once, so many places are named."""
+"""At most this many positions of a duplicated record are named."""
 _SHOWN: Final = 200
 
 
@@ -84,8 +84,8 @@ class Comparison:
             self._note(self._input, given.later, _ALLOWED, self._rule.of_input, note)
             if not (there or required):
                 raise ConfigError(
-                    f"neither {self._names[0]} nor {self._names[1]} holds a record in the range that was asked for, which "
-                    "proves nothing; look at the names and the range"
+                    f"neither {self._names[0]} nor {self._names[1]} has a record in the requested range, so the audit proves "
+                    "nothing; check the names and the range"
                 )
             counts, wrong = _compared(buckets.each(), self._named)
         return Verdict(

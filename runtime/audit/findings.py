@@ -62,11 +62,11 @@ class Verdict:
     input: Side
     output: Side
     expected: int
-    """Records that the input should have led to."""
+    """Number of output records expected from the input."""
     counts: dict[Kind, int]
     findings: tuple[AuditFinding, ...]
     checkpoint: int | None = None
-    """The checkpoint whose input must be in the output; what was read later may be."""
+    """The checkpoint whose input must be in the output; later input may be."""
 
     @property
     def proven(self) -> bool:

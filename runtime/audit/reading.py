@@ -63,7 +63,7 @@ def read(source: Audited, parts: Sequence[Part], clock: Clock) -> Iterator[Piece
     for batch in _batches(source, [part.split for part in parts], clock):
         if batch.origin is None:
             raise InternalError(
-                "an audited source says where its records are; got a batch without; please report it"
+                "an audited source must return positions of its records; got a batch without them; please report it"
             )
         part, positions = by_split[batch.origin.split], batch.origin.positions
         end = bisect_left(positions, part.end)
@@ -76,7 +76,7 @@ def read_one(source: Audited, part: Part, position: int, clock: Clock) -> Any:
     with contextlib.closing(_batches(source, [source.only(part, position)], clock)) as batches:
         for batch in batches:
             return batch.values[0]
-    raise UnavailableError(f"the record at {part.unit} {position} of {part.name} is not there any more")
+    raise UnavailableError(f"the record at {part.unit} {position} of {part.name} no longer exists")
 
 
 def _batches(source: Audited, splits: Sequence[Split], clock: Clock) -> Generator[Batch]:
@@ -97,5 +97,5 @@ def _batches(source: Audited, splits: Sequence[Split], clock: Clock) -> Generato
                 case _:
                     clock.sleep(_REST_S)
     raise UnavailableError(
-        f"{splits[0].id} gave no record for {_PATIENCE_S:.0f} s though it has some; try again"
+        f"{splits[0].id} returned no record for {_PATIENCE_S:.0f} s although it has more; try again"
     )

@@ -24,7 +24,7 @@ from tidegate.errors import ConfigError, RecordError, UserCodeError
 __all__ = ["Key", "Rule", "key_of", "load_function", "same"]
 
 Key: TypeAlias = Callable[[Any], Any]
-"""What counts of a record."""
+"""The part of a record that is compared."""
 
 
 def same(record: Any) -> Any:
@@ -72,11 +72,9 @@ class Rule:
             if not isinstance(found, str | bytes | dict):
                 return list(found)
         except Exception as error:
-            raise UserCodeError(
-                f"the function that says what to expect failed for {_shown(record)}"
-            ) from error
+            raise UserCodeError(f"the function of --expect failed for {_shown(record)}") from error
         raise ConfigError(
-            f"the function that says what to expect gave {_shown(found)} for {_shown(record)}; expected a list of records"
+            f"the function of --expect returned {_shown(found)} for {_shown(record)}; expected a list of records"
         )
 
 
@@ -100,7 +98,7 @@ def key_of(text: str) -> Key:
         code = compile(text.strip(), "<key>", "eval")
     except SyntaxError as error:
         raise ConfigError(
-            f"key {text!r} is not clear ({error.msg}); expected names such as id or user.id,day, or an expression with "
+            f"key {text!r} cannot be parsed ({error.msg}); expected names such as id or user.id,day, or an expression with "
             "record in it"
         ) from error
     return lambda record: eval(code, {"record": record})  # the words of whoever started the command
@@ -117,10 +115,10 @@ def load_function(text: str) -> Callable[[Any], Any]:
         found = runpy.run_path(where) if where.endswith(".py") else vars(importlib.import_module(where))
     except (ImportError, OSError, ValueError) as error:
         raise ConfigError(
-            f"function {text!r} is not there: {error}; expected <file.py or module>:<name>"
+            f"function {text!r} cannot be loaded: {error}; expected <file.py or module>:<name>"
         ) from error
     if not callable(found.get(name)):
-        raise ConfigError(f"{where!r} has no function {name!r}; it is to be called with an input record")
+        raise ConfigError(f"{where!r} has no function {name!r}; expected a function of one input record")
     function: Callable[[Any], Any] = found[name]
     return function
 
@@ -130,13 +128,13 @@ def _identity(key: Key, record: Any) -> bytes:
         counts = key(record)
     except Exception as error:
         raise RecordError(
-            f"record {_shown(record)} does not have what counts ({type(error).__name__}: {error}); correct the key"
+            f"record {_shown(record)} has no such key ({type(error).__name__}: {error}); correct the key"
         ) from error
     try:
         return _ENCODER.encode(counts)
     except (TypeError, ValueError, OverflowError) as error:
         raise RecordError(
-            f"record {_shown(record)} cannot be compared: {error}; give a key that can"
+            f"record {_shown(record)} cannot be compared: {error}; give a key with comparable fields"
         ) from error
 
 

@@ -28,7 +28,7 @@ class Explained:
     job: JobGraph
     options: JobOptions
     slots: Mapping[Subtask, Slot]
-    """Empty where another scheduler places the subtasks."""
+    """Empty if Spark places the subtasks."""
 
     @property
     def chains(self) -> dict[str, int]:
@@ -71,7 +71,7 @@ class Explained:
             if each.source == edge.node
             for why in obstacles(self.steps, each)
         ]
-        return list(dict.fromkeys(broken)) or ["the chain would nest too deep"]
+        return list(dict.fromkeys(broken)) or ["the generated code would be nested too deeply"]
 
 
 def explained(launch: Launch) -> Explained:

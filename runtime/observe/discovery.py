@@ -26,7 +26,7 @@ from tidegate.runtime.observe.run_snapshot import DiscoveryStats
 __all__ = ["DiscoveryHealth"]
 
 _ALARM_AFTER: Final = 3
-"""Failed looks in a row that lead to an alarm, if they also take long enough."""
+"""Consecutive failures of split discovery that raise a warning, if they also last long enough."""
 
 _ALARM_AFTER_S: Final = 60.0
 
@@ -56,12 +56,12 @@ class DiscoveryHealth:
         source, now = self._sources.setdefault(uid, _Source()), self._clock.monotonic()
         if reason is None:
             if source.in_a_row:
-                self._note("discovery-recovered", f"source {uid!r} finds new splits again")
+                self._note("discovery-recovered", f"source {uid!r}: split discovery works again")
             source.in_a_row, source.reason, source.alarm = 0, None, False
             return
         if not source.in_a_row:
             source.since = now
-            self._note("discovery-failed", f"source {uid!r} cannot look for new splits: {reason}")
+            self._note("discovery-failed", f"source {uid!r}: split discovery failed: {reason}")
         source.failed += 1
         source.in_a_row += 1
         source.reason = reason
@@ -91,6 +91,6 @@ class DiscoveryHealth:
 
 def _warning(uid: OperatorUid, source: _Source, lasted_s: float) -> str:
     return (
-        f"source {uid!r} has not been able to look for new splits for {lasted_s:,.0f} s ({source.in_a_row} times): "
+        f"source {uid!r}: split discovery has failed for {lasted_s:,.0f} s ({source.in_a_row} times in a row): "
         f"{source.reason}"
     )

@@ -59,11 +59,11 @@ class JobEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     checkpoint: CheckpointId | None = None
     subtask: Subtask | None = None
     size: int | None = None
-    """Of a decided checkpoint: the bytes it refers to."""
+    """For a decided checkpoint: the bytes it refers to."""
     transactions: int | None = None
-    """Of a decided checkpoint: pieces of output that are still to be made visible."""
+    """For a decided checkpoint: committables not yet committed."""
     sinks: dict[str, int] | None = None
-    """The same for each sink that has any."""
+    """The same by sink, for sinks that have any."""
 
 
 class EventLog:
@@ -71,7 +71,7 @@ class EventLog:
 
     def __init__(self, clock: Clock, file: EventFile | None = None) -> None:
         self.count = 0
-        """How many there were."""
+        """Number of occurrences."""
         self._clock = clock
         self._file = file
         self._kept: deque[JobEvent] = deque(maxlen=_KEPT)

@@ -40,7 +40,7 @@ def serving(subject: Subject, latest: Callable[[], RunSnapshot], place: tuple[st
         server = _Server(place, page)
     except (OSError, OverflowError) as error:
         raise ConfigError(
-            f"metrics cannot be served at {place[0]}:{place[1]}: {error}; choose another metrics.http.port, or 0 for a "
+            f"cannot serve metrics at {place[0]}:{place[1]}: {error}; choose another metrics.http.port, or 0 for a "
             "free one"
         ) from error
     thread = threading.Thread(target=server.serve_forever, args=(_POLL_S,), daemon=True, name="tidegate-http")
@@ -81,7 +81,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer."""
         found = self.server.page(self.path)
-        content_type, body = found or ("text/plain; charset=utf-8", b"there are /metrics and /status\n")
+        content_type, body = found or (
+            "text/plain; charset=utf-8",
+            b"not found; the pages are /metrics and /status\n",
+        )
         self.send_response(200 if found else 404)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))

@@ -12,7 +12,7 @@ from tidegate.runtime.task.flow import Flow, back_pressure
 __all__ = ["condition", "operators_of", "slowest"]
 
 _FULL: Final = 0.5
-"""From here on what waits in front of an operator says that it is slow; a source is busy that works for such a share."""
+"""From this share on, a full input queue marks an operator as slow, and working time marks a source as busy."""
 
 _IDLE: Final = 0.1
 """Below this share of work a source waits for data."""
@@ -84,7 +84,7 @@ def condition(figures: OperatorStats) -> str:
         'idle'
     """
     if back_pressure(figures.held_up) != "ok":
-        return f"held up {figures.held_up:.0%}"
+        return f"backpressured {figures.held_up:.0%}"
     if figures.reading is not None and figures.reading >= _FULL:
         return f"busy, reads {figures.reading:.0%} of the time"
     if figures.reading is not None and figures.reading < _IDLE:

@@ -26,56 +26,56 @@ __all__ = ["CONTENT_TYPE", "METRICS", "Subject", "exposition"]
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 METRICS: Final[Mapping[str, tuple[Literal["gauge", "counter"], str]]] = {
-    "tidegate_job_state": ("gauge", "Whether the job is in this state: 1 or 0."),
-    "tidegate_uptime_seconds": ("gauge", "Since the run started."),
-    "tidegate_records_read_total": ("counter", "Records that sources have read, replayed ones included."),
+    "tidegate_job_state": ("gauge", "1 for the state that the job is in, 0 for the others."),
+    "tidegate_uptime_seconds": ("gauge", "Seconds since the run started."),
+    "tidegate_records_read_total": ("counter", "Records read by sources, replayed ones included."),
     "tidegate_restarts_total": ("counter", "Restarts of the job."),
-    "tidegate_checkpoints_total": ("counter", "Checkpoints by what became of them."),
+    "tidegate_checkpoints_total": ("counter", "Checkpoints by outcome."),
     "tidegate_checkpoint_settled_age_seconds": (
         "gauge",
-        "Since all output up to a checkpoint was last known visible.",
+        "Seconds since the newest settled checkpoint was settled, that is, all output up to it was visible.",
     ),
     "tidegate_checkpoint_duration_seconds": (
         "gauge",
-        "From trigger to decision, of the newest decided checkpoint.",
+        "Seconds from trigger to decision of the newest decided checkpoint.",
     ),
-    "tidegate_checkpoint_size_bytes": ("gauge", "What the newest decided checkpoint refers to."),
+    "tidegate_checkpoint_size_bytes": ("gauge", "Bytes that the newest decided checkpoint refers to."),
     "tidegate_open_transactions": (
         "gauge",
-        "Pieces of output that are decided and not yet known to be visible.",
+        "Committables that are decided and not yet known to be committed.",
     ),
     "tidegate_sink_open_transactions": (
         "gauge",
-        "Pieces of output of a sink that are decided and not yet known to be visible.",
+        "Committables of a sink that are decided and not yet known to be committed.",
     ),
     "tidegate_discovery_failures_total": (
         "counter",
-        "Looks of a source for new splits that failed, or left out what may not be read.",
+        "Split discoveries of a source that failed, or skipped splits without read permission.",
     ),
     "tidegate_discovery_failing_seconds": (
         "gauge",
-        "How long the looks of a source for new splits have failed; 0 if the newest did not.",
+        "Seconds since split discovery of a source began to fail; 0 if the last one succeeded.",
     ),
     "tidegate_sink_commits_retried_total": (
         "counter",
-        "Pieces of output of a sink whose commit was refused and is tried again, each time.",
+        "Commits of a sink that were refused and are retried.",
     ),
     "tidegate_checkpoint_unsettled_age_seconds": (
         "gauge",
-        "Since the oldest checkpoint whose output is not visible was decided; 0 if all is visible.",
+        "Seconds since the oldest unsettled checkpoint was decided; 0 if all output is visible.",
     ),
-    "tidegate_operator_slow": ("gauge", "1 for the operator that holds up the others."),
+    "tidegate_operator_slow": ("gauge", "1 for the operator that is the bottleneck."),
     "tidegate_subtask_records_total": ("counter", "Records read or received in this attempt."),
     "tidegate_subtask_watermark_lag_seconds": ("gauge", "How far event time is behind the clock."),
-    "tidegate_subtask_held_up_ratio": ("gauge", "Share of the time spent waiting for a receiver."),
+    "tidegate_subtask_held_up_ratio": ("gauge", "Share of time under backpressure, waiting for a receiver."),
     "tidegate_subtask_reading_ratio": (
         "gauge",
-        "Share of the time that a source read and worked on records; low while it waits for data.",
+        "Share of time that a source spent reading and processing records; low while it waits for data.",
     ),
-    "tidegate_subtask_waiting_ratio": ("gauge", "Share of what may wait in front of the subtask that does."),
+    "tidegate_subtask_waiting_ratio": ("gauge", "Share of the subtask's input queue that is in use."),
     "tidegate_user_metric": (
         "gauge",
-        "Metrics of user functions and state backends; of a distribution, each part by itself.",
+        "Metrics of user functions and state backends; each part of a distribution is a sample.",
     ),
 }
 

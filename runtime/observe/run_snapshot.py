@@ -25,17 +25,17 @@ class CheckpointStats:
     triggered_ms: int
     """Wall time."""
     acked: int = 0
-    """Subtasks whose part is durable."""
+    """Subtasks that have acknowledged it."""
     decided_after_ms: int | None = None
     settled_after_ms: int | None = None
     size: int | None = None
     """The bytes it refers to."""
     transactions: int = 0
-    """Pieces of its output that are still to be made visible."""
+    """Committables not yet committed."""
     sinks: Mapping[str, int] = field(default_factory=dict)
-    """The same for each sink that promised any: 0 once its output is visible; it is settled when all are."""
+    """The same by sink, for sinks with committables: 0 once all are committed; the checkpoint is settled when all sinks are at 0."""
     reason: str | None = None
-    """Why it was given up, or why its output is not visible yet."""
+    """Why it was aborted, or why its output is not visible yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class OperatorStats:
     """Read or received in this attempt."""
     per_second: float
     held_up: float
-    """The largest share of the time that one of its subtasks waited for a receiver."""
+    """The largest share of time that one of its subtasks waited for a receiver."""
     waiting: float
-    """The largest share of what may wait in front of one of its subtasks that does."""
+    """The largest used share of an input queue among its subtasks."""
     behind_ms: int | None
-    """How far its event time is behind the clock; None without event time, or at its end."""
+    """How far its watermark is behind the clock; None without event time, or after the last watermark."""
     reading: float | None = None
-    """The largest share of the time that one of a source's subtasks read and worked; None for what is no source."""
+    """The largest share of time that a subtask of a source read and processed records; None if it is not a source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class DiscoveryStats:
     """How a source looks for new splits."""
 
     failed: int
-    """Looks that failed, or left something out that may not be read."""
+    """Discoveries that failed, or skipped splits without read permission."""
     failing_s: float | None
-    """How long they have failed; None if the newest did not."""
+    """For how long they have failed; None if the last one succeeded."""
     reason: str | None
-    """Why the newest failed."""
+    """Why the last one failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +88,31 @@ class RunSnapshot:
     settled_age_s: float | None
     restarts: int
     failure: str | None
-    """What it was restarted for last."""
+    """The failure behind the last restart."""
     metrics: Mapping[str, Value]
-    """Of user functions, by operator uid, subtask and name."""
+    """Metrics of user functions, by operator uid, subtask and name."""
     flow: Mapping[str, Flow]
-    """How freely records move, by subtask."""
+    """Backpressure figures by subtask."""
     operators: Mapping[str, OperatorStats]
     checkpoint_ms: int | None
-    """How long the newest decided checkpoint took from its trigger on."""
+    """Time from trigger to decision of the newest decided checkpoint."""
     checkpoint_bytes: int | None
-    """What the newest decided checkpoint refers to."""
+    """Bytes that the newest decided checkpoint refers to."""
     open_transactions: int
-    """Pieces of output that are decided and not yet known to be visible."""
+    """Committables that are decided and not yet known to be committed."""
     unsettled_age_s: float | None
-    """For how long the oldest checkpoint whose output is not visible has been decided; None if all is visible."""
+    """Time since the oldest unsettled checkpoint was decided; None if all output is visible."""
     unsettled_reason: str | None
-    """Why it is not visible, if committing it was refused."""
+    """Why it is not settled, if a commit was refused."""
     commits_retried: Mapping[str, int]
-    """How often pieces of output were refused and are committed again, by sink."""
+    """Number of refused commits that are retried, by sink."""
     behind_ms: int | None
-    """How far event time is behind the clock in the operator that is furthest behind."""
+    """The largest lag of a watermark behind the clock among the operators."""
     slowest: str | None
-    """The operator that holds up the others: input waits in front of it, and nobody behind it holds it up."""
+    """The bottleneck: the operator with a full input queue and no backpressure from operators after it."""
     checkpoints: tuple[CheckpointStats, ...]
-    """The newest ones, oldest first."""
+    """The newest checkpoints, oldest first."""
     discovery: Mapping[str, DiscoveryStats]
-    """By source: those whose looks for new splits ever failed."""
+    """Split discovery by source, for sources whose discovery has failed at least once."""
     warnings: tuple[str, ...]
-    """What the user should see to while the job runs on."""
+    """Problems that need attention while the job runs."""

@@ -25,7 +25,7 @@ from tidegate.twophase.process import alive
 __all__ = ["connectors", "preflight"]
 
 _ENDLESS: Final = 1_000
-"""After so many restarts in a row a strategy is taken for one that never gives up."""
+"""A strategy that allows this many restarts in a row is treated as one without a limit."""
 
 
 def preflight(program: Program, storage: CheckpointStorage) -> Iterator[Finding]:
@@ -78,7 +78,7 @@ def _program(graph: JobGraph) -> Finding:
 
 def _functions(graph: JobGraph, options: JobOptions) -> Iterator[Finding]:
     pack_vertices(graph.vertices.values())
-    where = "are not sent anywhere" if options.target == "inline" else "can be sent to other processes"
+    where = "stay in this process" if options.target == "inline" else "can be sent to other processes"
     yield Finding("functions", "ok", where)
 
 
@@ -97,7 +97,7 @@ def _files(storage: CheckpointStorage, name: str) -> Finding:
     blobs.put(name, content)
     with blobs.open(name) as file:
         if file.read() != content:
-            return Finding("storage", "problem", f"{storage.url} gave other bytes back than were written")
+            return Finding("storage", "problem", f"{storage.url} returned other bytes than were written")
     if blobs.list(name) != [name]:
         return Finding("storage", "problem", f"{storage.url} does not list what was written")
     blobs.delete([name])
@@ -112,25 +112,25 @@ def _decisions(storage: CheckpointStorage, place: str, target: str) -> Finding:
         return Finding(
             "decisions",
             "problem" if spark else "warning",
-            f"{storage.url} cannot decide atomically, so nothing keeps two starts at the same moment apart",
-            "use a local directory or S3 as checkpoint storage, or see to it that there is one start only",
+            f"{storage.url} has no atomic swap, so two starts at the same moment can damage each other's work",
+            "use a local directory or S3 as checkpoint storage, or make sure that only one process starts the pipeline",
         )
     if wrong := _undecided(storage.decisions, f"{place}/decision"):
-        return Finding("decisions", "problem", f"{storage.url} decides wrongly: {wrong}")
-    return Finding("decisions", "ok", "one of two writers wins, and one that is late loses")
+        return Finding("decisions", "problem", f"{storage.url} does not swap atomically: {wrong}")
+    return Finding("decisions", "ok", "atomic swap works: one of two writers wins, a late writer fails")
 
 
 def _undecided(decisions: Decisions, name: str) -> str | None:
     """What a storage does wrong; None if it decides as it should."""
     if not decisions.create(name, b"first") or decisions.create(name, b"second"):
-        return "what exists was created twice"
+        return "a file that exists was created a second time"
     first = decisions.read(name)
     if first is None or first.data != b"first":
-        return "what was created cannot be read"
+        return "a file that was created cannot be read"
     if not decisions.swap(name, first.tag, b"third") or decisions.swap(name, first.tag, b"late"):
-        return "a swap with an old tag won"
+        return "a swap with an outdated tag succeeded"
     last = decisions.read(name)
-    return None if last is not None and last.data == b"third" else "what was swapped cannot be read"
+    return None if last is not None and last.data == b"third" else "a file that was swapped cannot be read"
 
 
 def _directories(options: JobOptions) -> Iterator[Finding]:
@@ -143,7 +143,7 @@ def _directories(options: JobOptions) -> Iterator[Finding]:
                 "working directories",
                 "problem",
                 f"{root} cannot be written: {error}",
-                "make it, or name another by taskmanager.state.local.root-dirs",
+                "create it, or name another one in taskmanager.state.local.root-dirs",
             )
 
 
@@ -155,12 +155,14 @@ def _state(program: Program, storage: CheckpointStorage) -> Iterator[Finding]:
             "owner",
             "warning",
             f"run {lease.run} of pid {lease.pid} on {lease.host} owns pipeline {program.pipeline!r}",
-            "stop it first; a start is refused while it lives",
+            "stop it first; a start is refused while it runs",
         )
     ended = record is not None and record.status in ("finished", "canceled")
     anew = program.options.fresh or ended or record is None or not record.retained
     if anew and program.options.savepoint is None:
-        yield Finding("state", "ok", f"a new history of pipeline {program.pipeline!r} begins")
+        yield Finding(
+            "state", "ok", f"pipeline {program.pipeline!r} starts without state, with a new lineage"
+        )
     else:
         yield _restored(program, storage)
 
@@ -170,7 +172,7 @@ def _restored(program: Program, storage: CheckpointStorage) -> Finding:
         found = outlook(program, manifest, files)
     if found.obstacles:
         return Finding("state", "problem", "; ".join(found.obstacles), "tidegate plan shows it step by step")
-    return Finding("state", "ok", f"checkpoint {manifest.checkpoint} can be gone on from")
+    return Finding("state", "ok", f"checkpoint {manifest.checkpoint} can be restored")
 
 
 def _pauses(options: JobOptions) -> int | None:
@@ -188,9 +190,13 @@ def _connector(node: StreamNode, facts: JobFacts) -> Iterator[Finding]:
     subject, payload = f"{node.kind} {node.uid!r}", node.payload
     if isinstance(payload, Source):
         yield (
-            Finding(subject, "ok", "what was read can be read again")
+            Finding(subject, "ok", "its input can be replayed after a failure")
             if payload.replayable
-            else Finding(subject, "warning", "what is read since a checkpoint is lost with a failure")
+            else Finding(
+                subject,
+                "warning",
+                "its input cannot be replayed: records read since the last checkpoint are lost in a failure",
+            )
         )
     elif isinstance(payload, Sink):
         yield _DELIVERY[payload.delivery](subject)
@@ -199,11 +205,11 @@ def _connector(node: StreamNode, facts: JobFacts) -> Iterator[Finding]:
 
 
 _DELIVERY: Final[dict[str, Callable[[str], Finding]]] = {
-    "exactly-once": lambda subject: Finding(subject, "ok", "output appears exactly once"),
+    "exactly-once": lambda subject: Finding(subject, "ok", "each record is written exactly once"),
     "at-least-once": lambda subject: Finding(
-        subject, "warning", "records since a checkpoint are written again after a failure"
+        subject, "warning", "records since the last checkpoint are written again after a failure"
     ),
     "none": lambda subject: Finding(
-        subject, "warning", "records may be lost or written again after a failure"
+        subject, "warning", "records since the last checkpoint may be lost or written again after a failure"
     ),
 }

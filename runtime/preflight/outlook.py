@@ -24,8 +24,8 @@ from tidegate.runtime.preflight.trial import Tried, stored_lists, stored_states,
 __all__ = ["OperatorOutlook", "Outlook", "StateOutlook", "Verdict", "chosen", "outlook"]
 
 Verdict = Literal["restored", "new", "unused", "lost", "incompatible", "unknown", "undecided"]
-"""`unused` state is carried on by an operator that does not ask for it; `lost` state has no operator any more; of
-`undecided` state it cannot be told which operator it belongs to."""
+"""`unused` state is kept by an operator that does not declare it; `lost` state has no operator in the program any
+more; for `undecided` state the operator it belongs to cannot be determined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Outlook:
 
     operators: tuple[OperatorOutlook, ...]
     obstacles: tuple[str, ...] = field(default=())
-    """What a person must decide or mend first, in words."""
+    """What must be decided or repaired before a start, as messages."""
 
 
 def outlook(program: Program, manifest: Manifest, files: SnapshotFiles) -> Outlook:
@@ -83,12 +83,12 @@ def outlook(program: Program, manifest: Manifest, files: SnapshotFiles) -> Outlo
     if missing and not unclaimed:
         names = ", ".join(map(repr, missing))
         obstacles.append(
-            f"state of {names} has no operator in the program; give it its uid back, name the operator that gets it "
-            "by --map old=new, or leave the state behind by --allow-non-restored-state"
+            f"the state of {names} has no operator in the program; give an operator that uid, name the operator that gets "
+            "the state with --map old=new, or drop the state with --allow-non-restored-state"
         )
     rows += [_lost(operator, files) for operator in gone if operator not in left]
     rows = [_undecided(row, matching.undecided.get(row.uid)) for row in rows]
-    rows += [replace(_lost(operator, files), why="--map leaves its state behind") for operator in left]
+    rows += [replace(_lost(operator, files), why="--map drops its state") for operator in left]
     obstacles += [_named(row) for row in rows if row.verdict == "incompatible"]
     return Outlook(tuple(rows), tuple(obstacles))
 
@@ -111,7 +111,7 @@ def chosen(
     with Timeline(storage, pipeline) as timeline:
         if not timeline.record.retained:
             raise ConfigError(
-                f"pipeline {pipeline!r} has no checkpoint in {storage.url}; name a savepoint by its path"
+                f"pipeline {pipeline!r} has no checkpoint in {storage.url}; give the path of a savepoint"
             )
         yield timeline.manifest(int(name) if name else None), timeline.files
 

@@ -41,7 +41,7 @@ class Tried:
     states: frozenset[str] = frozenset()
     error: TidegateError | None = None
     opened: bool = True
-    """False for sources and sinks: what their functions ask for is not known."""
+    """False for sources and sinks: which state their functions use is not known."""
 
 
 def stored_states(operator: OperatorState, files: SnapshotFiles) -> tuple[tuple[StateEntry, ...], ...]:

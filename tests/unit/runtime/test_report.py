@@ -68,7 +68,7 @@ def test_whoever_is_held_up_and_whoever_is_slow_are_named() -> None:
 
     reporter.show(status)
 
-    assert out.getvalue().endswith("0 checkpoints, busy: write | read 0/s, held up 90% | write 0/s\n")
+    assert out.getvalue().endswith("0 checkpoints, busy: write | read 0/s, backpressured 90% | write 0/s\n")
 
 
 def test_off_says_nothing() -> None:

@@ -89,7 +89,7 @@ def test_a_chain_too_deep_for_python_says_so() -> None:
         stream = stream.filter(bool)
     stream.print()
 
-    assert "no chain because the chain would nest too deep" in env.explain()
+    assert "no chain because the generated code would be nested too deeply" in env.explain()
 
 
 def test_the_picture_shows_every_step_exchange_and_subtask(program: Make, tmp_path: Path) -> None:

@@ -39,9 +39,7 @@ def test_a_failure_is_an_event_when_it_begins_and_when_it_is_over_not_each_time(
     run.look(None, AWAY, AWAY, AWAY, None, None, AWAY)
 
     assert run.events == ["discovery-failed", "discovery-recovered", "discovery-failed"]
-    assert (
-        next(iter(run.status.events)).text == "source 'orders' cannot look for new splits: no broker answers"
-    )
+    assert next(iter(run.status.events)).text == "source 'orders': split discovery failed: no broker answers"
 
 
 @pytest.mark.parametrize(("every_s", "looks"), [(10, 7), (30, 3), (300, 3)])
@@ -55,7 +53,7 @@ def test_an_alarm_takes_three_failed_looks_and_a_minute(every_s: int, looks: int
     assert run.events == ["discovery-failed", "discovery-alarm"]
     lasted_s = looks * every_s
     assert warning == (
-        f"source 'orders' has not been able to look for new splits for {lasted_s} s ({looks + 1} times): {AWAY}"
+        f"source 'orders': split discovery has failed for {lasted_s} s ({looks + 1} times in a row): {AWAY}"
     )
     run.look(None)
     assert run.status.snapshot().warnings == ()
@@ -82,7 +80,7 @@ def test_the_user_is_told_of_a_failure_its_alarm_and_its_end() -> None:
     reporter.show(run.status)
 
     said = out.getvalue().splitlines()
-    assert said[0] == "job: discovery-failed: source 'orders' cannot look for new splits: no broker answers"
-    assert said[1].startswith("job: discovery-alarm: source 'orders' has not been able to")
+    assert said[0] == "job: discovery-failed: source 'orders': split discovery failed: no broker answers"
+    assert said[1].startswith("job: discovery-alarm: source 'orders': split discovery has failed for")
     assert any("1 warnings" in line for line in said)
-    assert "job: discovery-recovered: source 'orders' finds new splits again" in said
+    assert "job: discovery-recovered: source 'orders': split discovery works again" in said

@@ -39,7 +39,7 @@ def test_other_pages_are_not_there_and_nobody_can_post() -> None:
     with serving(SUBJECT, lambda: status.latest, ("127.0.0.1", 0)) as url:
         with pytest.raises(urllib.error.HTTPError, match="404") as missing:
             urllib.request.urlopen(f"{url}/jobs")
-        assert missing.value.read() == b"there are /metrics and /status\n"
+        assert missing.value.read() == b"not found; the pages are /metrics and /status\n"
         missing.value.close()
         with pytest.raises(urllib.error.HTTPError, match="501") as refused:
             urllib.request.urlopen(f"{url}/metrics", data=b"")
@@ -61,7 +61,7 @@ def test_a_port_that_is_taken_is_named() -> None:
         port = taken.getsockname()[1]
         with (
             pytest.raises(
-                ConfigError, match=rf"metrics cannot be served at 127\.0\.0\.1:{port}: .*choose another"
+                ConfigError, match=rf"cannot serve metrics at 127\.0\.0\.1:{port}: .*choose another"
             ),
             serving(SUBJECT, lambda: status.latest, ("127.0.0.1", port)),
         ):

@@ -81,7 +81,7 @@ def test_a_sound_program_has_no_problems_and_leaves_nothing_on_its_storage(
     found = told(program(step("sink", step("source"))), LocalStorage(tmp_path))
 
     assert [each.verdict for each in found.values()] == ["ok"] * 7 + ["warning"]
-    assert found["decisions"].found == "one of two writers wins, and one that is late loses"
+    assert found["decisions"].found == "atomic swap works: one of two writers wins, a late writer fails"
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -117,7 +117,10 @@ def test_a_storage_that_lets_everybody_win_is_a_problem(step: Step) -> None:
     found = told(program(step("sink", step("source"))), WithLateDecisions())
 
     assert found["decisions"].verdict == "problem"
-    assert found["decisions"].found == "late://storage decides wrongly: what exists was created twice"
+    assert (
+        found["decisions"].found
+        == "late://storage does not swap atomically: a file that exists was created a second time"
+    )
 
 
 def test_a_storage_that_cannot_be_written_is_a_problem(step: Step, tmp_path: Path) -> None:
@@ -155,8 +158,11 @@ def test_what_cannot_be_read_again_and_what_may_be_written_again_are_warnings(st
 
     found = told(program(step("sink", source, uid="out")))
 
-    assert found["source 'lines'"].found == "what is read since a checkpoint is lost with a failure"
-    assert found["sink 'out'"].found == "records since a checkpoint are written again after a failure"
+    assert (
+        found["source 'lines'"].found
+        == "its input cannot be replayed: records read since the last checkpoint are lost in a failure"
+    )
+    assert found["sink 'out'"].found == "records since the last checkpoint are written again after a failure"
 
 
 @pytest.mark.parametrize(
