@@ -24,7 +24,7 @@ from tidegate.runtime.checkpoint.committers import Committers
 __all__ = ["Claims"]
 
 RENEWAL_S: Final = 3_600.0
-"""Brokers of Kafka keep offsets for a week by default, and hardly ever for less than a day."""
+"""Kafka brokers keep offsets for a week by default, and rarely for less than a day."""
 _RETRY_S: Final = 60.0
 
 

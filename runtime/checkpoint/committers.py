@@ -143,7 +143,7 @@ class Committers:
         if uid not in self._sinks:
             raise CommitFailedError(
                 f"sink {uid!r} holds decided work that is not visible yet, but this program has no such sink; "
-                "give it its uid back"
+                "give the sink this uid again"
             )
         if uid not in self._opened:
             committer = self._sinks[uid].open_committer(self._context(uid))

@@ -101,7 +101,7 @@ class CheckpointCoordinator:
     ) -> None:
         self._plan = plan
         self.next_id = next_id
-        """The number of the next checkpoint; no earlier attempt of this run used it."""
+        """The number of the next checkpoint, not used by an earlier attempt of this run."""
         self._confirmed = confirmed
         self._registry = registry or FileRegistry(plan.retained)
         self._ledger = Ledger(confirmed or ledger.NOTHING_SETTLED)
@@ -111,13 +111,13 @@ class CheckpointCoordinator:
         self._wanted: tuple[str, ...] = ()
         self._savepoints: dict[str, CheckpointId] = {}
         self._decided_ms: dict[CheckpointId, int] = {}
-        """When checkpoints were decided that are to become savepoints and are not settled."""
+        """Decision times of checkpoints that become savepoints and are not settled yet."""
         self._due_ms: int | None = None
         self._now_ms = 0
         self._just_ended = False
-        """Whether a checkpoint has ended since time was told last."""
+        """Whether a checkpoint has ended since the last time event."""
         self._given_up = 0
-        """Checkpoints in a row."""
+        """Consecutive failed checkpoints."""
         self._paused = False
 
     @property
@@ -253,7 +253,7 @@ class CheckpointCoordinator:
     def _savepoint(self, place: str) -> list[Action]:
         """Have the next checkpoint taken at once, and written to `place` as soon as it is settled."""
         if self._last is not None:
-            return [SavepointFailed(place, "the job is ending already")]
+            return [SavepointFailed(place, "the job is already ending")]
         self._wanted += (place,)
         return []
 
@@ -309,7 +309,7 @@ class CheckpointCoordinator:
                     actions.append(WriteSettled(answer.checkpoint))
                 case ledger.Replay():
                     lost = UnavailableError(
-                        f"all output of checkpoint {answer.checkpoint} was aborted; going back to the newest settled checkpoint"
+                        f"all output of checkpoint {answer.checkpoint} was aborted; restoring the newest settled checkpoint"
                     )
                     actions.append(FailJob(lost))
                 case ledger.Fail():
@@ -325,11 +325,11 @@ class CheckpointCoordinator:
                 self._registry.unpin(checkpoint)
                 left = (
                     ledger.described(self._ledger.left(checkpoint), self._ledger.refused)
-                    or "the mark that it is"
+                    or "only its settled mark"
                 )
                 reason = (
-                    f"checkpoint {checkpoint}: output before it is not visible after {self._plan.timeout_ms} ms; "
-                    f"open is {left}"
+                    f"checkpoint {checkpoint}: the output of earlier checkpoints is not visible after {self._plan.timeout_ms} ms; "
+                    f"open: {left}"
                 )
                 for place in [place for place, at in self._savepoints.items() if at == checkpoint]:
                     del self._savepoints[place]
@@ -379,7 +379,7 @@ class CheckpointCoordinator:
 
     def _nothing_decided(self, checkpoint: CheckpointId, error: TidegateError) -> UnavailableError:
         return UnavailableError(
-            f"{self._given_up} checkpoints in a row came to nothing; the last one, checkpoint {checkpoint}: {error}"
+            f"{self._given_up} checkpoints in a row failed; the last one, checkpoint {checkpoint}: {error}"
         )
 
 

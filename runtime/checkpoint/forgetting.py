@@ -43,7 +43,7 @@ def dispose(place: str, storage: CheckpointStorage) -> int:
         if claimed:
             raise ConfigError(
                 f"savepoint {place!r} belongs to pipeline {pipeline!r} now, which still refers to {min(claimed)}; "
-                "the pipeline deletes it when it needs it no more"
+                "the pipeline deletes it when it is no longer needed"
             )
     # What makes it a savepoint goes last, so that what is interrupted can be done again.
     found.blobs.delete([*names[1:], names[0]])

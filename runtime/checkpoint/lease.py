@@ -19,7 +19,7 @@ from tidegate.runtime.checkpoint.pipeline import Pipeline
 __all__ = ["LeaseKeeper", "LeaseListener"]
 
 LeaseListener: TypeAlias = Callable[[TidegateError | None], None]
-"""Called after each attempt to renew, by the thread that renews: with None, or with why the lease is lost for good."""
+"""Called by the renewing thread after each renewal: with None, or with the error that lost the lease for good."""
 
 
 class LeaseKeeper:

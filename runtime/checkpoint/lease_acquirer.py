@@ -27,18 +27,18 @@ class LeaseAcquirer:
         self, decisions: Decisions, pipeline: PipelineId, run: RunId, clock: Clock, lease_ms: int
     ) -> None:
         self.record: Record | None = None
-        """What the storage said last."""
+        """The storage's last answer."""
         self.tag: str | None = None
-        """What a swap of that must show."""
+        """The tag that a swap of the record needs."""
         self._decisions = decisions
         self._pipeline = pipeline
         self._run = run
         self._clock = clock
         self._lease_ms = lease_ms
         self._since: float | None = None
-        """When the record was first seen as it is; None before it was looked at."""
+        """When the current record was first seen; None before the first read."""
         self._take: Take | None = None
-        """What standing by came to; whether it still holds is seen when the record is swapped."""
+        """The outcome of standing by; the swap of the record checks that it still holds."""
 
     def acquire(self, say: Callable[[str], None]) -> Lease:
         """Wait until the pipeline may be owned, unless standing by has; the lease to own it by.
@@ -58,7 +58,7 @@ class LeaseAcquirer:
                 said, lease = True, self.record.lease
                 say(
                     f"pipeline {self._pipeline!r} was owned by pid {lease.pid} on {lease.host}; "
-                    f"waiting {self._lease_ms / 1000:g} s to see whether it lives"
+                    f"waiting {self._lease_ms / 1000:g} s to see whether it is alive"
                 )
             self._clock.sleep(min(_LOOK_S, verdict.remaining_ms / 1000))
             verdict = self._judge(me)

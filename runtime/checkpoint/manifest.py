@@ -60,11 +60,11 @@ class OperatorState(msgspec.Struct, frozen=True):
     lists: tuple[tuple[OperatorList, ...], ...] = ()
     """Operator state by subtask, in the order of subtasks."""
     in_flight: tuple[Chunk, ...] = ()
-    """What was on its way to subtasks whose barriers the checkpoint has overtaken."""
+    """In-flight records of subtasks, overtaken by the barriers of an unaligned checkpoint."""
     times: tuple[EventTime, ...] = ()
-    """How far event time is behind it, by subtask."""
+    """Watermarks by subtask."""
     shape: Shape | None = None
-    """What its uid stood for; None in checkpoints of versions that did not keep it."""
+    """The step that its uid named; None in checkpoints of versions that did not store it."""
 
     @property
     def stateless(self) -> bool:
@@ -110,9 +110,9 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     batch: bool = False
     """Whether it is the end of a batch job."""
     tables: tuple[Table, ...] = ()
-    """Of a canonical savepoint: where what belongs to no key is, instead of with its operator."""
+    """In a canonical savepoint: the place of state without keys, instead of with its operator."""
     claimed: tuple[str, ...] = ()
-    """The metadata of a snapshot that became the pipeline's own with this checkpoint, and is deleted with it."""
+    """Metadata of a claimed snapshot that this checkpoint made the pipeline's own; it is deleted with this checkpoint."""
 
     def operator(self, uid: OperatorUid) -> OperatorState | None:
         """The state of one operator, if the program had it."""

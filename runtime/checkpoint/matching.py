@@ -33,7 +33,7 @@ def parse_mapping(given: str) -> dict[OperatorUid, OperatorUid]:
     for old, separator, new in pairs:
         if not separator or not old:
             raise ConfigError(
-                f"--map is unclear; got {old + separator + new!r}; expected old=new, two uids, or old= to leave state behind"
+                f"--map cannot be parsed; got {old + separator + new!r}; expected old=new, two uids, or old= to drop the state"
             )
     olds, news = [old for old, _, _ in pairs], [new for _, _, new in pairs if new]
     for side in (olds, news):
@@ -68,9 +68,9 @@ class Matching:
         self._check_mapping()
         self._open = {uid: each for uid, each in self._held.items() if uid not in mapping}
         self.undecided: dict[OperatorUid, str] = dict(self._mismatches())
-        """Operators of the checkpoint whose step cannot be told, and why."""
+        """Operators of the checkpoint whose step cannot be determined, and why."""
         self.left_behind = tuple(each for uid, each in self._held.items() if mapping.get(uid) == "")
-        """Operators of the checkpoint whose state the mapping leaves behind."""
+        """Operators of the checkpoint whose state the mapping drops."""
 
     def matched(self) -> Manifest:
         """The checkpoint with the uids of the program.
@@ -94,18 +94,18 @@ class Matching:
         """What is undecided, both graphs, and how to decide."""
         found = self._manifest
         lines = [
-            f"checkpoint {found.checkpoint} of pipeline {found.pipeline!r} was taken by a program of another shape; its state "
-            "could go to the wrong step, or not be found:",
+            f"checkpoint {found.checkpoint} of pipeline {found.pipeline!r} was taken by a program with other steps; its state "
+            "could be restored to the wrong step, or not be found:",
             *(f"  {uid}: {why}" for uid, why in self.undecided.items()),
             *self._side_by_side(),
-            "decide by one option for each, most likely first:",
+            "give one option for each, most likely first:",
         ]
         for uid in self.undecided:
             lines += [f"  --map {uid}={each}" for each in self._candidates(self._held[uid])]
-            lines.append(f"  --map {uid}=   (leaves its state behind)")
+            lines.append(f"  --map {uid}=   (drops its state)")
         first = next(iter(self.undecided))
         lines.append(
-            f'or give the step that the state belongs to its uid, as .uid("{first}"); or begin a new history by --fresh'
+            f'or give the step of that state its uid: .uid("{first}"); or start without state: --fresh'
         )
         return "\n".join(lines)
 
@@ -125,12 +125,12 @@ class Matching:
             if self._nodes[new].kind.role is Role.SINK:
                 raise ConfigError(
                     f"--map {old}={new} renames a sink, whose uid is part of names in the system it writes to; "
-                    f'give the sink its old uid by .uid("{old}")'
+                    f'give the sink its old uid with .uid("{old}")'
                 )
             if new in self._held and new not in self._mapping:
                 raise ConfigError(
-                    f"--map {old}={new}: the checkpoint holds state of {new!r}, too; say by --map where that goes, "
-                    f"or leave it behind by --map {new}="
+                    f"--map {old}={new}: the checkpoint also holds state of {new!r}; name the operator that gets it with --map, "
+                    f"or drop it with --map {new}="
                 )
 
     def _mismatches(self) -> Iterator[tuple[OperatorUid, str]]:
@@ -151,19 +151,19 @@ class Matching:
         if then is not None and then.key_type != now.key_type and then.key_type and now.key_type:
             return (
                 f"its keys were declared as {then.key_type} and are {now.key_type} now, so its state would not be found; "
-                "declare the old type, or decide below"
+                "declare the old type, or choose an option below"
             )
         if not now.automatic:
             return ""
         if not _counted(held):
-            return "the program gave this uid to a step; now it is made by counting"
+            return "the program set this uid on a step; now it is an automatic uid"
         rivals = [each for each in self._open.values() if _counted(each) and each.name == held.name]
         steps = [each for each in self._nodes.values() if self._is_free(each, held.name)]
         before = max(self._known(held.name), *(_number(each.uid) for each in rivals))
         if then is None:
             if before == len(steps):
                 return ""
-            return f"then {before} steps without a uid were named {held.name!r}, now {len(steps)} are"
+            return f"{before} steps without a uid were named {held.name!r}, now {len(steps)} are"
         contested = max(before, len(steps)) > 1
         return _change(then, now, contested) or (
             self._twins(then, rivals, steps) if contested and before != len(steps) else ""
@@ -184,7 +184,7 @@ class Matching:
     def _twins(self, shape: Shape, rivals: list[OperatorState], steps: list[StreamNode]) -> str:
         old = {each.uid for each in rivals if each.shape == shape}
         new = {each.uid for each in steps if each.shape == shape}
-        return "" if old == new else f"{len(new)} steps look like it now, and {len(old)} did then"
+        return "" if old == new else f"{len(new)} steps match it now, {len(old)} did before"
 
     def _side_by_side(self) -> Iterator[str]:
         mine = [f"{each.uid}  {_shown(each)}" for each in self._manifest.operators]
@@ -227,13 +227,13 @@ def _number(uid: OperatorUid) -> int:
 def _change(then: Shape, now: Shape, contested: bool) -> str:
     """What tells a step from the one that had its uid; where no other can be meant, one of function and place suffices."""
     if then.kind != now.kind:
-        return f"it was a step {then.title!r}, and is {now.title!r} now"
+        return f"its step was {then.title!r} and is {now.title!r} now"
     moved, replaced = then.place != now.place, then.function != now.function
     if not (moved or replaced) or (not contested and not (moved and replaced)):
         return ""
     changes = [f"its function was {then.function} and is {now.function} now"] if replaced else []
     if moved:
-        changes.append(f"it stood at {_at(then)} and stands at {_at(now)} now")
+        changes.append(f"its position was {_at(then)} and is {_at(now)} now")
     return ", ".join(changes)
 
 

@@ -46,11 +46,11 @@ class Pipeline:
         self._decisions = decisions
         self._name = record_name(pipeline)
         self.acquirer = LeaseAcquirer(decisions, pipeline, run, clock, lease_ms)
-        """Where a process waits that may not own it yet."""
+        """The wait of a process that must not own it yet."""
         self.acquired = False
         """Whether this process became the owner."""
         self.valid_until = 0.0
-        """Until when nobody else can own the pipeline, in seconds of the clock's `monotonic`."""
+        """Until when no other process can own the pipeline, in seconds of the clock's `monotonic`."""
         self._clock = clock
         self._lease_s = lease_ms / 1000
         self._tag: str | None = None
@@ -60,7 +60,7 @@ class Pipeline:
         self._lock = threading.Lock()
         self._due = Release()
         self._unneeded: list[str] = []
-        """Files to delete; nothing refers to them any more."""
+        """Files without references, to be deleted."""
 
     @property
     def record(self) -> Record:
@@ -227,8 +227,8 @@ class Pipeline:
         ]
         if open_work:
             raise ConfigError(
-                f"pipeline {self.id!r}: checkpoint {open_work[-1].checkpoint} is decided but its output is not known to be visible, "
-                "so --fresh could lose it; start once without --fresh to settle it"
+                f"pipeline {self.id!r}: checkpoint {open_work[-1].checkpoint} is decided but not settled, "
+                "so --fresh could lose its output; start once without --fresh to settle it"
             )
 
     def _read(self) -> tuple[Record | None, str | None]:
@@ -246,7 +246,7 @@ class Pipeline:
             found = msgspec.msgpack.decode(decision.data, type=Record)
             if self._record is not None and found.lease == self._record.lease:
                 raise UnavailableError(
-                    f"pipeline {self.id!r}: the storage holds an earlier change of this run whose answer was lost; refresh first"
+                    f"pipeline {self.id!r}: the storage has an earlier change of this run whose answer was lost; refresh first"
                 )
             raise self._fenced(found)
         self._tag, self._record, self.acquired = decision.tag, record, True
@@ -262,6 +262,6 @@ class Pipeline:
 
     def _fenced(self, record: Record | None) -> FencedError:
         owner = (
-            f"run {record.lease.run} (pid {record.lease.pid} on {record.lease.host})" if record else "nobody"
+            f"run {record.lease.run} (pid {record.lease.pid} on {record.lease.host})" if record else "no run"
         )
         return FencedError(f"pipeline {self.id!r} is now owned by {owner}; run {self.run} stops")

@@ -99,7 +99,7 @@ class Ack:
     checkpoint: CheckpointId
     reports: tuple[OperatorReport, ...]
     spare_ms: float = math.inf
-    """How long the decision can wait; after that prepared work could expire before its commit."""
+    """How long the decision may wait; later, prepared transactions could expire before their commit."""
 
 
 @dataclass(frozen=True, slots=True)

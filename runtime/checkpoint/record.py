@@ -28,7 +28,7 @@ class Record(msgspec.Struct, frozen=True):
     status: Status
     lease: Lease
     newest_id: CheckpointId
-    """No checkpoint number above the one after it was ever used in this lineage."""
+    """This lineage has used no checkpoint number greater than this one plus one."""
     retained: tuple[Retained, ...] = ()
     """Decided checkpoints, oldest first; the last one is the newest."""
     renewals: int = 0

@@ -38,9 +38,9 @@ def redistribute(
         if operator.uid not in nodes and holds_state(operator) and not unclaimed:
             raise ConfigError(
                 f"checkpoint {manifest.checkpoint} holds state of operator {operator.uid!r}, which this program does not have; "
-                f"known are {', '.join(sorted(nodes))}; give the operator its uid back, name the "
-                f"operator that gets its state by --map {operator.uid}=NEW, leave its state behind by --allow-non-restored-state, "
-                "or start with --fresh"
+                f"known are {', '.join(sorted(nodes))}; give an operator this uid, name the operator "
+                f"that gets its state with --map {operator.uid}=NEW, drop its state with --allow-non-restored-state, "
+                "or start without state with --fresh"
             )
     return {
         subtask: share

@@ -30,7 +30,7 @@ __all__ = ["CommitRetries", "given_up"]
 _FIRST_S: Final = 0.5
 _LONGEST_S: Final = 10.0
 _QUIET_S: Final = 10.0
-"""At most this often another reason of a sink is told while it is in trouble."""
+"""At most this often a new reason is reported for a sink that cannot commit."""
 
 
 @dataclass(slots=True)
@@ -101,6 +101,6 @@ def given_up(
 ) -> CommitFailedError:
     """What ends a job whose output is still refused when everything else is done."""
     return CommitFailedError(
-        f"output that is decided is not visible, and committing it was refused for {patience_s:g} s at the end of the "
-        f"job: {described(left, reasons)}; nothing is lost: mend the cause and start the job again, which commits it"
+        f"decided output is not visible: its commit was refused for {patience_s:g} s at the end of the "
+        f"job: {described(left, reasons)}; nothing is lost; repair the cause and start the job again, which commits it"
     )

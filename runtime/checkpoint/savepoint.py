@@ -97,8 +97,8 @@ def open_snapshot(source: str | Path) -> StoredSnapshot:
     storage, name = _located(str(source))
     if name == _SAVEPOINT and not is_snapshot(str(source)):
         raise ConfigError(
-            f"{str(source)!r} is no checkpoint and no savepoint; expected <root>/<run>/chk-<number> or a directory "
-            f"that holds {_SAVEPOINT}"
+            f"{str(source)!r} is not a checkpoint or savepoint; expected <root>/<run>/chk-<number> or a directory "
+            f"with a file {_SAVEPOINT}"
         )
     with storage.blobs.open(name) as file:
         manifest = decode(file.read(), f"{storage.url}/{name}")
@@ -120,7 +120,7 @@ def savepoint_files(place: str) -> list[str]:
         StateCorruptError: it is damaged.
     """
     if not is_savepoint(place):
-        raise ConfigError(f"{place!r} is no savepoint; expected a directory that holds {_SAVEPOINT}")
+        raise ConfigError(f"{place!r} is not a savepoint; expected a directory with a file {_SAVEPOINT}")
     with open_storage(place).blobs.open(_SAVEPOINT) as file:
         manifest = decode(file.read(), f"{place}/{_SAVEPOINT}")
     tables = {table.chunk.name for table in manifest.tables}
@@ -140,8 +140,8 @@ def open_settled(source: str | Path, clock: Clock = SYSTEM_CLOCK) -> StoredSnaps
         if clock.monotonic() >= until or not _is_at_it(found):
             work = [work for each in found.manifest.unsettled for work in each.committables]
             raise ConfigError(
-                f"{str(source)!r}: its output is not known to be visible; start its pipeline once to settle it; "
-                f"open is {described(work) or 'nothing but the mark that it is'}"
+                f"{str(source)!r} is not settled: its output may not be visible; start its pipeline once to settle it; "
+                f"open: {described(work) or 'only its settled mark'}"
             )
         clock.sleep(_LOOK_S)
     return replace(found, manifest=msgspec.structs.replace(found.manifest, unsettled=()))
@@ -190,7 +190,7 @@ def write_savepoint(
     """
     if is_savepoint(str(place)):
         raise ConfigError(
-            f"{str(place)!r} holds a savepoint already; give a directory that does not exist yet"
+            f"{str(place)!r} already holds a savepoint; give a directory that does not exist yet"
         )
     blobs = open_storage(place, mode).blobs
     stateful = [operator for operator in manifest.operators if not operator.stateless]
@@ -261,8 +261,8 @@ def _refuse_in_flight(manifest: Manifest) -> None:
     overtaken = next((operator.uid for operator in manifest.operators if operator.in_flight), None)
     if overtaken is not None:
         raise ConfigError(
-            f"checkpoint {manifest.checkpoint} holds records on their way to operator {overtaken!r}, for which a "
-            "canonical savepoint has no place; start its program from it and take a savepoint of that"
+            f"checkpoint {manifest.checkpoint} holds in-flight records of operator {overtaken!r}, which a canonical "
+            "savepoint cannot hold; start the program from the checkpoint and take a savepoint of the new run"
         )
 
 

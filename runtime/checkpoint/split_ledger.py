@@ -46,7 +46,7 @@ class SplitLedger:
         given = list(splits)
         self._check(
             (s for s in given if s in self._holder.keys() - self._ended),
-            "are assigned, and a reader has them",
+            "are assigned although a reader already has them",
         )
         self._holder.update(dict.fromkeys(given, reader))
         self._ended = self._ended.difference(given)
@@ -57,13 +57,13 @@ class SplitLedger:
         """A checkpoint is triggered: this is what the enumerator holds, if it can tell."""
         if pending is not None:
             twice = {split for split in pending if split in self._holder.keys() - self._ended}
-            self._check(twice, "are with the enumerator, and a reader has them")
+            self._check(twice, "are with the enumerator although a reader has them")
             self._check(
                 (self._pending or frozenset()).difference(pending),
                 "are neither with the enumerator nor assigned",
             )
             self._check(
-                [] if len(set(pending)) == len(pending) else pending, "are with the enumerator, some twice"
+                [] if len(set(pending)) == len(pending) else pending, "are with the enumerator more than once"
             )
             self._pending = frozenset(pending)
         self._at_cut = dict(self._holder)
@@ -75,10 +75,11 @@ class SplitLedger:
             mine = list(splits)
             strange = [split for split in mine if self._at_cut.get(split) != reader]
             self._check(
-                strange, f"are reported by reader {reader}, which was not given them before the checkpoint"
+                strange,
+                f"are reported by reader {reader}, to which they were not assigned before the checkpoint",
             )
             self._check(
-                [] if len(set(mine)) == len(mine) else mine, f"are reported by reader {reader}, some twice"
+                [] if len(set(mine)) == len(mine) else mine, f"are reported by reader {reader} more than once"
             )
             reported.update(mine)
         self._ended = frozenset(self._at_cut.keys() - reported)
@@ -93,5 +94,5 @@ class SplitLedger:
         if found := sorted(wrong):
             raise InternalError(
                 f"source {self._uid!r}: splits {found} {what}; expected each split in exactly one place; nothing was "
-                "written; please report this to whoever wrote the source"
+                "written; please report this to the author of the source"
             )

@@ -53,7 +53,7 @@ class Selection:
 EVERYTHING: Final = Selection()
 
 _Place: TypeAlias = tuple[OperatorUid, str, str, bytes, bytes, Any]
-"""Where a record stands: operator, state, kind, key, namespace, and what tells it from others of its key."""
+"""The identity of a record: operator, state, kind, key, namespace, and what distinguishes records of one key."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ class Timeline(Scratch):
         self._id = PipelineId(pipeline)
         self._archive = Archive(storage.blobs, self._decisions)
         self.record: Record = self._read()
-        """What the storage says of the pipeline."""
+        """The record of the pipeline in the storage."""
         self.files = StorageFiles(storage.blobs, "")
         super().__init__()
 
@@ -177,7 +177,7 @@ class Timeline(Scratch):
             known = ", ".join(f"{name} of operator {uid!r}" for uid, name in types.items())
             raise ConfigError(
                 f"no operator has keys of type {given}; got {where.key!r}; expected {known}; "
-                "a text that looks like something else needs quotes of its own"
+                "put quotes around a text that looks like another type"
             )
 
     def context(self) -> BackendContext:

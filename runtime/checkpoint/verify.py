@@ -18,7 +18,7 @@ from tidegate.runtime.checkpoint.timeline import Timeline
 __all__ = ["Problem", "verify"]
 
 _SAID: Final = 10
-"""As many keys are named where a base differs."""
+"""At most this many differing keys of a base are named."""
 
 
 class Problem(msgspec.Struct, frozen=True):

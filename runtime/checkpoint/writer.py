@@ -32,7 +32,7 @@ class CheckpointWriter:
         self._graph = graph
         self._clock = clock
         self.written: Manifest | None = None
-        """What was made durable last; decided or not."""
+        """The last durable checkpoint, decided or not."""
 
     @property
     def weight(self) -> tuple[int, dict[str, int]]:

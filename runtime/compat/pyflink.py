@@ -3,6 +3,6 @@
 from tidegate.runtime.alias import install
 
 __path__: list[str] = []
-"""Makes it a package, whose modules the alias finds."""
+"""Makes this module a package, whose submodules the alias finder provides."""
 
 install()

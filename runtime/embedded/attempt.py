@@ -199,7 +199,7 @@ class Attempt:
                 if message.group.is_current(message):
                     self._hear_worker(message.group, message.message)
             case _:
-                raise InternalError(f"the coordinator was told {type(message).__name__}")
+                raise InternalError(f"the coordinator received an unknown event {type(message).__name__}")
 
     def _hear_worker(self, group: WorkerGroup, message: object) -> None:
         log_event(self._status, message)
@@ -239,7 +239,7 @@ class Attempt:
             case Ended():
                 self._fail(group, InternalError(f"{called(message.worker)} ended before the job did"))
             case _:
-                raise InternalError(f"the coordinator was sent {type(message).__name__}")
+                raise InternalError(f"the coordinator received an unknown message {type(message).__name__}")
 
     def _opened(self, group: WorkerGroup, worker: int) -> None:
         group.opened(worker)
@@ -290,9 +290,7 @@ class Attempt:
         if request.order is not None and not self._take_on(request.order, reason):
             return
         if reason is not None:
-            raise JobCancelledError(
-                f"{reason}; it was cancelled instead of stopped, and the next start begins anew"
-            )
+            raise JobCancelledError(f"{reason}; the job was cancelled; the next start has no state")
         self._status.become("stopping")
         wanted = () if request.order is None else (cp.SavepointWanted(request.order.place),)
         self._at_end = (*wanted, cp.Finish("stop"))
@@ -317,9 +315,9 @@ class Attempt:
     def _takes_no_checkpoint(self) -> str | None:
         name = self._startup.program.name
         if self._graph.batch and self._coordinator.confirmed == self._start.checkpoint:
-            return f"batch job {name!r} has no checkpoint to go on from before its end"
+            return f"no final checkpoint is possible: batch job {name!r} takes one only at its end"
         if self._graph.iterative and not self._startup.program.options.forced:
-            return f"job {name!r} has iterations, so no checkpoint can hold where it is"
+            return f"no final checkpoint is possible: job {name!r} has iterations, whose in-flight records it would lose"
         return None
 
     def _tell(self, *events: cp.Event) -> None:

@@ -48,11 +48,11 @@ _LAST_WORDS_S = 1.0
 _IMPATIENCE_S = 1.0
 
 Hear: TypeAlias = Callable[[object], None]
-"""Takes what workers say; called by any thread."""
+"""Receives the messages of workers; called by any thread."""
 
 ShutdownMode: TypeAlias = Literal["gracefully", "at once", "impatiently"]
-"""How workers end: after they have closed their operators; by force where that is possible, else when their step is
-over; the same, without waiting long for a step that may never be over."""
+"""How workers end: after closing their operators; killed where possible, otherwise at the end of the current step;
+or the same with a short timeout, for a step that may never end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,15 +35,15 @@ class Deployment:
     backend: Any
     options: JobOptions
     directory: Path
-    """Where the worker keeps working state; the JobManager removes it."""
+    """Directory of the worker's working state; the JobManager removes it."""
     copies: Path | None
-    """Where the worker keeps copies of snapshot files, if it does."""
+    """Directory of the worker's copies of snapshot files; None without local recovery."""
     memory: Mapping[Subtask, int]
-    """What subtasks with state may take of their slots' memory, if that is limited."""
+    """Managed memory of each subtask with state, if it is limited."""
     results: Results | None
-    """Where tasks of a batch job keep what they hand on; None in a stream."""
+    """Directory of the results of a batch job's tasks; None for a stream."""
     finished: frozenset[Subtask]
-    """Those whose results are there, so that they do not run again."""
+    """Tasks with complete results, which do not run again."""
 
     @property
     def mine(self) -> list[Subtask]:

@@ -134,8 +134,8 @@ class FailoverRegions:
 
     def _too_few(self, missing: sp.Missing) -> UnavailableError:
         return UnavailableError(
-            f"not enough slots: {missing.needed} needed, {missing.there} there after {self._waits_ms} ms; the processes "
-            "of the others did not start in time; see what this machine is doing, or raise slot.request.timeout"
+            f"not enough slots: {missing.needed} needed, got {missing.there} after {self._waits_ms} ms; the other "
+            "processes did not start in time; check the load of this machine, or raise slot.request.timeout"
         )
 
     @property
@@ -148,6 +148,6 @@ def _hangs(group: WorkerGroup, worker: int, for_ms: int) -> UnavailableError:
     group.failed(ran)
     return UnavailableError(
         f"{called(worker)} hangs: it has not answered for {for_ms} ms and was killed; it ran "
-        f"{', '.join(map(str, ran))}; raise heartbeat.timeout if its functions call native code that keeps all "
-        "threads from running for so long"
+        f"{', '.join(map(str, ran))}; raise heartbeat.timeout if its functions call native code that blocks all "
+        "threads for that long"
     )

@@ -17,7 +17,7 @@ __all__ = ["FramedSocket"]
 
 _LENGTH: Final = struct.Struct("!Q")
 _SMALL: Final = 16_384
-"""Up to here copying a message costs less than another system call."""
+"""Up to this size, copying a message costs less than another system call."""
 
 
 class FramedSocket:
@@ -62,6 +62,6 @@ class FramedSocket:
         while rest:
             count = self._socket.recv_into(rest, 0, socket.MSG_WAITALL)
             if not count:
-                raise EOFError("the other end of the line is gone")
+                raise EOFError("the other end of the socket is closed")
             rest = rest[count:]
         return message

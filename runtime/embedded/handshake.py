@@ -15,9 +15,9 @@ class WorkerBootstrap:
 
     worker: int
     address: str
-    """Where it shall listen for its peers."""
+    """The address on which it listens for its peers."""
     token: bytes
-    """What peers show each other."""
+    """The secret that peers present to each other."""
     path: list[str]
     """The module search path of the program."""
 
@@ -70,4 +70,4 @@ class Gone:
     worker: int
     pid: int
     exit_code: int
-    """Below zero: the signal that killed it."""
+    """Negative: the signal that killed it."""

@@ -16,7 +16,9 @@ class EmbeddedOptions:
     """The processes of a job on this machine, and what happens when one of them fails."""
 
     task_managers: int | None = option(
-        "minicluster.number-of-taskmanagers", None, "processes; default: as many as the job needs slots for"
+        "minicluster.number-of-taskmanagers",
+        None,
+        "number of processes; default: enough for the slots that the job needs",
     )
     task_slots: int = option(
         "taskmanager.numberOfTaskSlots", 1, "slots per process; they share one interpreter lock"
@@ -24,21 +26,21 @@ class EmbeddedOptions:
     local_recovery: bool = option(
         "state.backend.local-recovery",
         False,
-        "whether task managers keep copies of their snapshots for restarts; not on Spark",
+        "whether task managers keep local copies of their snapshots for restarts; no effect on Spark",
     )
     failover: Literal["region", "full"] = option(
         "jobmanager.execution.failover-strategy",
         "region",
-        "region: what a failure concerns restarts, the rest runs on; full: everything restarts",
+        "region: only the failover region with the failure restarts; full: all tasks restart",
     )
     slot_timeout_ms: int = option(
-        "slot.request.timeout", 300_000, "how long a part of a job waits for the processes with its slots"
+        "slot.request.timeout", 300_000, "how long a failover region waits for the processes with its slots"
     )
     heartbeat_ms: int = option(
-        "heartbeat.interval", 10_000, "how often processes are asked whether they live"
+        "heartbeat.interval", 10_000, "interval between heartbeat requests to the processes"
     )
     heartbeat_timeout_ms: int = option(
-        "heartbeat.timeout", 50_000, "a process that has not answered for so long is killed and replaced"
+        "heartbeat.timeout", 50_000, "a process that has not answered for this long is killed and replaced"
     )
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ class Granted(msgspec.Struct, frozen=True, tag=True):
     channel: ChannelId
     records: int
     limit: int
-    """How many may be on the way from now on."""
+    """Credit: how many batches may be in flight from now on."""
 
 
 _DECODER: msgspec.msgpack.Decoder[Hello | Granted | Frame] = msgspec.msgpack.Decoder(Hello | Granted | Frame)

@@ -162,7 +162,7 @@ class DefaultDelay(ExponentialDelay):
     """
 
     _seen: deque[str] = field(default_factory=partial(deque, maxlen=16))
-    """More than one, because each of several subtasks may fail on a record of its own."""
+    """More than one, because several subtasks may each fail on a different record."""
 
     def progressed(self) -> None:
         """Delays begin again."""

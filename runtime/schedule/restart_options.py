@@ -34,8 +34,8 @@ class RestartOptions:
     ] = option(
         "restart-strategy.type",
         "default",
-        "fixed-delay, failure-rate, exponential-delay, or none; default: fixed-delay if one of its numbers is set, "
-        "otherwise exponential-delay that a checkpoint resets; also as restart-strategy",
+        "fixed-delay, failure-rate, exponential-delay, or none; default: fixed-delay if one of its options is set, "
+        "otherwise exponential-delay that a checkpoint resets; also named restart-strategy",
         old="restart-strategy",
     )
     restart_attempts: int | None = option(
@@ -47,17 +47,17 @@ class RestartOptions:
     failure_rate: int = option(
         "restart-strategy.failure-rate.max-failures-per-interval",
         1,
-        "failures within the interval that are answered with a restart; one more fails the job",
+        "restarts allowed within the interval; one more failure fails the job",
         least=0,
     )
     failure_interval_ms: int = option(
         "restart-strategy.failure-rate.failure-rate-interval",
         60_000,
-        "the time that failures are counted in",
+        "interval in which failures are counted",
         least=0,
     )
     failure_delay_ms: int = option(
-        "restart-strategy.failure-rate.delay", 1_000, "pause before a restart that the rate allows", least=0
+        "restart-strategy.failure-rate.delay", 1_000, "pause before a restart", least=0
     )
     backoff_first_ms: int = option(
         "restart-strategy.exponential-delay.initial-backoff", 1_000, "pause before the first restart", least=0
@@ -69,21 +69,21 @@ class RestartOptions:
         least=0,
     )
     backoff_factor: float = option(
-        "restart-strategy.exponential-delay.backoff-multiplier", 1.5, "how much longer each pause is"
+        "restart-strategy.exponential-delay.backoff-multiplier", 1.5, "factor between one pause and the next"
     )
     backoff_reset_ms: int = option(
         "restart-strategy.exponential-delay.reset-backoff-threshold",
         3_600_000,
-        "time without a failure after which pauses begin anew",
+        "time without a failure after which the pause is reset to the initial one",
         least=0,
     )
     backoff_jitter: float = option(
-        "restart-strategy.exponential-delay.jitter-factor", 0.1, "share of a pause that is left to chance"
+        "restart-strategy.exponential-delay.jitter-factor", 0.1, "random share of a pause"
     )
     backoff_attempts: int | None = option(
         "restart-strategy.exponential-delay.attempts-before-reset-backoff",
         None,
-        "restarts until a failure is final, unless pauses began anew meanwhile; default: any number",
+        "restarts until a failure is final, counted since the last reset; default: no limit",
         least=0,
     )
 

@@ -33,7 +33,7 @@ class Slot:
     task_manager: int
     number: int
     memory_bytes: int | None = field(default=None, compare=False)
-    """Its part of the task manager's managed memory; None if that is not limited."""
+    """Its share of the task manager's managed memory; None without a limit."""
 
     def __str__(self) -> str:
         return f"{called(self.task_manager)}, slot {self.number + 1}"
@@ -126,7 +126,7 @@ def memory_of_task(managed_bytes: int | None, tasks: int) -> int | None:
     share = managed_bytes // tasks
     if share < _LEAST_BYTES:
         raise ConfigError(
-            f"managed memory is too small: it gives {share} bytes to each of {tasks} tasks that an executor works on at "
-            f"once; expected at least {_LEAST_BYTES}; raise taskmanager.memory.managed.size"
+            f"managed memory is too small: it gives {share} bytes to each of the {tasks} tasks that an executor runs in "
+            f"parallel; expected at least {_LEAST_BYTES}; raise taskmanager.memory.managed.size"
         )
     return share

@@ -89,7 +89,7 @@ class JobLife:
             return False
         if state not in _JOB[self.state]:
             raise InternalError(
-                f"a job that is {self.state} became {state}; expected {_or(_JOB[self.state])}; please report this"
+                f"invalid job state change from {self.state} to {state}; expected {_or(_JOB[self.state])}; please report this"
             )
         self.trace.append(state)
         return True
@@ -99,10 +99,10 @@ def task_after(state: TaskState, to: TaskState) -> TaskState:
     """The state `to`, if a task may come to it from `state`."""
     if to not in _TASK[state]:
         raise InternalError(
-            f"a task that is {state} became {to}; expected {_or(_TASK[state])}; please report this"
+            f"invalid task state change from {state} to {to}; expected {_or(_TASK[state])}; please report this"
         )
     return to
 
 
 def _or(states: tuple[str, ...]) -> str:
-    return " or ".join(states) or "nothing, as that is its end"
+    return " or ".join(states) or "none, because it is a final state"

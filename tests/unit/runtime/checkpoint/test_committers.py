@@ -91,7 +91,8 @@ def test_work_of_a_sink_that_is_gone_is_not_forgotten(committers: Committers) ->
     work = Committable(OperatorUid("gone"), 0, CheckpointId(1), b"", "a file", 1)
 
     with pytest.raises(
-        CommitFailedError, match=r"sink 'gone' holds decided work .* has no such sink; give it its uid back"
+        CommitFailedError,
+        match=r"sink 'gone' holds decided work .* has no such sink; give the sink this uid again",
     ):
         committers.commit((work,))
 

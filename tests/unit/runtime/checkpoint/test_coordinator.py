@@ -238,7 +238,7 @@ def test_a_job_outlives_any_number_of_failed_checkpoints_but_not_of_last_ones() 
     error = declined(made, CheckpointId(53), FULL)
     with pytest.raises(
         UnavailableError,
-        match=r"3 checkpoints in a row came to nothing; the last one, checkpoint 53: disk full",
+        match=r"3 checkpoints in a row failed; the last one, checkpoint 53: disk full",
     ):
         raise error or AssertionError("it goes on")
 
@@ -333,7 +333,7 @@ def test_a_stop_ends_when_the_savepoint_of_its_last_checkpoint_is_over() -> None
 
     assert made.on(cp.Finish("stop")) == [cp.TriggerSources(ONE, None)]
     assert settle(made, ONE) == [cp.Settled(ONE, NO_RELEASE), cp.WriteSavepoint(ONE, "a")]
-    assert made.on(cp.SavepointWanted("b")) == [cp.SavepointFailed("b", "the job is ending already")]
+    assert made.on(cp.SavepointWanted("b")) == [cp.SavepointFailed("b", "the job is already ending")]
     assert made.on(cp.SavepointOver("a")) == [cp.Ended("stop", ONE)]
 
 
@@ -365,9 +365,11 @@ def test_a_savepoint_waits_for_output_to_become_visible_and_names_what_does_not(
     decide(made, TWO)
 
     assert made.on(cp.Finish("stop")) == [cp.TriggerSources(THREE, TWO)]
-    left = "open is sink 'sink' part-2 (6 records; disk full)"
+    left = "open: sink 'sink' part-2 (6 records; disk full)"
     assert made.on(cp.Tick(1_001)) == [
-        cp.SavepointFailed("a", f"checkpoint 1: output before it is not visible after 1000 ms; {left}")
+        cp.SavepointFailed(
+            "a", f"checkpoint 1: the output of earlier checkpoints is not visible after 1000 ms; {left}"
+        )
     ]
     decide(made, THREE)
     assert made.on(Answered(ONE, ((OTHER, CommitAnswer.COMMITTED),))) == [
@@ -392,7 +394,7 @@ def test_a_savepoint_of_the_last_checkpoint_that_is_given_up_does_not_end_the_jo
     assert made.on(cp.Tick(5_000)) == [
         cp.SavepointFailed(
             "a",
-            "checkpoint 1: output before it is not visible after 1000 ms; open is the mark that it is",
+            "checkpoint 1: the output of earlier checkpoints is not visible after 1000 ms; open: only its settled mark",
         )
     ]
     assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE), cp.Ended("stop", ONE)]

@@ -219,7 +219,7 @@ def test_a_holder_elsewhere_is_waited_for_and_then_replaced(storage: CheckpointS
 
     assert clock.now_ms() == 10_000
     assert said == [
-        f"pipeline 'orders' was owned by pid {os.getpid()} on far; waiting 10 s to see whether it lives"
+        f"pipeline 'orders' was owned by pid {os.getpid()} on far; waiting 10 s to see whether it is alive"
     ]
     assert pipeline.record.lease.term == 2
 
@@ -296,7 +296,7 @@ def test_fresh_is_refused_over_decided_work_that_is_not_settled(storage: Checkpo
 
     with pytest.raises(
         ConfigError,
-        match="checkpoint 1 is decided but its output is not known to be visible, so --fresh could lose it; "
+        match="checkpoint 1 is decided but not settled, so --fresh could lose its output; "
         "start once without --fresh to settle it",
     ):
         start(storage, "second", fresh=True)

@@ -163,8 +163,8 @@ def test_state_of_an_operator_that_is_gone_is_refused_and_named(state: dict[str,
     with pytest.raises(
         ConfigError,
         match="checkpoint 3 holds state of operator 'totals', which this program does not have; "
-        "known are count, sink, source; give the operator its uid back, name the operator that gets its state by --map totals=NEW, "
-        "leave its state behind by --allow-non-restored-state, or start with --fresh",
+        "known are count, sink, source; give an operator this uid, name the operator that gets its state with --map totals=NEW, "
+        "drop its state with --allow-non-restored-state, or start without state with --fresh",
     ):
         redistribute(program(1, 128), manifest(gone))
 

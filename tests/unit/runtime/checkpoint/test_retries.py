@@ -59,7 +59,7 @@ def test_patience_counts_from_the_end_or_from_the_refusal_whichever_is_later() -
 
 def test_the_verdict_names_what_is_not_visible_and_why() -> None:
     assert str(given_up([A], {A: "permission denied"}, 600)) == (
-        "output that is decided is not visible, and committing it was refused for 600 s at the end of the job: "
-        "sink 'orders' file 0 (3 records; permission denied); nothing is lost: mend the cause and start the job again, "
+        "decided output is not visible: its commit was refused for 600 s at the end of the job: "
+        "sink 'orders' file 0 (3 records; permission denied); nothing is lost; repair the cause and start the job again, "
         "which commits it"
     )

@@ -211,8 +211,8 @@ def test_output_that_does_not_become_visible_is_named(
 
     with pytest.raises(
         ConfigError,
-        match=r"chk-1': its output is not known to be visible; start its pipeline once to settle it; "
-        r"open is sink 'sink' part-1 \(5 records\)",
+        match=r"chk-1' is not settled: its output may not be visible; start its pipeline once to settle it; "
+        r"open: sink 'sink' part-1 \(5 records\)",
     ):
         open_settled(tmp_path / "run" / "chk-1", clock)
     assert (clock.monotonic() >= 30) == waits

@@ -21,18 +21,21 @@ def ledger() -> SplitLedger:
 
 def test_a_split_given_to_a_second_reader_is_named(ledger: SplitLedger) -> None:
     with pytest.raises(
-        InternalError, match=r"source 'orders': splits \['b'\] are assigned, and a reader has them"
+        InternalError,
+        match=r"source 'orders': splits \['b'\] are assigned although a reader already has them",
     ):
         ledger.assign(1, ["b", "c"])
 
 
 def test_a_split_that_is_with_the_enumerator_and_with_a_reader_is_named(ledger: SplitLedger) -> None:
-    with pytest.raises(InternalError, match=r"splits \['a'\] are with the enumerator, and a reader has them"):
+    with pytest.raises(
+        InternalError, match=r"splits \['a'\] are with the enumerator although a reader has them"
+    ):
         ledger.cut(["a", "c"])
 
 
 def test_a_split_the_enumerator_has_twice_is_named(ledger: SplitLedger) -> None:
-    with pytest.raises(InternalError, match=r"splits \['c', 'c'\] are with the enumerator, some twice"):
+    with pytest.raises(InternalError, match=r"splits \['c', 'c'\] are with the enumerator more than once"):
         ledger.cut(["c", "c"])
 
 
@@ -45,13 +48,13 @@ def test_a_split_the_enumerator_forgot_is_named(ledger: SplitLedger) -> None:
 
 def test_a_split_reported_by_another_reader_is_named(ledger: SplitLedger) -> None:
     with pytest.raises(
-        InternalError, match=r"splits \['b'\] are reported by reader 1, which was not given them"
+        InternalError, match=r"splits \['b'\] are reported by reader 1, to which they were not assigned"
     ):
         ledger.report({0: ["a"], 1: ["b"]})
 
 
 def test_a_split_reported_twice_is_named(ledger: SplitLedger) -> None:
-    with pytest.raises(InternalError, match=r"splits \['a', 'a'\] are reported by reader 0, some twice"):
+    with pytest.raises(InternalError, match=r"splits \['a', 'a'\] are reported by reader 0 more than once"):
         ledger.report({0: ["a", "a"]})
 
 

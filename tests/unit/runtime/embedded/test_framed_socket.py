@@ -34,7 +34,7 @@ def test_both_ends_hear_that_a_line_is_closed(ends: tuple[FramedSocket, FramedSo
     here.close()
     here.close()
 
-    with pytest.raises(EOFError, match="the other end of the line is gone"):
+    with pytest.raises(EOFError, match="the other end of the socket is closed"):
         there.receive()
     with pytest.raises(OSError):  # which one is the system's choice
         there.send(b"anybody?")

@@ -250,7 +250,7 @@ def test_tasks_of_an_executor_divide_its_memory() -> None:
     assert memory_of_task(None, 4) is None
     with pytest.raises(
         ConfigError,
-        match=r"too small: it gives 500 bytes to each of 4 tasks that an executor works on at once; expected at least 1048576; "
+        match=r"too small: it gives 500 bytes to each of the 4 tasks that an executor runs in parallel; expected at least 1048576; "
         r"raise taskmanager\.memory\.managed\.size",
     ):
         memory_of_task(2_000, 4)
