@@ -140,7 +140,7 @@ _OF_TWO: Final[dict[str, Callable[[Any, Any], Any]]] = {"sum": operator.add, "mi
 
 def _check(step: str, field: Field) -> None:
     if type(field) not in (int, str):
-        raise ConfigError(f"{step} is told field {field!r}; expected a position or a name")
+        raise ConfigError(f"{step} got field {field!r}; expected a position or a name")
 
 
 def _missing(record: Any, field: Field) -> RecordError:

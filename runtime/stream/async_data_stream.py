@@ -64,7 +64,9 @@ class AsyncFunction(Function, ABC, Generic[IN, OUT]):
 
     def timeout(self, value: IN) -> list[OUT]:
         """What replaces `value` when time is up, tries included; fails the job unless overridden."""
-        raise TimeoutError("no answer in time; override timeout(value) to go on without one")
+        raise TimeoutError(
+            "timeout: the asynchronous call did not complete in time; override timeout(value) to return a result instead"
+        )
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
@@ -331,7 +333,7 @@ def _wait(
     instance_of(step, function, AsyncFunction)
     if not inspect.iscoroutinefunction(function.async_invoke):
         raise ConfigError(
-            f"async_invoke of {type(function).__name__} is no coroutine; write it as `async def`"
+            f"async_invoke of {type(function).__name__} is not a coroutine function; declare it with `async def`"
         )
     terms = AsyncStep(
         function,

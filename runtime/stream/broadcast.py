@@ -165,7 +165,7 @@ class BroadcastStream:
                 )
         names = [descriptor.name for descriptor in descriptors]
         if len(set(names)) != len(names):
-            raise ConfigError(f"broadcast states need names of their own; got {', '.join(names)}")
+            raise ConfigError(f"broadcast states need different names; got {', '.join(names)}")
         self.input = Input(source, Broadcast(), side=1)
         self.descriptors: tuple[MapStateDescriptor, ...] = descriptors
 

@@ -182,8 +182,8 @@ class CheckpointConfig(UnsupportedApi):
         """Changes nothing, and warns: it is for iterations, which are refused with unaligned checkpoints."""
         if force_unaligned_checkpoints:
             warnings.warn(
-                "set_force_unaligned_checkpoints has no effect: it is for programs with iterations, whose records on "
-                "their way back no checkpoint holds; such a program is refused with unaligned checkpoints",
+                "set_force_unaligned_checkpoints has no effect: it is for programs with iterations, and such a program "
+                "is refused with unaligned checkpoints, because feedback edges carry no barriers",
                 stacklevel=2,
             )
         self._force_unaligned = force_unaligned_checkpoints

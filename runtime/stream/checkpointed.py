@@ -159,8 +159,8 @@ def stateless(step: str, given: G) -> G:
     interface = _interface(given)
     if interface is not None:
         raise ConfigError(
-            f"{step}: {type(given).__name__} implements {interface}; got an object that is not opened in a subtask and "
-            "has no state; expected one without; keep the state in a function, such as a ProcessFunction in front of it"
+            f"{step}: {type(given).__name__} implements {interface}; expected an object without state, because it is not "
+            "opened in a subtask; keep the state in a function, such as a ProcessFunction before this step"
         )
     return given
 
@@ -175,8 +175,8 @@ def one_stateful(step: str, *functions: object) -> None:
     if len(stateful) > 1:
         names = " and ".join(type(each).__name__ for each in stateful)
         raise ConfigError(
-            f"{step}: {names} both keep operator state; got two such functions in one step; expected one; "
-            "move one of them to a step of its own"
+            f"{step}: {names} both keep operator state; expected one such function in a step; "
+            "move one of them to a separate step"
         )
 
 

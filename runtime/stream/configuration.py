@@ -22,7 +22,7 @@ __all__ = ["ConfigOption", "ConfigOptions", "Configuration"]
 T = TypeVar("T")
 
 _TUNING = "python."
-"""Keys that tune how the JVM talks to its Python workers: accepted and ignored, for there is none."""
+"""Keys for the exchange between the JVM and Python workers: accepted and ignored, because there is no JVM."""
 
 
 class Configuration:
@@ -128,7 +128,7 @@ class Configuration:
     def _set(self, key: str, value: str) -> Self:
         given: tuple[object, object] = key, value
         if not all(isinstance(text, str) for text in given):
-            raise ConfigError(f"setting {key!r} is {value!r}; expected texts; use the method for its type")
+            raise ConfigError(f"setting {key!r} is {value!r}; expected a str; use the method for its type")
         self._values[key] = value
         return self
 

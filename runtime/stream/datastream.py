@@ -185,7 +185,7 @@ class DataStream(Step, Generic[T]):
         strategy = instance_of("assign_timestamps_and_watermarks", watermark_strategy, WatermarkStrategy)
         if strategy.aligned is not None:
             raise ConfigError(
-                "watermark alignment pauses readers, so it belongs to a source; give the strategy to from_source(...)"
+                "watermark alignment is possible only at a source, because it pauses readers; give the strategy to from_source(...)"
             )
         strategy.generator()  # which refuses one that cannot work, here rather than in a subtask
         step = Transformation(STAMP, "timestamps", strategy, (self._input,), self._transformation.output_type)
@@ -195,7 +195,7 @@ class DataStream(Step, Generic[T]):
         """The stream of what this step's function yields as `(output_tag, value)`."""
         if not self._transformation.kind.side_outputs:
             raise ConfigError(
-                f"{self._transformation.name!r} has no side outputs; only process functions and windows have"
+                f"{self._transformation.name!r} has no side outputs; only process functions and windows have them"
             )
         tag = instance_of("get_side_output", output_tag, OutputTag)
         step = Transformation(SIDE_OUTPUT, f"side output {tag.tag_id}", tag, (self._input,), tag.type_info)
@@ -269,7 +269,7 @@ class DataStream(Step, Generic[T]):
             return self._dealt(Broadcast())
         if isinstance(self, KeyedStream):
             raise ConfigError(
-                "broadcast gives every record to all subtasks; got a KeyedStream; call it before key_by(...)"
+                "broadcast sends every record to all subtasks; got a KeyedStream; call it before key_by(...)"
             )
         return BroadcastStream(self._transformation, (broadcast_state_descriptor, *other_descriptors))
 
@@ -369,7 +369,7 @@ class DataStream(Step, Generic[T]):
     def _dealt(self, partition: Partition) -> DataStream[T]:
         if isinstance(self, KeyedStream):
             raise ConfigError(
-                f"the records of a KeyedStream go where their key says; got {type(partition).__name__.lower()} behind "
+                f"the records of a KeyedStream are partitioned by key; got {type(partition).__name__.lower()} after "
                 "key_by(...); leave one of the two out"
             )
         return DataStream(self._env, self._transformation, partition)
@@ -419,7 +419,7 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
 
     def fold(self, initial_value: Any, func: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Deprecated: emit, for each record, what `func` makes of `initial_value` and its key's records so far."""
-        deprecated("fold(...)", "reduce(...), or process(...) with state of your own")
+        deprecated("fold(...)", "reduce(...), or process(...) with state")
         folded = output_type or result_type(as_callable(_checked("fold", func)))
         return self.process(Fold(initial_value, func, folded), folded).name("fold")
 
@@ -515,7 +515,9 @@ class ConnectedStreams(Generic[IN1, IN2]):
     ) -> DataStream:
         keyed = [isinstance(stream, KeyedStream) for stream in (self._first, self._second)]
         if any(keyed) and not all(keyed):
-            raise ConfigError("one of two connected streams has a key; key both by key_by(...), or none")
+            raise ConfigError(
+                "one of two connected streams is keyed; expected both or neither; call key_by(...) on the other one"
+            )
         inputs = (self._first._input, dataclasses.replace(self._second._input, side=1))
         return DataStream(self._env, Transformation(kind, name or kind.name, func, inputs, output_type))
 

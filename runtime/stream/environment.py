@@ -179,8 +179,8 @@ class StreamExecutionEnvironment(Supplies):
             return self.from_source(source_func, source_name=source_name, type_info=type_info)
         if declared := declared_states(source_func):
             raise ConfigError(
-                f"add_source: {type(source_func).__name__} declares state {', '.join(declared)}; got state of keys in a "
-                "source, whose records have no key yet; expected operator state; implement CheckpointedFunction"
+                f"add_source: {type(source_func).__name__} declares keyed state {', '.join(declared)}; a source has no key; "
+                "expected operator state; implement CheckpointedFunction"
             )
         source = registry.load("tidegate.connectors", "functions.source")(source_func)
         stream = self.from_source(source, source_name=source_name, type_info=type_info)
@@ -287,7 +287,7 @@ class StreamExecutionEnvironment(Supplies):
             result = run_program(launch, enough if limit is not None else None)
             if result.state != "finished" and not enough():
                 warnings.warn(
-                    f"job {result.name!r} was {result.state} before its input ended; what was collected is not all",
+                    f"job {result.name!r} was {result.state} before its input ended; the collected results are not complete",
                     RuntimeWarning,
                     stacklevel=3,
                 )
@@ -313,7 +313,7 @@ class StreamExecutionEnvironment(Supplies):
 
 
 _VIEWS: Final = (Role.SOURCE, Role.UNION, Role.SIDE_OUTPUT, Role.ITERATION)
-"""Steps that do nothing without others."""
+"""Steps that need a following step to have an effect."""
 
 
 def _script() -> Path | None:

@@ -90,7 +90,9 @@ class ExecutionConfig(UnsupportedApi):
             ConfigError: it is no number of milliseconds.
         """
         if type(interval) is not int or interval < 0:
-            raise ConfigError(f"auto watermark interval is {interval!r}; expected milliseconds, 0 for none")
+            raise ConfigError(
+                f"auto watermark interval is {interval!r}; expected milliseconds, or 0 to turn it off"
+            )
         self._settings[_WATERMARKS] = interval
         return self
 
@@ -130,7 +132,7 @@ class ExecutionConfig(UnsupportedApi):
         )
         for name, value in given.items():
             if not isinstance(name, str) or not isinstance(value, str):
-                raise ConfigError(f"job parameter {name!r} is {value!r}; expected texts")
+                raise ConfigError(f"job parameter {name!r} is {value!r}; expected a str")
         self._parameters.clear()
         self._parameters.update(given)
         return self

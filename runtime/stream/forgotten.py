@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["note_executed", "note_step"]
 
 _written: dict[int, Any] = {}
-"""Environments with steps that nothing has run so far."""
+"""Environments with steps that have not been executed yet."""
 
 
 def note_step(env: Any) -> None:
@@ -27,6 +27,6 @@ def _tell() -> None:
     # Who sees why the program ended before it came to execute() needs no more.
     if _written and not hasattr(sys, "last_value"):
         print(
-            "tidegate: nothing ran: the program added steps and ended without env.execute(); add it at the end",
+            "tidegate: no job was executed: the program added steps and ended without env.execute(); add it at the end",
             file=sys.stderr,
         )

@@ -293,7 +293,7 @@ class MapWithState(Wrapper, KeyedProcessFunction):
         answer = self._function(value, self._state.value())
         if type(answer) is not tuple or len(answer) != 2:
             raise RecordError(
-                f"map_with_state: the function answered {shorten(answer)}; expected (result, state), None to clear it"
+                f"map_with_state: the function returned {shorten(answer)}; expected (result, state), with state None to clear it"
             )
         result, state = answer
         if state is None:

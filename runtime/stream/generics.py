@@ -32,4 +32,4 @@ else:
     W_co = TypeVar("W_co", covariant=True)
 
 Handled: TypeAlias = Iterable[T] | Awaitable[Iterable[T] | None] | AsyncIterable[T] | None
-"""What a process function with keys answers, which may be `async def`."""
+"""Result type of a keyed process function, which may be `async def`."""

@@ -42,12 +42,12 @@ class IterativeStream(DataStream):
         feedback = instance_of("close_with", feedback_stream, DataStream)
         if self._closed:
             raise ConfigError(
-                "the iteration is closed already; close it once, with a union(...) of the streams"
+                "the iteration is already closed; close it once, with a union(...) of the streams"
             )
         if not _stands_behind(self._transformation, feedback._transformation):
             raise ConfigError(
-                f"{feedback.get_name()!r} is not made from the iteration it shall close; "
-                "close it with a stream that is"
+                f"{feedback.get_name()!r} is not derived from the iteration that it closes; "
+                "close it with a stream derived from it"
             )
         self._closed = True
         self._env.add_sink(

@@ -201,5 +201,5 @@ def _parted(inputs: Iterable[Sided]) -> tuple[list[Any], list[Any]]:
 
 def _callable(step: str, given: Any, method: str) -> Any:
     if not callable(getattr(given, method, given)):
-        raise ConfigError(f"apply of a {step} takes a function of two; got {type(given).__name__}")
+        raise ConfigError(f"apply of a {step} takes a function of two arguments; got {type(given).__name__}")
     return given

@@ -42,7 +42,7 @@ def selector(step: str, key_selector: Any) -> Callable[[Any], Any]:
     read = as_callable(stateless(step, key_selector))
     if not callable(read):
         raise ConfigError(
-            f"{step} takes a function that reads a key, or the position or name of a field; "
+            f"{step} takes a function that returns a key, or the position or name of a field; "
             f"got {type(key_selector).__name__}"
         )
     return read

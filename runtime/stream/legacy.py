@@ -109,8 +109,8 @@ class AscendingTimestampExtractor(BoundedOutOfOrdernessTimestampExtractor):
         timestamp = self.extract_ascending_timestamp(element)
         if self._newest is not None and timestamp < self._newest:
             raise RecordError(
-                f"record {element!r} has timestamp {timestamp} behind one of {self._newest}; expected them to "
-                "ascend; use WatermarkStrategy.for_bounded_out_of_orderness(...)"
+                f"record {element!r} has timestamp {timestamp} after one with {self._newest}; expected ascending "
+                "timestamps; use WatermarkStrategy.for_bounded_out_of_orderness(...)"
             )
         return timestamp
 
@@ -148,7 +148,7 @@ class FoldingStateDescriptor(AggregatingStateDescriptor):
         deprecated("FoldingStateDescriptor(...)", "AggregatingStateDescriptor(...)")
         if not callable(fold_function):
             raise ConfigError(
-                f"state {name!r} needs a function of what there is and a value; got {type(fold_function).__name__}"
+                f"state {name!r} needs a function of the accumulator and a value; got {type(fold_function).__name__}"
             )
         super().__init__(name, _Folded(initial_value, fold_function), type_info)
 

@@ -107,7 +107,7 @@ class ParameterTool:
             return read(self._values[key])
         except (ValueError, KeyError) as error:
             raise ConfigError(
-                f"parameter {key!r} is {self._values[key]!r}, which cannot be read as asked"
+                f"parameter {key!r} is {self._values[key]!r}, which cannot be converted to the requested type"
             ) from error
 
 

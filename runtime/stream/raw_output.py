@@ -63,7 +63,7 @@ class RawKeyedOutput:
         if key_group not in self._key_groups or key_group in self.parts:
             raise ConfigError(
                 f"raw state of key group {key_group} cannot be written; got "
-                f"{'one that was written already' if key_group in self.parts else 'one of another subtask'}; expected "
+                f"{'a group already written' if key_group in self.parts else 'a group of another subtask'}; expected "
                 f"each of {self._key_groups.first} to {self._key_groups.last - 1} at most once"
             )
         self._current = self.parts[key_group] = BytesIO()
@@ -76,6 +76,6 @@ class RawKeyedOutput:
         """
         if self._current is None:
             raise ConfigError(
-                "raw state is written to no key group; got bytes; expected start_new_key_group(...) before them"
+                "raw keyed state was written outside a key group; call start_new_key_group(...) first"
             )
         return self._current.write(data)

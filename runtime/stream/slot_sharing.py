@@ -86,9 +86,7 @@ class SlotSharingGroup(UnsupportedApi):
                 f"slot_sharing_group takes a str or a SlotSharingGroup; got {type(self.name).__name__}"
             )
         if not self.name:
-            raise ConfigError(
-                "slot sharing group is empty; the group of whatever is in no other is 'default'"
-            )
+            raise ConfigError("slot sharing group is empty; expected a name; the default group is 'default'")
 
     @staticmethod
     def builder(name: str) -> SlotSharingGroupBuilder:
@@ -140,7 +138,7 @@ class SlotSharingGroupBuilder:
         memory = _memory("task heap memory", task_heap_memory)
         if not memory.bytes_size:
             raise ConfigError(
-                "task heap memory is 0; expected more than none; leave it out with the cpu cores"
+                "task heap memory is 0; expected more than 0; or leave out both it and the cpu cores"
             )
         return self._with(task_heap_memory=memory)
 
@@ -178,8 +176,8 @@ class SlotSharingGroupBuilder:
         group = self._group
         if not group.says_nothing and (group.cpu_cores is None or group.task_heap_memory is None):
             raise ConfigError(
-                f"slot sharing group {group.name!r} has resources, but not both cpu cores and task heap memory; "
-                "set both, or none at all"
+                f"slot sharing group {group.name!r} has resources without both cpu cores and task heap memory; "
+                "set both, or no resources at all"
             )
         return group
 
@@ -203,8 +201,8 @@ class SlotSharingGroups:
         group = given if isinstance(given, SlotSharingGroup) else SlotSharingGroup(given)
         if not group.says_nothing and self._known.setdefault(group.name, group) != group:
             raise ConfigError(
-                f"slot sharing group {group.name!r} is given two different sets of resources; "
-                "build it once and use it everywhere"
+                f"slot sharing group {group.name!r} has two different sets of resources; "
+                "build the group once and use that object everywhere"
             )
         return group.name
 

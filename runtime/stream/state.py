@@ -71,7 +71,7 @@ class Declared(ABC, Generic[H]):
         self.ttl: StateTtlConfig | None = (
             ttl if ttl is None or isinstance(ttl, StateTtlConfig) else StateTtlConfig.new_builder(ttl).build()
         )
-        """How long what the state holds lives; None: until it is removed."""
+        """Time to live of the state's values; None: they do not expire."""
 
     @abstractmethod
     def describe(self, name: str) -> StateDescriptor:

@@ -103,8 +103,8 @@ class Step(UnsupportedApi):
         step = self._own(what)
         if step.kind.role in _VIEWS:
             raise ConfigError(
-                f"{what} is for a step that runs; {step.name!r} is only a view of others; "
-                "call it on a step before or behind it"
+                f"{what} is for an operator; {step.name!r} is only a view of other steps; "
+                "call it on the step before or after it"
             )
         return step
 
@@ -112,8 +112,8 @@ class Step(UnsupportedApi):
         """The step, if this is not a way to deal its records, such as a key: settings would go to the step before."""
         if self._is_view:
             raise ConfigError(
-                f"{what} cannot be set on a {type(self).__name__} that only deals the records of "
-                f"{self._transformation.name!r} to the next step; call it on that step or on the next one"
+                f"{what} cannot be set on a {type(self).__name__} that only partitions the records of "
+                f"{self._transformation.name!r} for the next step; call it on that step or on the next one"
             )
         return self._transformation
 

@@ -72,11 +72,15 @@ class Supplies(Configured):
         url = urlsplit(file_path)
         path = Path(url.path if url.scheme == "file" else file_path)
         if url.scheme not in ("", "file"):
-            raise ConfigError(f"cached file {file_path!r} is on {url.scheme}; copy it to this machine first")
+            raise ConfigError(
+                f"cached file {file_path!r} is on {url.scheme}; expected a local file; copy it to this machine first"
+            )
         if not path.exists():
             raise ConfigError(f"cached file {file_path!r} does not exist")
         if not name or Path(name).name != name:
-            raise ConfigError(f"name {name!r} of a cached file is no plain name; give one without slashes")
+            raise ConfigError(
+                f"name {name!r} of a cached file is not a plain file name; give a name without slashes"
+            )
         self._files[name] = CachedFile(str(path.resolve()), executable)
 
     def use_clock(self, clock: Clock) -> Self:
@@ -118,7 +122,7 @@ class Supplies(Configured):
             ConfigError: always.
         """
         raise ConfigError(
-            "add_python_archive is not available, as workers share the interpreter of the program; unpack "
+            "add_python_archive is not available, because workers use the program's interpreter; unpack "
             f"{archive_path!r} and use register_cached_file(directory, name) or add_python_file(directory)"
         )
 
@@ -131,7 +135,7 @@ class Supplies(Configured):
             ConfigError: always.
         """
         raise ConfigError(
-            "set_python_requirements is not available, as workers share the interpreter of the program; run "
+            "set_python_requirements is not available, because workers use the program's interpreter; run "
             f"`pip install -r {requirements_file_path}` before it starts"
         )
 
@@ -143,7 +147,7 @@ class Supplies(Configured):
         """
         if Path(python_exec).resolve() != Path(sys.executable).resolve():
             raise ConfigError(
-                f"workers share the interpreter of the program, {sys.executable}; start it with {python_exec} instead"
+                f"workers use the program's interpreter, {sys.executable}; start the program with {python_exec} instead"
             )
 
     def _resources(self) -> ProgramResources:
@@ -152,7 +156,7 @@ class Supplies(Configured):
 
 def _say_not_needed(what: str, paths: tuple[str, ...]) -> None:
     warnings.warn(
-        f"no {what} are needed, {', '.join(paths)} is not looked at; connectors come as extras, such as pip install "
+        f"{what} have no effect: {', '.join(paths)} is ignored; connectors are installed as extras, such as pip install "
         "'tidegate[kafka,formats]'",
         UserWarning,
         stacklevel=3,

@@ -24,4 +24,4 @@ class OutputTag:
 
     def __post_init__(self) -> None:
         if not self.tag_id:
-            raise ConfigError("the name of a side output is empty; give it one")
+            raise ConfigError("the name of a side output is empty; give it a name")

@@ -54,7 +54,7 @@ class Duration:
             ConfigError: it is not a multiple of a million.
         """
         if nanos % 1_000_000:
-            raise ConfigError(f"a duration of {nanos} ns is refused; expected whole milliseconds")
+            raise ConfigError(f"a duration of {nanos} ns is not supported; expected whole milliseconds")
         return Duration(nanos // 1_000_000)
 
     def to_milliseconds(self) -> int:

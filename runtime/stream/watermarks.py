@@ -43,8 +43,8 @@ class WatermarkGenerator(ABC):
     """
 
     asked: ClassVar[Literal["batch", "record", "clock"]] = "batch"
-    """When: after each batch of records; after each record, so that a watermark stands right behind the record that
-    moved it; or after each batch and five times a second."""
+    """When to emit: after each batch of records; after each record, so that the watermark directly follows the record
+    that advanced it; or after each batch and five times a second."""
 
     def open(self, clock: Clock) -> None:  # noqa: B027
         """Called once, before the first record."""
@@ -93,7 +93,7 @@ class WatermarkStrategy:
     idle_after_ms: int | None = None
     aligned: Aligned | None = None
     every_ms: int | None = None
-    """How often it is asked, if it is not asked at each record: 0 is never, None after each batch."""
+    """Interval between calls, if it is not called for each record: 0 is never, None after each batch."""
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
@@ -124,7 +124,7 @@ class WatermarkStrategy:
         """Let a subtask that sees no record for `idle_timeout` hold nobody's event time back."""
         if idle_timeout.to_milliseconds() <= 0:
             raise ConfigError(
-                f"the idle timeout is {idle_timeout.to_milliseconds()} ms; expected more than none"
+                f"the idle timeout is {idle_timeout.to_milliseconds()} ms; expected more than 0"
             )
         return replace(self, idle_after_ms=idle_timeout.to_milliseconds())
 
@@ -140,7 +140,7 @@ class WatermarkStrategy:
         if drift < 0 or update.to_milliseconds() <= 0:
             raise ConfigError(
                 f"watermark alignment of group {watermark_group!r} has a drift of {drift} ms and an update interval of "
-                f"{update.to_milliseconds()} ms; expected a drift of 0 or more and an interval of more than none"
+                f"{update.to_milliseconds()} ms; expected a drift of 0 or more and an interval of more than 0"
             )
         return replace(self, aligned=Aligned(watermark_group, drift, update.to_milliseconds()))
 
@@ -182,7 +182,7 @@ class WatermarkStrategy:
             assigned = extract(value, timestamp if timestamp is not None else MIN_WATERMARK)
             if type(assigned) is not int:
                 raise RecordError(
-                    f"the timestamp assigner answered {assigned!r} for record {value!r}; expected milliseconds as int"
+                    f"the timestamp assigner returned {assigned!r} for record {value!r}; expected milliseconds as int"
                 )
             return assigned
 

@@ -63,7 +63,7 @@ class _Windowed(UnsupportedApi, Generic[T]):
     """What windows with and without keys have in common."""
 
     _functions: tuple[type[Any], ...]
-    """The classes of window functions it takes."""
+    """The accepted classes of window functions."""
     _parallelism: int | None = None
 
     def __init__(self, env: StreamExecutionEnvironment, source: Input, assigner: WindowAssigner) -> None:
@@ -120,7 +120,7 @@ class _Windowed(UnsupportedApi, Generic[T]):
             raise ConfigError(f"the output mode is {mode!r}; expected update, append or complete") from error
         if self._mode is OutputMode.COMPLETE and isinstance(self._assigner, MergingWindowAssigner):
             raise ConfigError(
-                "session windows have no complete output, because they merge; use update or append"
+                "session windows do not support output mode complete, because they merge; use update or append"
             )
         return self
 
@@ -249,7 +249,7 @@ class _Windowed(UnsupportedApi, Generic[T]):
         trigger = self._trigger or self._assigner.get_default_trigger(self._env)
         if isinstance(trigger, NeverTrigger):
             warnings.warn(
-                "a global window without a trigger never fires; its records are kept and nothing comes out; call "
+                "a global window without a trigger never fires: it keeps its records and emits no result; call "
                 "trigger(...), for example with CountTrigger.of(100)",
                 UserWarning,
                 stacklevel=3,

@@ -188,7 +188,7 @@ def test_a_function_may_answer_for_a_request_that_takes_too_long(env: StreamExec
     [
         (
             Never(),
-            r"operator 'ask' \(subtask .*\) failed on record 1: TimeoutError: no answer in time; override",
+            r"operator 'ask' \(subtask .*\) failed on record 1: TimeoutError: timeout: the asynchronous call did not complete in time; override",
         ),
         (Failing(), r"operator 'ask' \(subtask .*\) failed on record 1: KeyError: 'no such customer'"),
         (
@@ -232,5 +232,7 @@ def test_a_function_that_is_no_coroutine_is_refused() -> None:
 
     stream = StreamExecutionEnvironment.get_execution_environment().from_collection([1])
 
-    with pytest.raises(ConfigError, match="async_invoke of Plain is no coroutine; write it as `async def`"):
+    with pytest.raises(
+        ConfigError, match="async_invoke of Plain is not a coroutine function; declare it with `async def`"
+    ):
         AsyncDataStream.unordered_wait(stream, Plain(), LONG)

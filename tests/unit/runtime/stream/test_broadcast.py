@@ -348,7 +348,7 @@ def test_programs_that_cannot_work_are_refused() -> None:
     stream = env.from_collection(["a"])
     with pytest.raises(ConfigError, match=r"broadcast takes MapStateDescriptors.*; got ListStateDescriptor"):
         stream.broadcast(ListStateDescriptor("x"))  # type: ignore[call-overload] # that is the point
-    with pytest.raises(ConfigError, match="broadcast states need names of their own; got prices, prices"):
+    with pytest.raises(ConfigError, match="broadcast states need different names; got prices, prices"):
         stream.broadcast(PRICES, PRICES)
     connected = stream.key_by(str).connect(stream.broadcast(PRICES))
     with pytest.raises(ConfigError, match="process takes a KeyedBroadcastProcessFunction; got Price"):

@@ -182,9 +182,9 @@ def test_a_view_of_other_steps_has_no_thread_of_its_own(method: str) -> None:
     }
 
     for name, view in views.items():
-        with pytest.raises(ConfigError, match=f"{method} is for a step that runs; '{name}' is only a view"):
+        with pytest.raises(ConfigError, match=f"{method} is for an operator; '{name}' is only a view"):
             getattr(view, method)()
-        with pytest.raises(ConfigError, match="set_parallelism is for a step that runs"):
+        with pytest.raises(ConfigError, match="set_parallelism is for an operator"):
             view.set_parallelism(2)
 
 

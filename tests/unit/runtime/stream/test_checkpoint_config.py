@@ -217,7 +217,7 @@ def test_an_environment_is_told_the_mode() -> None:
 
 def test_a_program_without_checkpoints_has_no_interval() -> None:
     with pytest.raises(
-        ConfigError, match=r"mode NONE takes no checkpoint on the way; got execution.checkpointing.inter"
+        ConfigError, match=r"mode NONE takes no periodic checkpoints; got execution.checkpointing.inter"
     ):
         CheckpointConfig({"execution.checkpointing.mode": "NONE"}).set_checkpoint_interval(
             9

@@ -85,7 +85,7 @@ def test_a_root_directory_that_cannot_be_made_is_named(target: str, tmp_path: Pa
     env = configured(target, taskmanager__state__local__root_dirs=str(tmp_path / "file"))
 
     with pytest.raises(
-        ConfigError, match=r"no working state can be kept in .*file: .*taskmanager.state.local.root-dirs"
+        ConfigError, match=r"cannot write working state to .*file: .*taskmanager.state.local.root-dirs"
     ):
         run(env)
 

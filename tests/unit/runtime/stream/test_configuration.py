@@ -60,7 +60,7 @@ def test_lists_are_read_as_flink_writes_them(text: str, items: list[str]) -> Non
         (lambda made: made.get_boolean("text", False), r"setting 'text' is 'a'; expected true or false"),
         (lambda made: made.get_float("text", 0.0), r"setting 'text' is 'a'; expected a number"),
         (lambda made: made.get_bytearray("number", bytearray()), r"is 'x'; expected hexadecimal digits"),
-        (lambda made: made.set_string("key", 1), r"setting 'key' is 1; expected texts; use the method for"),
+        (lambda made: made.set_string("key", 1), r"setting 'key' is 1; expected a str; use the method for"),
     ],
     ids=["integer", "truth", "float", "bytes", "no text"],
 )

@@ -159,7 +159,7 @@ def test_streams_without_keys_have_side_outputs(anywhere: StreamExecutionEnviron
         ),
         (
             lambda a, b: a.key_by(abs).connect(b).map(Kind()),
-            r"has a key; key both by key_by\(\.\.\.\), or none",
+            r"is keyed; expected both or neither; call key_by",
         ),
     ],
     ids=["no stream", "map", "flat_map", "process", "keyed process", "one key"],

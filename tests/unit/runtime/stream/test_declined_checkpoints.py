@@ -129,7 +129,7 @@ def test_a_storage_that_stays_away_ends_a_bounded_job_after_three_tries(
 
     with pytest.raises(
         JobFailedError,
-        match=r"3 checkpoints in a row came to nothing; the last one, checkpoint \d+: the storage is away",
+        match=r"3 checkpoints in a row failed; the last one, checkpoint \d+: the storage is away",
     ):
         list(anywhere.from_collection(range(10)).map(lambda n: n).execute_and_collect())
 

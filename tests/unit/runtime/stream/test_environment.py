@@ -145,7 +145,9 @@ def test_an_unknown_target_names_the_ones_there_are(place: Path) -> None:
 def test_fresh_and_a_checkpoint_to_go_back_to_exclude_each_other(place: Path) -> None:
     env = environment(**{"execution.fresh": True, "execution.savepoint.path": "3"})
 
-    with pytest.raises(ConfigError, match="--fresh begins anew and -s goes on from a checkpoint; give one"):
+    with pytest.raises(
+        ConfigError, match="--fresh starts without state and -s starts from a checkpoint; got both; give one"
+    ):
         list(env.from_collection([1]).execute_and_collect())
 
 
@@ -154,7 +156,7 @@ MISUSES: list[tuple[str, Callable[[StreamExecutionEnvironment], object], str]] =
     (
         "key_by",
         lambda env: env.from_collection([1]).key_by(cast("Any", 1.5)),
-        "key_by takes a function that reads a key, or the position or name of a field; got float",
+        "key_by takes a function that returns a key, or the position or name of a field; got float",
     ),
     (
         "process",
@@ -239,7 +241,7 @@ def test_collecting_from_a_job_that_is_stopped_says_that_not_all_is_there() -> N
     endless = env.from_source(GeneratorSource(stop_at_three, None, rate_per_second=500))
 
     with pytest.warns(
-        RuntimeWarning, match="job 'half' was stopped before its input ended; what was collected"
+        RuntimeWarning, match="job 'half' was stopped before its input ended; the collected results"
     ):
         collected = list(endless.execute_and_collect("half"))
 

@@ -33,4 +33,6 @@ def test_a_program_that_forgets_to_execute_is_told_at_its_end(tmp_path: Path, en
         check=False,
     )
 
-    assert ("nothing ran: the program added steps and ended without env.execute()" in run.stderr) is said, run
+    assert (
+        "no job was executed: the program added steps and ended without env.execute()" in run.stderr
+    ) is said, run

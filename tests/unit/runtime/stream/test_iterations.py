@@ -167,7 +167,7 @@ def test_an_iterative_program_is_cancelled_where_another_would_be_stopped(
     iteration.close_with(iteration.filter(lambda n: False))
     client = inline.execute_async()
 
-    with pytest.raises(JobCancelledError, match="has iterations, so no checkpoint can hold where it is"):
+    with pytest.raises(JobCancelledError, match="has iterations, whose in-flight records it would lose"):
         client.stop().result(timeout=60)
 
 
@@ -237,10 +237,10 @@ def test_an_iteration_without_feedback_is_refused(inline: StreamExecutionEnviron
 def test_an_iteration_is_closed_once_and_by_a_stream_of_its_own(inline: StreamExecutionEnvironment) -> None:
     iteration = iterate(inline.from_collection([3]))
 
-    with pytest.raises(ConfigError, match="'collection' is not made from the iteration it shall close"):
+    with pytest.raises(ConfigError, match="'collection' is not derived from the iteration that it closes"):
         iteration.close_with(inline.from_collection([4]))
     iteration.close_with(iteration.map(abs))
-    with pytest.raises(ConfigError, match=r"the iteration is closed already; close it once, with a union"):
+    with pytest.raises(ConfigError, match=r"the iteration is already closed; close it once, with a union"):
         iteration.close_with(iteration.map(abs))
     with pytest.raises(ConfigError, match="max_wait_time is 0; expected an integer of at least 1"):
         iterate(iteration, 0)

@@ -101,7 +101,7 @@ def test_a_flat_join_answers_any_number_and_settings_of_windows_apply(anywhere: 
         (lambda a, b: a.co_group(5), "co_group takes a DataStream; got int"),
         (
             lambda a, b: a.join(b).where(5.0),
-            "where takes a function that reads a key, or the position .*; got float",
+            "where takes a function that returns a key, or the position .*; got float",
         ),
         (lambda a, b: a.join(b).equal_to(first), "join: call where"),
         (
@@ -110,7 +110,7 @@ def test_a_flat_join_answers_any_number_and_settings_of_windows_apply(anywhere: 
         ),
         (
             lambda a, b: a.join(b).where(first).equal_to(first).window(FIVE_SECONDS).apply(5),
-            "apply of a join takes a function of two; got int",
+            "apply of a join takes a function of two arguments; got int",
         ),
     ],
 )

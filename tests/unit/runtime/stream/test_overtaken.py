@@ -90,7 +90,7 @@ def test_a_step_that_is_not_there_any_more_loses_no_records_unseen(tmp_path: Pat
 def test_no_canonical_savepoint_is_made_of_it(overtaken: Timeline, tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError,
-        match="holds records on their way to operator 'step', for which a canonical savepoint has no place",
+        match="holds in-flight records of operator 'step', which a canonical savepoint cannot hold",
     ):
         write_savepoint(overtaken.manifest(None), overtaken.files, str(tmp_path / "taken"), "heap")
 
@@ -105,6 +105,6 @@ def test_what_goes_round_cannot_be_overtaken(tmp_path: Path) -> None:
     iteration.sink_to(FileSink(str(tmp_path)))
 
     with pytest.raises(
-        ConfigError, match="a program with iterations takes no unaligned checkpoints: what goes round"
+        ConfigError, match="a program with iterations takes no unaligned checkpoints, because feedback edges"
     ):
         env.execute("round")

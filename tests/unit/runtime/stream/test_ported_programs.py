@@ -239,7 +239,7 @@ def test_no_state_clears_the_state_and_no_pair_is_refused(env: Env) -> None:
     told = numbers.map_with_state(lambda number, seen: (seen, None if seen else number))
     assert list(told.execute_and_collect()) == [None, 1, None]
     with pytest.raises(
-        JobFailedError, match=r"map_with_state: the function answered 1; expected \(result, state\)"
+        JobFailedError, match=r"map_with_state: the function returned 1; expected \(result, state\)"
     ):
         list(numbers.map_with_state(lambda number, seen: number).execute_and_collect())
 

@@ -222,7 +222,7 @@ class Misplaced(KeyedProcessFunction, CheckpointedFunction):
             "key group 128 cannot be written; got one of another subtask; expected each of 0 to 127",
         ),
         (Misplaced(5, 2), "key group 5 cannot be written; got one that was written already"),
-        (Misplaced(None), "written to no key group; got bytes; expected start_new_key_group"),
+        (Misplaced(None), "written outside a key group; call start_new_key_group"),
     ],
     ids=["of another subtask", "twice", "none"],
 )

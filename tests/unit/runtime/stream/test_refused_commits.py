@@ -56,7 +56,7 @@ def test_a_job_whose_output_is_refused_fails_with_the_reason_and_commits_when_it
     ) as failed:
         run()
     assert "is not writable (Permission denied); grant write permission" in str(failed.value)
-    assert "nothing is lost: mend the cause and start the job again" in str(failed.value)
+    assert "nothing is lost; repair the cause and start the job again" in str(failed.value)
     events = [msgspec.json.decode(line) for line in log.read_bytes().splitlines()]
     told = [event for event in events if event["what"] == "retrying"]
     assert len(told) == 1

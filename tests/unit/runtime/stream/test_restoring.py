@@ -158,7 +158,7 @@ def test_a_checkpoint_of_another_pipeline_is_copied_and_never_claimed(tmp_path: 
     written = files_in(tmp_path)
     with pytest.raises(
         ConfigError,
-        match=r"is kept by pipeline 'first', which would delete it too; use execution.savepoint-restore",
+        match=r"pipeline 'first' retains it and deletes it later; use execution.savepoint-restore",
     ):
         run(tmp_path, **{PATH: str(first), MODE: "CLAIM"})
     for spelled in (str(first), f"file://{first}/_metadata", f"{first}/"):
@@ -230,7 +230,7 @@ def test_an_earlier_history_is_refused_by_a_sink_that_may_have_written_in_it(tmp
     start(**{"execution.fresh": True})
     with pytest.raises(
         ConfigError,
-        match=r"the snapshot is of an earlier history of pipeline 'totals'; what sink 'files' committed in it cannot",
+        match=r"the snapshot belongs to an earlier lineage of pipeline 'totals'; what sink 'files' committed in it is not known",
     ):
         start(**{PATH: str(first)})
 
@@ -388,7 +388,7 @@ def test_a_savepoint_fits_as_long_as_what_keeps_state_keeps_its_uid(
     for steps in (("counted", "totals"), ("totals",)):
         with pytest.raises(
             ConfigError,
-            match=r"holds state of operator 'counts', which this program does not have.*by --allow-non-restored-state",
+            match=r"holds state of operator 'counts', which this program does not have.*with --allow-non-restored-state",
         ):
             holds(*steps)
     left = {"execution.savepoint.ignore-unclaimed-state": True}

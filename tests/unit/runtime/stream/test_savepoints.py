@@ -193,7 +193,7 @@ def test_a_savepoint_that_cannot_be_is_refused_with_the_reason(
     (tmp_path / "file").touch()
     client = start(settings, tmp_path / "state", tmp_path / "out")
     with pytest.raises(
-        ConfigError, match=r"a savepoint needs a place; got no savepoint_directory; give one or set"
+        ConfigError, match=r"a savepoint needs a directory; got no savepoint_directory; give one or set"
     ):
         client.trigger_savepoint()
     with pytest.raises(UnavailableError, match="file"):
@@ -218,7 +218,7 @@ def test_jobs_without_checkpoints_have_no_savepoints(tmp_path: Path) -> None:
     )
     client = env.execute_async("batch")
     with pytest.raises(
-        UnavailableError, match="batch job 'batch' has no checkpoint to go on from before its end"
+        UnavailableError, match="no final checkpoint is possible: batch job 'batch' takes one only at its end"
     ):
         client.stop_with_savepoint(False, str(tmp_path)).result(timeout=60)
     assert client.get_job_execution_result().result(timeout=60).state == "finished"

@@ -57,7 +57,7 @@ def test_a_group_may_be_registered_and_used_again_but_not_with_other_resources(e
     other = SlotSharingGroup.builder("heavy").set_cpu_cores(1).set_task_heap_memory_mb(64).build()
     env.register_slot_sharing_group(HEAVY).register_slot_sharing_group(HEAVY)
     stream = env.from_collection([1]).slot_sharing_group("heavy").slot_sharing_group(HEAVY)
-    message = r"slot sharing group 'heavy' is given two different sets of resources; build it once"
+    message = r"slot sharing group 'heavy' has two different sets of resources; build the group once"
 
     with pytest.raises(ConfigError, match=message):
         env.register_slot_sharing_group(other)
@@ -105,12 +105,12 @@ def test_a_group_of_which_nothing_is_said_has_no_resources() -> None:
     [
         (
             lambda group: group.set_managed_memory_mb(1).build(),
-            "'x' has resources, but not both cpu cores and task heap memory; set both, or none",
+            "'x' has resources without both cpu cores and task heap memory; set both, or no",
         ),
-        (lambda group: group.set_cpu_cores(1).build(), "but not both cpu cores and task heap memory"),
+        (lambda group: group.set_cpu_cores(1).build(), "without both cpu cores and task heap memory"),
         (lambda group: group.set_cpu_cores(0), "cpu cores is 0; expected a number above 0"),
         (lambda group: group.set_external_resource("gpu", "2"), "resource 'gpu' is '2'; expected a number"),
-        (lambda group: group.set_task_heap_memory_mb(0), "task heap memory is 0; expected more than none"),
+        (lambda group: group.set_task_heap_memory_mb(0), "task heap memory is 0; expected more than 0"),
         (
             lambda group: group.set_task_heap_memory(64),
             "task heap memory is 64; expected a MemorySize such as",
@@ -147,7 +147,11 @@ def test_what_belongs_to_java_says_so() -> None:
     size: Any = MemorySize(1)
     group: Any = HEAVY
 
-    with pytest.raises(AttributeError, match="get_java_memory_size is not there: there is no Java behind it"):
+    with pytest.raises(
+        AttributeError, match="get_java_memory_size is not available: there is no Java behind it"
+    ):
         size.get_java_memory_size()
-    with pytest.raises(AttributeError, match="get_java_slot_sharing_group is not there: there is no Java"):
+    with pytest.raises(
+        AttributeError, match="get_java_slot_sharing_group is not available: there is no Java"
+    ):
         group.get_java_slot_sharing_group()

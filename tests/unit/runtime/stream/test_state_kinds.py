@@ -70,7 +70,9 @@ def test_an_initial_value_is_not_shared_by_keys() -> None:
 def test_a_fold_needs_a_function() -> None:
     with (
         pytest.warns(DeprecationWarning, match="FoldingStateDescriptor"),
-        pytest.raises(ConfigError, match="state 'x' needs a function of what there is and a value; got int"),
+        pytest.raises(
+            ConfigError, match="state 'x' needs a function of the accumulator and a value; got int"
+        ),
     ):
         FoldingStateDescriptor("x", 0, 7)  # type: ignore[arg-type] # that is the point
 

@@ -173,7 +173,7 @@ def test_what_is_not_there_is_named(checkpoint: Path, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="no keyed state of operator 'accounts'; known are account"):
             reader.table("accounts", "total")
     with pytest.raises(
-        ConfigError, match="'7' is no checkpoint and no savepoint; expected <root>/<run>/chk-<number>"
+        ConfigError, match="'7' is not a checkpoint or savepoint; expected <root>/<run>/chk-<number>"
     ):
         StateReader("7")
     with pytest.raises(StateCorruptError, match="chk-99/_metadata does not exist"):

@@ -136,13 +136,13 @@ def test_state_that_is_removed_is_gone(tmp_path: Path, bootstrapped: Path) -> No
 
 def test_what_cannot_be_is_refused_and_damages_nothing(tmp_path: Path, bootstrapped: Path) -> None:
     before = files_in(bootstrapped)
-    with pytest.raises(ConfigError, match="savepoint' holds a savepoint already; give a directory"):
+    with pytest.raises(ConfigError, match="savepoint' already holds a savepoint; give a directory"):
         StateWriter().write(bootstrapped)
     with pytest.raises(ConfigError, match="has no operator 'accounts'; known are account"):
         StateWriter(bootstrapped).remove("accounts")
     with pytest.raises(StateFormatError, match="state 'total' was stored with another type"):
         StateWriter(bootstrapped).put("account", ValueStateDescriptor("total", Types.STRING()), [])
-    with pytest.raises(ConfigError, match="nowhere' is no checkpoint and no savepoint; expected <root>"):
+    with pytest.raises(ConfigError, match="nowhere' is not a checkpoint or savepoint; expected <root>"):
         StateWriter(tmp_path / "nowhere")
     assert files_in(bootstrapped) == before
 

@@ -159,7 +159,10 @@ def test_a_part_that_nobody_opens_is_refused_with_an_interface_for_state(
     abstract = {name: lambda *_: None for cls in (interface, part) for name in cls.__abstractmethods__}
     given = type("Given", (interface, part), abstract)()
 
-    with pytest.raises(ConfigError, match=r"Given implements \w+; got an object that is not opened in a sub"):
+    with pytest.raises(
+        ConfigError,
+        match=r"Given implements \w+; expected an object without state, because it is not opened in a sub",
+    ):
         REFUSED[part](stream, given)
 
 
@@ -203,7 +206,9 @@ class Last(Kept, ProcessWindowFunction):
 
 
 def test_two_functions_with_operator_state_in_one_step_are_refused(stream: DataStream) -> None:
-    with pytest.raises(ConfigError, match="window: Widest and Last both keep operator state; got two such"):
+    with pytest.raises(
+        ConfigError, match="window: Widest and Last both keep operator state; expected one such"
+    ):
         _windowed(stream).aggregate(Widest(), Last())
 
 
@@ -222,7 +227,9 @@ class DeclaringSink(SinkFunction):
 
 
 def test_a_source_has_no_state_of_keys(stream: DataStream) -> None:
-    with pytest.raises(ConfigError, match="add_source: Declares declares state seen; got state of keys in a"):
+    with pytest.raises(
+        ConfigError, match="add_source: Declares declares keyed state seen; a source has no key"
+    ):
         stream._env.add_source(Declares())
 
 

@@ -203,7 +203,7 @@ def test_accumulators_of_one_name_must_be_of_one_class(env: StreamExecutionEnvir
     env.from_collection([1]).map(Counting()).map(Clashing()).print()
 
     with pytest.raises(
-        ConfigError, match="accumulator 'numEles' is a IntCounter in one function and a DoubleCounter"
+        ConfigError, match="accumulator 'numEles' has two types: IntCounter in one function and DoubleCounter"
     ):
         env.execute()
 
@@ -230,7 +230,7 @@ def test_a_python_file_is_importable_in_workers(
         (lambda env: env.set_python_requirements("r.txt"), "run `pip install -r r.txt` before it starts"),
         (
             lambda env: env.set_python_executable("/usr/bin/pypy"),
-            "workers share the interpreter.*/usr/bin/pypy",
+            "workers use the program's interpreter.*/usr/bin/pypy",
         ),
         (
             lambda env: env.set_runtime_mode("BATCH"),
@@ -238,10 +238,13 @@ def test_a_python_file_is_importable_in_workers(
         ),
         (lambda env: env.register_cached_file("hdfs:///a", "a"), "is on hdfs; copy it to this machine first"),
         (lambda env: env.register_cached_file("/nowhere", "a"), "cached file '/nowhere' does not exist"),
-        (lambda env: env.register_cached_file("/tmp", "a/b"), "name 'a/b' of a cached file is no plain name"),
+        (
+            lambda env: env.register_cached_file("/tmp", "a/b"),
+            "name 'a/b' of a cached file is not a plain file name",
+        ),
         (
             lambda env: env.get_config().set_global_job_parameters({"a": 1}),
-            "job parameter 'a' is 1; expected texts",
+            "job parameter 'a' is 1; expected a str",
         ),
     ],
 )
@@ -332,7 +335,9 @@ def test_parameters_are_read_as_what_the_program_needs(tmp_path: Path) -> None:
     assert (found.get_int("limit"), found.get_float("rate"), found.get_boolean("fast")) == (3, 0.5, True)
     assert (found.get_int("none", 1), found.has("rate"), found.to_map()["fast"]) == (1, True, "true")
     assert ParameterTool.from_args(["--offset", "-3"]).get_required("offset") == "-3"
-    with pytest.raises(ConfigError, match=r"parameter 'rate' is '0\.5', which cannot be read as asked"):
+    with pytest.raises(
+        ConfigError, match=r"parameter 'rate' is '0\.5', which cannot be converted to the requested type"
+    ):
         found.get_int("rate")
     with pytest.raises(ConfigError, match="parameter 'input' is missing; given are fast, limit, rate"):
         found.get_required("input")

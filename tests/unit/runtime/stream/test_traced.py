@@ -144,7 +144,7 @@ def test_journals_change_nothing_and_tell_everything(
     [
         (
             {"state.log.operators": "totals"},
-            "option 'state.log.operators' says whose changes are all kept; got state.log.granularity net; expected event",
+            "option 'state.log.operators' needs state.log.granularity event; got net",
         ),
         (
             {"state.log.operators": "totals,counts", "state.log.granularity": "event"},

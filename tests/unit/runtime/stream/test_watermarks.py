@@ -163,7 +163,7 @@ def test_a_silent_source_is_idle_in_time_though_the_wall_clock_was_set_back() ->
 
 
 def test_an_idle_time_of_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match="the idle timeout is 0 ms; expected more than none"):
+    with pytest.raises(ConfigError, match="the idle timeout is 0 ms; expected more than 0"):
         WatermarkStrategy.no_watermarks().with_idleness(Duration.of_millis(0))
 
 

@@ -445,7 +445,7 @@ def test_fold_over_sessions_is_refused(anywhere: Env, sessions: Any) -> None:
         (lambda w: w.allowed_lateness(-1), "the allowed lateness is -1; expected milliseconds, at least 0"),
         (lambda w: w.side_output_late_data("late"), "side_output_late_data takes a OutputTag; got str"),
         (lambda w: w.output_mode("all"), "the output mode is 'all'; expected update, append or complete"),
-        (lambda w: w.output_mode("complete"), "session windows have no complete output, because they merge"),
+        (lambda w: w.output_mode("complete"), "session windows do not support output mode complete"),
         (lambda w: w.reduce(5), "reduce takes a function of two records; got int"),
         (lambda w: w.aggregate(max), "aggregate takes a AggregateFunction; got builtin_function_or_method"),
         (
