@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
     report(listed["items"], results)
     missing = [] if options.last else not_on_spark(listed["spark"]["examples"], results)
     for cited in missing:
-        print(f"{cited} has tests, but none that ran on Spark; expected one, as it is listed under [spark]")
+        print(f"{cited} has no test that ran on Spark; expected one, because it is listed under [spark]")
     failed = [cited for cited, tests in results.items() if not all_passed(tests)]
     return 1 if failed or missing else 0
 
@@ -81,7 +81,7 @@ def report(sentences: dict[str, str], results: Results) -> None:
         counts[1] += 1
     for group, (passed, of) in sorted(totals.items()):
         print(f"{group}: {passed} of {of}")
-    print(f"in all: {sum(passed for passed, _ in totals.values())} of {len(sentences)} have passing tests\n")
+    print(f"total: {sum(passed for passed, _ in totals.values())} of {len(sentences)} have passing tests\n")
 
 
 def all_passed(tests: Mapping[str, Outcome]) -> bool:
@@ -115,7 +115,7 @@ def show(cited: str, sentences: dict[str, str]) -> int:
             for node in assertions(function):
                 print(f"    {ast.get_source_segment(text, node)}")
     if not found:
-        print("no test cites it yet")
+        print("no test cites this id yet")
     return 0
 
 

@@ -71,7 +71,7 @@ NOT_REPLAYABLE: Final = {
 def main() -> int:
     """Write the table, or with `--check` compare it."""
     if not RECORD.exists():
-        sys.exit(f"{RECORD} is not there: run the tests of tests/conformance first")
+        sys.exit(f"{RECORD} does not exist; run the tests of tests/conformance first")
     passed: dict[str, Clauses] = json.loads(RECORD.read_text(encoding="utf-8"))
     head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, tail = rest.partition(END)

@@ -1,4 +1,4 @@
-"""Write the tables of docs/settings.md from the declarations of the options; `--check` says whether the page is current."""
+"""Write the tables of docs/settings.md from the declarations of the options; `--check` fails if the page is out of date."""
 
 from __future__ import annotations
 

@@ -207,4 +207,4 @@ def test_a_machine_without_java_and_apt_is_told_one_command(project: Path, bare_
 
     assert done.returncode == 1
     assert "run: sudo apt-get install -y --no-install-recommends openjdk-17-jre-headless" in done.stderr
-    assert "make demo and make test-fast run without it" in done.stderr
+    assert "make demo and make test-fast do not need it" in done.stderr

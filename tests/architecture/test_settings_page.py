@@ -25,7 +25,7 @@ def test_page_is_current(root: Path) -> None:
         "| `parallelism.default` |  | subtasks per operator; default: the cores of this machine |",
         "| `state.backend.heap.max-state` | 5,242,880 bytes | maximum size of one state of a subtask |",
         "| `state.backend.rocksdb.compression.per.level` | LZ4_COMPRESSION |",
-        "| `heartbeat.interval` | 10,000 ms | how often processes are asked whether they live |",
+        "| `heartbeat.interval` | 10,000 ms | interval between heartbeat requests to the processes |",
         "| `connector.kafka.sink.pool` | 5 |",
     ],
     ids=["engine", "heap", "rocksdb", "embedded", "kafka"],
