@@ -113,8 +113,8 @@ def merged(named: Iterable[tuple[str, Accumulator]]) -> dict[str, Accumulator]:
         total = totals.setdefault(name, each)
         if type(total) is not type(each):
             raise ConfigError(
-                f"accumulator {name!r} is a {type(total).__name__} in one function and a {type(each).__name__} in "
-                "another; give them different names"
+                f"accumulator {name!r} has two types: {type(total).__name__} in one function and {type(each).__name__} in "
+                "another; give the accumulators different names"
             )
         if total is not each:
             total.merge(each)

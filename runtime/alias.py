@@ -63,7 +63,7 @@ def ours(name: str) -> str | None:
 def reason(name: str) -> str:
     """Why a name of PyFlink is not there, and what to do."""
     return known_reason(name) or (
-        "it is no name of PyFlink's DataStream API; see docs/migration.md for what tidegate has"
+        "it is not a name of PyFlink's DataStream API; see docs/migration.md for what tidegate supports"
     )
 
 
@@ -97,7 +97,7 @@ class _Finder(MetaPathFinder):
             return None
         found = ours(fullname)
         if found is None:
-            raise ModuleNotFoundError(f"{fullname} is not there: {reason(fullname)}", name=fullname)
+            raise ModuleNotFoundError(f"{fullname} is not available: {reason(fullname)}", name=fullname)
         return ModuleSpec(fullname, _Loader(found), is_package=True)
 
 
@@ -134,7 +134,7 @@ class _Alias(ModuleType):
         theirs = f"{self._theirs}.{name}"
         if ours(theirs) is not None:
             return importlib.import_module(theirs)
-        raise ImportError(f"{theirs} is not there: {reason(theirs)}", name=theirs)
+        raise ImportError(f"{theirs} is not available: {reason(theirs)}", name=theirs)
 
 
 def _is_theirs(name: str) -> bool:

@@ -18,9 +18,9 @@ class BatchProgress:
 
     results: Results
     finished: frozenset[Subtask] = frozenset()
-    """The tasks that this attempt does not run."""
+    """Tasks that this attempt skips, because their results are complete."""
     ended: dict[OperatorUid, bytes] = field(default_factory=dict)
-    """The last state of the enumerators whose sources were read to their end."""
+    """The final state of the enumerators of finished sources."""
 
     def next_attempt(self, graph: JobGraph, *, reuse: bool) -> BatchProgress:
         """What the next attempt can use; results that it makes again are removed."""
@@ -44,5 +44,5 @@ class BatchProgress:
         again = ", ".join(str(subtask) for subtask in graph.subtasks if subtask not in self.finished)
         kept = ", ".join(str(subtask) for subtask in graph.subtasks if subtask in self.finished)
         return f"{again} run again; " + (
-            f"the results of {kept} are read again" if kept else "no result is kept"
+            f"the results of {kept} are read again" if kept else "no results can be reused"
         )

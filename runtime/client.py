@@ -181,7 +181,7 @@ class JobClient(UnsupportedApi):
         where = directory or self._savepoints
         if where is None:
             raise ConfigError(
-                "a savepoint needs a place; got no savepoint_directory; give one or set state.savepoints.dir"
+                "a savepoint needs a directory; got no savepoint_directory; give one or set state.savepoints.dir"
             )
         if "://" not in where:
             where = os.path.abspath(where)  # noqa: PTH100  # resolving links would be I/O

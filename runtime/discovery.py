@@ -22,7 +22,7 @@ class Found:
     what: Any = None
     error: TidegateError | None = None
     attempt: int = 0
-    """Of the source's enumerator; what an earlier one looked for is not taken by its successor."""
+    """The attempt of the source's enumerator; the results of an earlier one are dropped."""
 
 
 def look(uid: OperatorUid, discover: Callable[[], Any], attempt: int) -> Found:

@@ -29,14 +29,14 @@ from tidegate.runtime.operators.environment import OperatorReport
 __all__ = ["Assign", "Enumerators", "Send", "open_enumerator"]
 
 Assign = Callable[[JobVertex, int, tuple[bytes, ...] | None], None]
-"""Tells a reader of a source vertex its splits, or with None that there are no more."""
+"""Sends a reader of a source vertex its splits, or None if there are no more."""
 
 
 _SHOWN: Final = 3
-"""How many names of what was left out are shown."""
+"""At most this many skipped splits are named."""
 
 Send = Callable[[JobVertex, int, bytes], None]
-"""Tells a reader of a source vertex an event of the source's own."""
+"""Sends a reader of a source vertex a source event."""
 
 
 class _Context:
@@ -58,8 +58,8 @@ class _Context:
     def send_event(self, reader: int, event: bytes) -> None:
         if self._send is None:
             raise ConfigError(
-                f"source {self._vertex.head.uid!r}: its enumerator sends an event, and readers live no longer than an "
-                "epoch here; set continuous = True in the source, and run it embedded"
+                f"source {self._vertex.head.uid!r}: its enumerator sends a source event, but on Spark a reader lives for one "
+                "epoch only; set continuous = True in the source, and run it embedded"
             )
         self._send(self._vertex, reader, event)
 
@@ -91,7 +91,7 @@ class Enumerators:
         self._ledgers: dict[OperatorUid, SplitLedger] = {}
         self._assigned: Counter[tuple[OperatorUid, int]] = Counter()
         self._answered: set[tuple[OperatorUid, int]] = set()
-        """Readers that have been told something since they opened."""
+        """Readers that have received a message since they opened."""
         self._tell: dict[OperatorUid, Callable[[int, tuple[bytes, ...]], None]] = {}
         self._enumerators: dict[OperatorUid, SplitEnumerator[Any]] = {}
         self._attempts: Counter[OperatorUid] = Counter()
@@ -128,8 +128,8 @@ class Enumerators:
         enumerator = self._enumerators[uid]
         if not isinstance(enumerator, SupportsReaderEvents):
             raise ConfigError(
-                f"source {uid!r}: reader {reader} sent an event; {type(enumerator).__name__} takes none; give it a "
-                "method reader_event"
+                f"source {uid!r}: reader {reader} sent a source event; {type(enumerator).__name__} has no method "
+                "reader_event; add it"
             )
         enumerator.reader_event(reader, event)
 
@@ -234,7 +234,7 @@ class Enumerators:
     def _has_looked(self, uid: OperatorUid, enumerator: SplitEnumerator[Any]) -> None:
         names = sorted(enumerator.left_out()) if isinstance(enumerator, SupportsLeftOut) else []
         shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else "")
-        self._looked(uid, f"left out, as it may not be read: {shown}" if names else None)
+        self._looked(uid, f"skipped without read permission: {shown}" if names else None)
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -272,7 +272,7 @@ def _restored(vertex: JobVertex, source: Source[Any], splits: Sequence[bytes]) -
         return [msgspec.msgpack.decode(split, type=source.split_type) for split in splits]
     except msgspec.MsgspecError as error:
         raise StateFormatError(
-            f"source {vertex.head.uid!r}: a split of the checkpoint cannot be read ({error}); expected a "
+            f"source {vertex.head.uid!r}: cannot decode a split of the checkpoint ({error}); expected a "
             f"{source.split_type.__name__} as {type(source).__name__} writes it; another source had this uid, or another "
-            "version wrote it; give the new source a uid of its own, or run the version that wrote it"
+            "version wrote it; give the new source a new uid, or run the version that wrote it"
         ) from error

@@ -115,7 +115,7 @@ def understood(layer: Layer) -> Layer:
     taken = _counting(layer.name, [_setting(key, str(layer.values[key]), layer.name) for key in theirs])
     if both := own.keys() & taken.values.keys():
         raise ConfigError(
-            f"{layer.name} says {min(both)!r} twice, by Flink's key and ours; expected one of them"
+            f"{layer.name} sets {min(both)!r} twice, with Flink's key and with tidegate's; expected one of them"
         )
     return Layer(layer.name, own | dict(taken.values))
 
@@ -131,13 +131,13 @@ def read_lines(name: str, lines: Iterable[str]) -> Iterator[FlinkSetting]:
         key, colon, value = text.partition(":")
         if not colon or key != key.strip() or not value.strip():
             raise ConfigError(
-                f"{where} is no setting; got {line!r}; expected 'key: value' without indentation"
+                f"{where} cannot be parsed; got {line!r}; expected 'key: value' without indentation"
             )
         setting = _setting(key, _unquoted(value.strip()), where)
         meant = setting.to or key
         if meant in said:
             raise ConfigError(
-                f"{where} says {meant!r} again; got {said[meant]!r} and {key!r}; expected one of them"
+                f"{where} sets {meant!r} a second time; got {said[meant]!r} and {key!r}; expected one of them"
             )
         said[meant] = key
         yield setting
@@ -148,7 +148,9 @@ def _counting(name: str, settings: Sequence[FlinkSetting]) -> Layer:
     if ignored:
         shown = ", ".join(ignored)
         warnings.warn(
-            f"no effect here, see `tidegate config`: {shown} in {name}", RuntimeWarning, stacklevel=4
+            f"settings without effect in tidegate, see `tidegate config`: {shown} in {name}",
+            RuntimeWarning,
+            stacklevel=4,
         )
     return Layer(name, {each.to: each.given for each in settings if each.to and each.given})
 
@@ -157,7 +159,7 @@ def _setting(key: str, value: str, where: str) -> FlinkSetting:
     known, ours = flink_keys().get(key), _ours()
     if known is None and key not in ours:
         near = get_close_matches(key, {*flink_keys(), *ours}, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "; tidegate config lists the keys that are known"
+        hint = f"; did you mean {near[0]!r}?" if near else "; tidegate config lists the known keys"
         raise ConfigError(f"unknown option {key!r} in {where}{hint}")
     if known is None:
         known = FlinkKey(key, "text", to=key)
@@ -247,4 +249,4 @@ _KINDS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "list": _list,
     "text": _text,
 }
-"""How the values of each kind are read: `milliseconds` is the unit of a bare number, and so on; `Inf` and -1 are no limit."""
+"""How the values of each kind are parsed: `milliseconds` is the unit of a bare number, and so on; `Inf` and -1 mean no limit."""

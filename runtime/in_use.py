@@ -18,7 +18,7 @@ from tidegate.runtime.spark.options import SparkOptions
 __all__ = ["apply_settings", "unused_settings"]
 
 _ABILITIES = {"state.checkpoints.dir-mode": SupportsMode, "state.backend.fs.write-buffer-size": Buffered}
-"""Keys of the engine that a storage needs an ability for."""
+"""Engine keys that need an ability of the storage."""
 
 
 def apply_settings(steps: Iterable[Transformation], options: JobOptions) -> frozenset[str]:
@@ -54,9 +54,9 @@ def unused_settings(options: JobOptions, root: str, connectors: frozenset[str]) 
         if owner is not None and owner not in used:
             kind, _, name = owner.partition(".")
             others = _listed(each.partition(".")[2] for each in used if each.startswith(f"{kind}."))
-            yield f"{key} ({origin}) has no effect: it is an option of {kind} {name}; got {kind} {others}"
+            yield f"{key} ({origin}) has no effect: it is an option of {kind} {name}; this job uses {kind} {others}"
         elif key in _ABILITIES and not isinstance(open_storage(root), _ABILITIES[key]):
-            yield f"{key} ({origin}) has no effect: it is for storages in directories; got storage {_scheme(root)}"
+            yield f"{key} ({origin}) has no effect: it is for storage in directories; this job uses storage {_scheme(root)}"
 
 
 def _owner(key: str, options: JobOptions) -> str | None:

@@ -58,21 +58,21 @@ class Program:
     options: JobOptions
     parallelism: int
     named: bool = True
-    """Whether another run can have the same pipeline id."""
+    """Whether another run may use the same pipeline id."""
 
     def graph(self, manifest: Manifest | None) -> JobGraph:
         """The job graph; key groups follow the state it goes on from."""
         steps = self.stream_graph(manifest)
         if steps.iterative and self.options.interval_ms is not None and not self.options.forced:
             raise ConfigError(
-                "a program with iterations takes no checkpoints: records on their way back would be lost at a "
-                "restart; got execution.checkpointing.interval; leave it out, or say that the loss is wanted by "
+                "a program with iterations takes no checkpoints, because a restart would lose the records in its feedback "
+                "edges; got execution.checkpointing.interval; leave it out, or accept the loss with "
                 "enable_checkpointing(..., force=True)"
             )
         if steps.iterative and self.options.unaligned:
             raise ConfigError(
-                "a program with iterations takes no unaligned checkpoints: what goes round has no barrier that could be "
-                "waited for; got execution.checkpointing.unaligned.enabled; leave it out"
+                "a program with iterations takes no unaligned checkpoints, because feedback edges carry no barriers; "
+                "got execution.checkpointing.unaligned.enabled; leave it out"
             )
         job = build_job_graph(steps)
         return journaled(job, self.options.journaled) if self.options.granularity == "event" else job
@@ -81,8 +81,8 @@ class Program:
         """What happens when it is stopped, in words."""
         graph = self.graph(None)
         if graph.batch or (graph.iterative and not self.options.forced):
-            return "cancelling the job, which has no checkpoint to go on from"
-        return "taking a last checkpoint"
+            return "cancelling the job; no final checkpoint is possible"
+        return "taking a final checkpoint"
 
     def interval_ms(self, graph: JobGraph) -> int:
         """The time between two checkpoints; as good as never without them, or where iterations forbid them."""
@@ -133,7 +133,7 @@ class StartPoint:
     manifest: Manifest | None
     restored: Restored
     batch: BatchProgress | None = None
-    """What earlier attempts of a batch job have finished; None in a stream."""
+    """Results of earlier attempts of a batch job; None for a stream."""
 
     @property
     def ended(self) -> dict[OperatorUid, bytes] | None:
@@ -160,11 +160,11 @@ class Startup:
         self.storage = storage
         self.resumed_from: CheckpointId | None = None
         self._coordinator: CheckpointCoordinator | None = None
-        """That of the newest attempt."""
+        """The status of the newest attempt."""
         self._found: Record | None = None
-        """What the run before left, if there was one."""
+        """What the previous run left, if there was one."""
         self._claimed = False
-        """Whether an attempt has claimed names outside; from then on no claim of another pipeline is set aside."""
+        """Whether an attempt has claimed external names; afterwards claims of other pipelines are respected."""
         self._clock = clock
         self.say = say
 
@@ -181,7 +181,7 @@ class Startup:
         ended = self.pipeline.acquirer.stand_by(self.say)
         if ended is not None and ended.status == "failed":
             raise JobFailedError(
-                f"run {ended.lease.run} of job {self.program.name!r}, which this process stood by for, has failed"
+                f"the active run {ended.lease.run} of job {self.program.name!r} failed; this standby exits"
             )
         return ended
 
@@ -196,8 +196,8 @@ class Startup:
         """Become the owner of the pipeline; checks the program before anything is touched."""
         if self.storage.decisions is None:
             self.say(
-                f"storage {self.storage.url} cannot decide atomically: nothing keeps two starts of pipeline "
-                f"{self.pipeline.id!r} at the same moment from harming each other; see to it that there is only one"
+                f"storage {self.storage.url} has no atomic swap: two starts of pipeline "
+                f"{self.pipeline.id!r} at the same moment can damage each other's work; make sure that there is only one"
             )
         options = self.program.options
         graph = self.program.graph(None)
@@ -206,13 +206,14 @@ class Startup:
             for node in graph.nodes.values()
         ):
             raise ConfigError(
-                "--take-over sets aside what another pipeline claims for its output; got a program whose sinks claim "
-                "nothing; leave it out"
+                "--take-over has no effect: no sink of this program holds an external claim; leave it out"
             )
         if options.fresh and options.savepoint:
-            raise ConfigError("--fresh begins anew and -s goes on from a checkpoint; give one of them")
+            raise ConfigError(
+                "--fresh starts without state and -s starts from a checkpoint; got both; give one of them"
+            )
         if options.replay_from is not None and (options.fresh or options.savepoint):
-            raise ConfigError("--replay-from goes back by itself; got --fresh or -s too; give one of them")
+            raise ConfigError("--replay-from restores a checkpoint; got --fresh or -s too; give one of them")
         before = self.pipeline.acquire(
             lambda: LineageId(new_id(8)),
             fresh=options.fresh,
@@ -258,15 +259,15 @@ class Startup:
         graph = self.program.graph(manifest)
         if graph.batch and manifest is not None and not manifest.batch:
             raise ConfigError(
-                f"checkpoint {manifest.checkpoint} of pipeline {self.pipeline.id!r} was taken in the midst of a stream "
-                "and runtime mode is BATCH, which has no midst; use STREAMING to go on from it or --fresh to begin anew"
+                f"checkpoint {manifest.checkpoint} of pipeline {self.pipeline.id!r} was taken by a streaming run; a batch run "
+                "cannot restore it; set execution.runtime-mode to STREAMING, or start without state with --fresh"
             )
         with contextlib.closing(self.committers(graph)) as committers:
             removed = committers.abort(manifest)
             # A writer that was stopped had opened the next file or transaction already; nothing of it is missed.
             if not (first and self._found is not None and self._found.status in ("finished", "stopped")):
                 for uid, pieces in removed.items():
-                    self.say(f"sink {uid!r}: removed {pieces} pieces of work that were never decided")
+                    self.say(f"sink {uid!r}: aborted {pieces} prepared transactions that were never decided")
             committers.fence()
         self._claimed = True
         return StartPoint(graph, manifest, self._redistributed(graph, manifest))
@@ -278,11 +279,11 @@ class Startup:
             return f"resuming from checkpoint {manifest.checkpoint}, taken {age} ago"
         name = self.pipeline.id
         if self.program.options.fresh:
-            return f"starting new: --fresh forgets the checkpoints of {name!r}"
+            return f"starting without state: --fresh ignores the checkpoints of {name!r}"
         if self._found is not None and self._found.status in ("finished", "canceled"):
             ended = "finished" if self._found.status == "finished" else "was cancelled"
-            return f"starting new: the last run of {name!r} {ended}, so this run reads its input from the beginning"
-        return f"starting new: no checkpoint of {name!r} yet"
+            return f"starting without state: the last run of {name!r} {ended}; this run reads its input from the beginning"
+        return f"starting without state: {name!r} has no checkpoint yet"
 
     def part_point(self, graph: JobGraph, uids: Container[OperatorUid]) -> StartPoint:
         """Where a part of a job, these operators of it, goes on while the rest runs; all that is decided is visible.
@@ -383,7 +384,7 @@ class Startup:
             return manifest
         back = self.pipeline.archive.newest_settled(retained)
         self.say(
-            f"output of checkpoint {manifest.checkpoint} was aborted; going back to {back.checkpoint if back else 'the start'}"
+            f"output of checkpoint {manifest.checkpoint} was aborted; restoring {back.checkpoint if back else 'the start'}"
         )
         self.pipeline.go_back(back)
         return load(back) if back else None
@@ -409,9 +410,10 @@ class Startup:
             self._newest(self._to_be_settled)
         except StateCorruptError as error:
             raise StateCorruptError(
-                f"checkpoint {retained[-1].checkpoint} of pipeline {self.pipeline.id!r} is decided, and whether its output "
-                f"is visible cannot be told: {error}; put the file back from a copy; or look at the output, and start "
-                "under another pipeline.id with -s and the path of an older checkpoint, which writes again what came later"
+                f"checkpoint {retained[-1].checkpoint} of pipeline {self.pipeline.id!r} is decided, but its metadata cannot be "
+                f"read, so its output may or may not be visible: {error}; restore the file from a backup; or check the output, "
+                "and start under another pipeline.id with -s and the path of an older checkpoint, which writes all later "
+                "output again"
             ) from error
 
     def _settle(self, manifest: Manifest, retained: tuple[Retained, ...]) -> bool:
@@ -420,7 +422,9 @@ class Startup:
         unsettled = [u for u in manifest.unsettled if settled is None or u.checkpoint > settled.checkpoint]
         accepted = self.program.options.accept_loss
         if any(u.checkpoint == accepted for u in unsettled):
-            self.say(f"going on from checkpoint {accepted} whatever became of its output, as was asked for")
+            self.say(
+                f"resuming from checkpoint {accepted} although its output may be lost, as requested by --accept-loss"
+            )
         book = ledger.Ledger(
             settled.checkpoint if settled is not None else ledger.NOTHING_SETTLED,
             accepted=None if accepted is None else CheckpointId(accepted),
@@ -455,8 +459,8 @@ class Startup:
         refused = {work: answer.reason for work, answer in answers if isinstance(answer, Retry)}
         if len(refused) == len(answers):
             raise UnavailableError(
-                f"no sink could commit what is decided: {ledger.described(refused, refused)}; nothing is lost; start again "
-                "once that is mended"
+                f"decided output could not be committed: {ledger.described(refused, refused)}; nothing is lost; repair the "
+                "cause and start again"
             )
         return answers
 
@@ -465,6 +469,6 @@ def _backend(name: str) -> Backend:
     backend = registry.load("tidegate.backends", name)()
     if not isinstance(backend, Backend):
         raise ConfigError(
-            f"state.backend.type {name!r} reads savepoints and keeps no state; use heap, filesystem or rocksdb"
+            f"state.backend.type {name!r} only reads savepoints and cannot keep state; use heap, filesystem or rocksdb"
         )
     return backend

@@ -17,7 +17,7 @@ from tidegate.errors import UnavailableError
 __all__ = ["KillTimer", "die_with_parent"]
 
 _CLOCK_BOOTTIME: Final = 7
-"""Goes on while the machine is suspended."""
+"""A clock that also counts while the machine is suspended."""
 _SIGEV_SIGNAL: Final = 0
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -69,7 +69,7 @@ class KillTimer:
         if result != 0:
             number = ctypes.get_errno()
             raise UnavailableError(
-                f"the kernel refused a timer that ends a worker ({errno.errorcode.get(number, number)}: "
+                f"the kernel refused the timer that kills a stalled worker ({errno.errorcode.get(number, number)}: "
                 f"{os.strerror(number)}); see the limit of pending signals (ulimit -i) and the sandbox of this process"
             )
 

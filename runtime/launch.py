@@ -113,7 +113,7 @@ def _in_turn(
             with _told_to_end_by_sigterm():
                 ended = startup.stand_by() if startup.program.options.standby else None
         except _ToldToEnd:
-            startup.say("SIGTERM: this process stood by, and ends; the job goes on where it runs")
+            startup.say("SIGTERM: this standby exits; the active run continues")
             return JobResult.of_no_run(startup)
         if ended is not None:
             return JobResult.of_another(startup, ended)
@@ -199,10 +199,10 @@ def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus]
         return SparkDriver(startup, SYSTEM_CLOCK, status, observe)
     if target == SUBMITTED:
         raise ConfigError(
-            "spark-submit started this program and no setting says where it runs; set execution.target, or "
-            "TIDEGATE_EXECUTION_TARGET, to the master that spark-submit is given, or to embedded for this machine alone"
+            "execution.target is required under spark-submit; got none; set it, or TIDEGATE_EXECUTION_TARGET, to the master "
+            "given to spark-submit, or to embedded to run on this machine only"
         )
-    connect = ", which is Spark Connect and cannot start jobs from functions" * target.startswith("sc://")
+    connect = ", a Spark Connect URL, which cannot run Python functions as jobs" * target.startswith("sc://")
     raise ConfigError(
         f"execution.target is {target!r}{connect}; expected embedded, inline or the URL of a Spark master: {MASTERS}"
     )

@@ -44,13 +44,13 @@ __all__ = [
 ]
 
 INTERVAL_MS: Final = 10_000
-"""Between two checkpoints, unless the program says otherwise."""
+"""Default time between two checkpoints."""
 
 FIRST_MS: Final = 1_000
-"""From the start to the first checkpoint, unless the program sets an interval or a pause."""
+"""Time from the start to the first checkpoint, unless the program sets an interval or a pause."""
 
 SUBMITTED: Final = "spark-submit"
-"""The target of a program that Spark's launcher has started, unless a setting names one."""
+"""The target of a program started by spark-submit, unless a setting names one."""
 
 ClaimMode = Literal["NO_CLAIM", "CLAIM"]
 CheckpointingMode = Literal["EXACTLY_ONCE", "AT_LEAST_ONCE", "NONE"]
@@ -61,7 +61,7 @@ Progress = Literal["auto", "plain", "json", "off"]
 Granularity = Literal["net", "event"]
 
 _HEAP = {"hashmap": "heap", "jobmanager": "heap"}
-"""Flink's names."""
+"""Flink's enum names."""
 
 _command_line = Layer("command line", {})
 _file: Layer | None = None
@@ -73,11 +73,13 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
     that than `tidegate.toml`."""
 
     pipeline_id: str | None = option(
-        "pipeline.id", None, "name of the pipeline over restarts; default: the job's name"
+        "pipeline.id", None, "name of the pipeline, the same over all runs; default: the job's name"
     )
     target: str = option("execution.target", "embedded", "embedded, inline, or the URL of a Spark master")
     mode: RuntimeMode = option(
-        "execution.runtime-mode", "STREAMING", "STREAMING, BATCH, or AUTOMATIC: BATCH if all inputs end"
+        "execution.runtime-mode",
+        "STREAMING",
+        "STREAMING, BATCH, or AUTOMATIC: BATCH if all sources are bounded",
     )
     sort_buffer_bytes: int = option(
         "execution.sorted-inputs.memory",
@@ -89,58 +91,62 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
     )
     max_parallelism: int | None = option("pipeline.max-parallelism", None, "key groups per operator")
     operator_chaining: bool = option(
-        "pipeline.operator-chaining.enabled", True, "whether steps may share a thread"
+        "pipeline.operator-chaining.enabled", True, "whether operators may be chained in one task"
     )
     buffer_timeout_ms: int = option(
         "execution.buffer-timeout",
         0,
-        "how long records wait for others at an exchange; 0 sends at once, -1 only full buffers",
+        "how long an exchange collects records before it sends a buffer; 0 sends at once, -1 sends only full buffers",
         least=-1,
     )
     watermark_interval_ms: int | None = option(
         "pipeline.auto-watermark-interval",
         None,
-        "how often watermarks follow records; 0: only those of strategies that look at each record; "
+        "interval of periodic watermarks; 0: only punctuated watermarks; "
         "default: after each batch of a source",
         least=0,
     )
     managed_bytes: int | None = option(
         "taskmanager.memory.managed.size",
         None,
-        "memory of a process for RocksDB and for sorting, divided among its slots; default: each its own",
+        "memory of a process for RocksDB and sorting, divided among its slots; default: no common limit",
     )
     backend: str = option(
         "state.backend.type",
         "filesystem",
-        "heap, filesystem, rocksdb or a registered one; also as state.backend",
+        "heap, filesystem, rocksdb or a registered backend; also named state.backend",
         old="state.backend",
     )
     background_snapshots: bool = option(
-        "state.backend.async", True, "whether records go on while a snapshot is written"
+        "state.backend.async", True, "whether records are processed while a snapshot is written"
     )
     incremental: bool = option(
         "state.backend.incremental",
         True,
-        "whether a checkpoint writes only what changed since the one before",
+        "whether a checkpoint writes only the changes since the previous one",
     )
     cache_entries: int = option(
-        "state.cache.entries", 100_000, "rows of keyed state held as objects per subtask", least=0
+        "state.cache.entries", 100_000, "rows of keyed state cached as objects in each subtask", least=0
     )
     local_dirs: tuple[str, ...] = option(
         "taskmanager.state.local.root-dirs",
         (),
-        "directories for working state, dealt to the task managers; default: that of temporary files",
+        "directories for working state, distributed over the task managers; default: the system's temporary directory",
     )
     granularity: Granularity = option(
         "state.log.granularity",
         "net",
-        "net: what state became; event: also each change and the record that made it",
+        "net: log the new values; event: also log each change and the record that caused it",
     )
     journaled: tuple[str, ...] = option(
-        "state.log.operators", (), "operators, by uid, that granularity event is for; default: all with keys"
+        "state.log.operators",
+        (),
+        "uids of the operators with granularity event; default: all keyed operators",
     )
     root: str | None = option(
-        "state.checkpoints.dir", None, "where checkpoints live; default: $XDG_STATE_HOME/tidegate"
+        "state.checkpoints.dir",
+        None,
+        "directory or URL of the checkpoints; default: $XDG_STATE_HOME/tidegate",
     )
     dir_mode: str | None = option(
         "state.checkpoints.dir-mode",
@@ -148,17 +154,17 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
         "octal mode of new directories of checkpoints and savepoints, such as 0770; files are the same without x; "
         "default: 0700",
     )
-    retained: int = option("state.checkpoints.num-retained", 10, "checkpoints kept for going back")
+    retained: int = option("state.checkpoints.num-retained", 10, "number of retained checkpoints")
     inline_bytes: int = option(
         "state.backend.fs.memory-threshold",
         20 * 1024,
-        "smaller pieces of state live in the metadata",
+        "smaller pieces of state are stored in the metadata file",
         least=0,
     )
     buffer_bytes: int = option(
         "state.backend.fs.write-buffer-size",
         1024 * 1024,
-        "how much of a file is written to a directory at once",
+        "size of the pieces in which a file is written to a directory",
     )
     interval_ms: int | None = option(
         "execution.checkpointing.interval",
@@ -168,117 +174,128 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
     checkpointing: CheckpointingMode = option(
         "execution.checkpointing.mode",
         "EXACTLY_ONCE",
-        "EXACTLY_ONCE, AT_LEAST_ONCE without waiting for barriers, or NONE before the end and without restarts",
+        "EXACTLY_ONCE; AT_LEAST_ONCE: no barrier alignment; NONE: one checkpoint at the end and no restarts",
     )
     unaligned: bool = option(
         "execution.checkpointing.unaligned.enabled",
         False,
-        "whether checkpoints overtake records on their way and keep them; also as execution.checkpointing.unaligned",
+        "whether barriers overtake in-flight records and store them; also named execution.checkpointing.unaligned",
         old="execution.checkpointing.unaligned",
     )
     aligned_ms: int = option(
         "execution.checkpointing.aligned-checkpoint-timeout",
         0,
-        "how long unaligned checkpoints wait for records on their way; also as execution.checkpointing.alignment-timeout",
+        "how long a barrier is aligned before it overtakes records; also named execution.checkpointing.alignment-timeout",
         old="execution.checkpointing.alignment-timeout",
         least=0,
     )
     pause_ms: int = option(
-        "execution.checkpointing.min-pause", 0, "between the end of a checkpoint and the next one", least=0
+        "execution.checkpointing.min-pause",
+        0,
+        "least time between the end of a checkpoint and the next one",
+        least=0,
     )
     max_concurrent: int = option(
         "execution.checkpointing.max-concurrent-checkpoints",
         1,
-        "how many checkpoints may be under way; there is one at a time, however many may be",
+        "limit of concurrent checkpoints; there is always at most one, whatever the limit",
     )
     forced: bool = option(
-        "execution.checkpointing.force", False, "checkpoints without what iterations have on its way"
+        "execution.checkpointing.force",
+        False,
+        "take checkpoints of iterations, without the records in feedback edges",
     )
     timeout_ms: int = option(
         "execution.checkpointing.timeout",
         600_000,
-        "after this a checkpoint is given up; and a job that ends, if its output is refused for so long",
+        "a checkpoint is aborted after this time; a job that ends fails if commits are refused for this time",
     )
     tolerated_failures: int | None = option(
         "execution.checkpointing.tolerable-failed-checkpoints",
         None,
-        "checkpoints in a row that may come to nothing; default: any number, but 2 at the end",
+        "consecutive failed checkpoints that are tolerated; default: no limit, but 2 at the end of the job",
         least=0,
     )
     retention: Retention = option(
         "execution.checkpointing.externalized-checkpoint-retention",
         "RETAIN_ON_CANCELLATION",
-        "RETAIN_ON_CANCELLATION or DELETE_ON_CANCELLATION: whether a cancelled job leaves its checkpoints",
+        "RETAIN_ON_CANCELLATION or DELETE_ON_CANCELLATION: whether a cancelled job keeps its checkpoints",
     )
-    savepoints: str | None = option(
-        "state.savepoints.dir", None, "where savepoints of running jobs go unless told otherwise"
-    )
+    savepoints: str | None = option("state.savepoints.dir", None, "default directory or URL of savepoints")
     savepoint: str | None = option(
-        "execution.savepoint.path", None, "checkpoint or savepoint to start from instead of the newest"
+        "execution.savepoint.path",
+        None,
+        "checkpoint or savepoint to start from instead of the newest checkpoint",
     )
     claim_mode: ClaimMode = option(
         "execution.savepoint-restore-mode",
         "NO_CLAIM",
-        "NO_CLAIM copies the files of a savepoint; CLAIM makes them the pipeline's own, to be deleted",
+        "NO_CLAIM copies the files of a savepoint; CLAIM makes them the pipeline's own, which deletes them later",
     )
     ignore_unclaimed: bool = option(
         "execution.savepoint.ignore-unclaimed-state",
         False,
-        "leave state behind whose operator the program no longer has",
+        "drop state whose operator is not in the program any more",
     )
     state_map: str = option(
         "execution.savepoint.map",
         "",
-        "old=new, with commas between: whose state goes to which operator, by uid; old= leaves state behind",
+        "old=new pairs of operator uids, separated by commas: restore the state of old to new; old= drops the state",
     )
-    fresh: bool = option("execution.fresh", False, "begin a new history instead of going on")
+    fresh: bool = option("execution.fresh", False, "start without state, with a new lineage of checkpoints")
     standby: bool = option(
         "high-availability.standby",
         False,
-        "wait while another process owns the pipeline, and take over when it is gone or does not renew its lease",
+        "wait while another process owns the pipeline; take over when it has ended or does not renew its lease",
     )
     lease_ms: int = option(
         "high-availability.lease",
         LEASE_MS,
-        "an owner elsewhere, or one that is stood by for, is taken for gone if it shows no sign for so long",
+        "lease timeout: an owner on another machine, or of a standby, counts as dead if it does not renew for this long",
     )
     accept_loss: int | None = option(
-        "execution.accept-loss", None, "go on from this checkpoint though output of it is lost, or may be"
+        "execution.accept-loss",
+        None,
+        "resume from this checkpoint although some of its output is lost, or may be lost",
     )
     replay_from: int | None = option(
         "execution.replay-from",
         None,
-        "go back to this checkpoint, 0 for the beginning, and write again what output came later",
+        "go back to this checkpoint, 0 for the beginning, and write all later output again",
         least=0,
     )
     take_over: bool = option(
         "execution.take-over",
         False,
-        "set aside what other pipelines claim outside, such as an output directory or a prefix of transactional ids",
+        "remove external claims of other pipelines, such as an output directory or a prefix of transactional ids",
     )
     progress: Progress = option(
-        "pipeline.progress", "auto", "how a running job shows itself on standard error"
+        "pipeline.progress", "auto", "progress display of a running job on standard error"
     )
     event_log: str | None = option(
-        "pipeline.event-log", None, "a file that gets everything that happens to a run as lines of JSON"
+        "pipeline.event-log", None, "file to which all events of a run are appended as lines of JSON"
     )
     http_port: int | None = option(
         "metrics.http.port",
         None,
-        "port of /metrics and /status; 0: a free one; default: they are not served",
+        "port of /metrics and /status; 0: any free port; default: no server",
         least=0,
     )
     http_address: str = option(
-        "metrics.http.bind-address", "127.0.0.1", "address of /metrics and /status; 0.0.0.0 lets others look"
+        "metrics.http.bind-address",
+        "127.0.0.1",
+        "bind address of /metrics and /status; 0.0.0.0 makes them reachable from other machines",
     )
     faults: str = option("testing.faults", "", "crash points, for tests of recovery")
-    faults_dir: str | None = option("testing.faults-dir", None, "where crash points leave their witness")
+    faults_dir: str | None = option(
+        "testing.faults-dir", None, "directory in which crash points record that they were reached"
+    )
     components: Mapping[str, Any] = options_of_components(declared_classes)
-    """What was set of the options of backends, storages, connectors and formats, by dotted key."""
+    """Options of backends, storages, connectors and formats that are set, by dotted key."""
     origins: Mapping[str, str] = origins()
-    """Where each key was set."""
+    """The layer that set each key."""
     resources: ProgramResources = field(default_factory=ProgramResources)
-    """Set by the program alone."""
+    """Set by the program only."""
 
     def strategy(self) -> RestartStrategy:
         """A restart strategy that has seen no failure yet; without checkpoints a restart would do everything again."""
@@ -352,22 +369,22 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
                 component.check(self.components)
         if self.journaled and self.granularity != "event":
             raise ConfigError(
-                "option 'state.log.operators' says whose changes are all kept; got state.log.granularity "
-                f"{self.granularity}; expected event; leave one of them out"
+                f"option 'state.log.operators' needs state.log.granularity event; got {self.granularity}; "
+                "set it to event, or leave state.log.operators out"
             )
         if self.unaligned and self.checkpointing != "EXACTLY_ONCE":
             raise ConfigError(
-                f"unaligned checkpoints need execution.checkpointing.mode EXACTLY_ONCE; got {self.checkpointing}, "
-                "whose barriers nothing waits for; leave one of them out"
+                f"unaligned checkpoints need execution.checkpointing.mode EXACTLY_ONCE; got {self.checkpointing}; "
+                "leave one of them out"
             )
         if self.checkpointing == "NONE" and self.interval_ms is not None:
             raise ConfigError(
-                "execution.checkpointing.mode NONE takes no checkpoint on the way; got execution.checkpointing.interval; "
+                "execution.checkpointing.mode NONE takes no periodic checkpoints; got execution.checkpointing.interval; "
                 "leave one of them out"
             )
         if self.faults and not self.faults_dir:
             raise ConfigError(
-                "option 'testing.faults' needs 'testing.faults-dir', where a crash leaves its witness"
+                "option 'testing.faults' needs 'testing.faults-dir', in which a crash point records that it was reached"
             )
 
 

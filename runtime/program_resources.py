@@ -35,4 +35,4 @@ class ProgramResources:
     parameters: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, CachedFile] = field(default_factory=dict)
     clock: Clock | None = None
-    """What operators take for the time; None for the machine's."""
+    """The clock of the operators; None for the machine's clock."""

@@ -28,7 +28,7 @@ class StopRequested:
     order: SavepointOrder | None = None
     drain: bool = False
     for_good: bool = False
-    """Whether the next start begins anew, as after a cancellation."""
+    """Whether the next start has no state, as after a cancellation."""
 
     @property
     def words(self) -> str:
@@ -88,7 +88,7 @@ class Requests:
             JobCancelledError: it was stopped for good.
         """
         if how == "stop" and any(isinstance(each, StopRequested) and each.for_good for each in self._asked):
-            raise JobCancelledError(f"job {self._name!r} was stopped for good")
+            raise JobCancelledError(f"job {self._name!r} was cancelled after a savepoint")
         return how
 
 

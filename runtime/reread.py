@@ -21,7 +21,7 @@ __all__ = ["read_again"]
 
 _BATCH: Final = 1_000
 _PATIENCE_S: Final = 5.0
-"""After as long without a record a source is taken not to have it any more."""
+"""After this time without a record, a source is assumed not to have it any more."""
 
 
 def read_again(

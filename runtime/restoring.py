@@ -58,7 +58,7 @@ class SnapshotRestore:
         if target is None:
             known = ", ".join(f"{r.run}/chk-{r.checkpoint}" for r in record.retained) or "none"
             raise ConfigError(
-                f"{path!r} is no savepoint and no retained checkpoint of pipeline {self._pipeline.id!r}; "
+                f"{path!r} is not a savepoint or a retained checkpoint of pipeline {self._pipeline.id!r}; "
                 f"retained are {known}"
             )
         if target == record.retained[-1]:
@@ -79,17 +79,19 @@ class SnapshotRestore:
         settled = [known for known in record.retained if archive.settled(known)]
         if settled and settled[-1] == record.retained[-1]:
             raise ConfigError(
-                f"all output of pipeline {self._pipeline.id!r} is visible, so there is nothing to write again; "
-                "leave --replay-from out, or go back by -s"
+                f"--replay-from has no effect: all output of pipeline {self._pipeline.id!r} is visible; "
+                "leave it out, or restore an older checkpoint with -s"
             )
         target = next((known for known in settled if known.checkpoint == number), None)
         if target is None and number != 0:
             known = ", ".join(str(each.checkpoint) for each in settled)
             raise ConfigError(
                 f"--replay-from needs a checkpoint whose output is visible; got {number}; expected "
-                f"{f'one of {known}' if known else '0, the beginning, as there is none'}"
+                f"{f'one of {known}' if known else '0, the beginning, because no settled checkpoint is retained'}"
             )
-        self._startup.say(f"what was committed after checkpoint {number} is written again, as was asked for")
+        self._startup.say(
+            f"output committed after checkpoint {number} is written again, as requested by --replay-from"
+        )
         if target is None:
             self._pipeline.go_back(None)
         else:
@@ -102,9 +104,9 @@ class SnapshotRestore:
             self._ask_sinks(found.checkpoint, later)
         elif found.pipeline == self._pipeline.id and record.newest_id and (refusing := self._refusing()):
             raise ConfigError(
-                f"the snapshot is of an earlier history of pipeline {found.pipeline!r}; what sink {refusing[0]!r} "
-                "committed in it cannot be told any more; going back could write records again; "
-                "give the sink on_branch='append' if that is wanted"
+                f"the snapshot belongs to an earlier lineage of pipeline {found.pipeline!r}; what sink {refusing[0]!r} "
+                "committed in it is not known any more; restoring could write records twice; "
+                "give the sink on_branch='append' to allow that"
             )
         found = self._program.matching(found).matched()
         snapshot = dataclasses.replace(snapshot, manifest=found)
@@ -141,8 +143,8 @@ class SnapshotRestore:
         prefix = within(snapshot.storage.url, self._storage.url)
         if prefix is None:
             raise ConfigError(
-                f"{snapshot.storage.url} lies outside of the checkpoint storage {self._storage.url}, where this "
-                "pipeline deletes what it no longer needs; use execution.savepoint-restore-mode NO_CLAIM, or move it"
+                f"cannot claim {snapshot.storage.url}: it is outside the checkpoint storage {self._storage.url}, in which "
+                "this pipeline deletes files; use execution.savepoint-restore-mode NO_CLAIM, or move the snapshot there"
             )
         self._refuse_what_others_keep(snapshot)
         files = StorageFiles(snapshot.storage.blobs, "")
@@ -161,8 +163,8 @@ class SnapshotRestore:
         owner, _ = read_record(decisions_of(snapshot.storage), found.pipeline)
         if owner is not None and Retained(found.run, found.checkpoint) in owner.retained:
             raise ConfigError(
-                f"checkpoint {found.checkpoint} of run {found.run} is kept by pipeline {found.pipeline!r}, which would "
-                "delete it too; use execution.savepoint-restore-mode NO_CLAIM, or claim a native savepoint of it"
+                f"cannot claim checkpoint {found.checkpoint} of run {found.run}: pipeline {found.pipeline!r} retains it and "
+                "deletes it later; use execution.savepoint-restore-mode NO_CLAIM, or claim a native savepoint of it"
             )
 
     def _regrouping(self, found: Manifest) -> Callable[[OperatorState], OperatorState]:
@@ -199,9 +201,9 @@ class SnapshotRestore:
         oldest = record.retained[0].checkpoint if record.retained else record.newest_id + 1
         if refusing and oldest > target + 1:
             raise ConfigError(
-                f"what sink {refusing[0]!r} committed with checkpoints {target + 1} to {oldest - 1} cannot be told any "
-                "more, they are no longer retained; going back could write records again; use a newer savepoint, "
-                "or give the sink on_branch='append' if that is wanted"
+                f"what sink {refusing[0]!r} committed with checkpoints {target + 1} to {oldest - 1} is not known any more, "
+                "because they are no longer retained; restoring could write records twice; use a newer savepoint, "
+                "or give the sink on_branch='append' to allow that"
             )
         manifests = [archive.load(known) for known in later] if refusing else []
         work = [c for manifest in manifests for u in manifest.unsettled for c in u.committables]
@@ -210,8 +212,8 @@ class SnapshotRestore:
             if mine:
                 raise ConfigError(
                     f"sink {uid!r} has committed {sum(c.records for c in mine)} records after checkpoint {target} "
-                    f"({', '.join(sorted(c.describe for c in mine))}); going back would write them again; "
-                    "give the sink on_branch='append' if that is wanted"
+                    f"({', '.join(sorted(c.describe for c in mine))}); restoring would write them twice; "
+                    "give the sink on_branch='append' to allow that"
                 )
 
 

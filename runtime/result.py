@@ -37,7 +37,7 @@ class JobResult:
     resumed_from: CheckpointId | None
     accumulators: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Value] = field(default_factory=dict)
-    """Where the metrics of user functions stood at the end."""
+    """The last values of the metrics of user functions."""
 
     @classmethod
     def of(cls, startup: Startup, status: RunStatus) -> JobResult:
@@ -104,7 +104,7 @@ class JobResult:
         """
         if accumulator_name not in self.accumulators:
             known = ", ".join(sorted(self.accumulators)) or "none"
-            raise ConfigError(f"there is no accumulator {accumulator_name!r}; known are {known}")
+            raise ConfigError(f"unknown accumulator {accumulator_name!r}; known are {known}")
         return self.accumulators[accumulator_name]
 
     def get_all_accumulator_results(self) -> dict[str, Any]:

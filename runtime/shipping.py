@@ -34,7 +34,7 @@ def pack(what: str, thing: Any) -> bytes:
     except Exception as error:
         raise ConfigError(
             f"{what} cannot be sent to another process: {type(error).__name__}: {error}; "
-            "make connections, locks and files in open() instead of capturing them"
+            "create connections, locks and files in open() instead of capturing them"
         ) from error
 
 
@@ -77,7 +77,7 @@ def pack_main_classes() -> bytes:
                 packed[name] = pack(name, value)
             except ConfigError:
                 continue  # whoever needs the class is told when a record of it is sent
-    return pack("classes of the program", packed)
+    return pack("the program's classes", packed)
 
 
 def adopt_main_classes(data: bytes) -> None:

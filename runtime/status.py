@@ -64,7 +64,7 @@ class RunStatus:
     latest: RunSnapshot = field(init=False)
     _counts: Counter[str] = field(default_factory=Counter)
     commits_retried: Counter[str] = field(default_factory=Counter)
-    """Pieces of output that were refused, by sink."""
+    """Number of refused commits, by sink."""
     _checkpoints: CheckpointHistory = field(default_factory=CheckpointHistory)
     _failure: str | None = None
     _started: float = 0.0

@@ -88,7 +88,7 @@ class Supervisor:
             name = self._startup.program.name
             if again:
                 raise JobFailedError(
-                    f"job {name!r} failed twice in the same way on the same record: {error}"
+                    f"job {name!r} failed twice on the same record with the same error: {error}"
                 ) from error
             raise used_up(name, error) from error
         self._status.become("restarting")

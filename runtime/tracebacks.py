@@ -139,4 +139,4 @@ def _frame(place: _Place) -> FrameType:
     except LookupError as raised:
         *_, (frame, _) = traceback.walk_tb(raised.__traceback__)
         return frame
-    raise InternalError("a line that raises did not")
+    raise InternalError("the compiled raise statement did not raise")

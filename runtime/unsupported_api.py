@@ -29,7 +29,7 @@ class UnsupportedApi:
                 classes = (cls.__name__ for cls in type(self).__mro__)
                 said = next(filter(None, (known_reason(f"{cls}.{name}") for cls in classes)), None)
             raise AttributeError(
-                f"{type(self).__name__}.{name} is not there" + (f": {said}" if said else ""),
+                f"{type(self).__name__}.{name} is not available" + (f": {said}" if said else ""),
                 name=name,
                 obj=self,
             )

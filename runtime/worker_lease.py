@@ -32,7 +32,7 @@ from tidegate.runtime.kernel import KillTimer
 __all__ = ["WorkerLease"]
 
 _MARGIN: Final = 0.2
-"""The share of a lease that a step which begins must still have."""
+"""The share of a lease that must be left when a step begins."""
 
 
 class WorkerLease:
@@ -90,8 +90,8 @@ class WorkerLease:
                 self._set_timer(None)
             if now - self._told >= self._lease_s:
                 raise UnavailableError(
-                    f"this worker has not heard of the owner of its run for {now - self._told:.0f} s and stops; another "
-                    "one may own the pipeline by now"
+                    f"this worker has had no lease renewal from the owner of its run for {now - self._told:.0f} s and stops; another "
+                    "run may own the pipeline"
                 )
             return False
 

@@ -73,7 +73,7 @@ class OwnedDirectory:
                     raise
                 # Another process swept it before it was locked.
         self.remove = weakref.finalize(self, _remove, self.path, handle, os.getpid())
-        """Remove it with all that is in it. Idempotent."""
+        """Remove it with its contents. Idempotent."""
 
     def __enter__(self) -> Path:
         return self.path
@@ -172,8 +172,8 @@ def _writable(root: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(
-            f"no working state can be kept in {root}: {error.strerror or error}; make it writable, or name another one as "
-            "taskmanager.state.local.root-dirs"
+            f"cannot write working state to {root}: {error.strerror or error}; make it writable, or name another directory "
+            "in taskmanager.state.local.root-dirs"
         ) from error
 
 

@@ -189,7 +189,7 @@ def test_what_ran_out_before_its_commit_is_written_again_from_the_last_settled_c
     done = job.run(**FAIR)
 
     assert done.returncode == 0, done.stderr
-    assert "was aborted; going back to" in done.stderr
+    assert "was aborted; restoring" in done.stderr
     assert_exactly_once(job)
 
 

@@ -82,5 +82,5 @@ def test_a_checkpoint_of_a_stream_is_no_start_for_a_batch_job(job: Any) -> None:
     refused = job.run(**{"execution.runtime-mode": "BATCH"})
 
     assert refused.returncode == 2
-    assert "was taken in the midst of a stream and runtime mode is BATCH" in refused.stderr
-    assert "--fresh to begin anew" in refused.stderr
+    assert "was taken by a streaming run; a batch run cannot restore it" in refused.stderr
+    assert "without state with --fresh" in refused.stderr

@@ -117,7 +117,7 @@ def test_who_stands_by_is_ended_by_a_signal_at_once_and_has_done_well(job: Job) 
         assert owner.poll() is None, "the owner of the job ended, too"
 
     assert standby.returncode == 0, err
-    assert "SIGTERM: this process stood by, and ends; the job goes on where it runs" in err
+    assert "SIGTERM: this standby exits; the active run continues" in err
     result = json.loads(out)
     assert (result["state"], result["records"]) == ("stopped", 0)
 

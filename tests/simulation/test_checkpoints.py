@@ -74,7 +74,11 @@ def test_seeds_reach_what_they_are_made_for() -> None:
             "restarts are exhausted",
         ),
         *("settled \\d+: drops", "ended", "write savepoint", "savepoint failed", "has overtaken records"),
-        *("is stopped between check and act", "wakes up too late", "has not heard of the owner of its run"),
+        *(
+            "is stopped between check and act",
+            "wakes up too late",
+            "has had no lease renewal from the owner of its run",
+        ),
         *("answered .* retry", "answered .* already_committed", "an operator is needed"),
     ]
 

@@ -157,11 +157,11 @@ def test_an_option_of_a_backend_that_is_not_in_use_is_named_with_the_one_that_is
 
     assert done.returncode == 0, done.stderr
     assert (
-        "state.backend.heap.max-state (command line) has no effect: it is an option of backend heap; got backend paged"
+        "state.backend.heap.max-state (command line) has no effect: it is an option of backend heap; this job uses backend paged"
         in done.stderr
     )
     assert (
-        "connector.kafka.sink.pool (environment) has no effect: it is an option of connector kafka.sink; got connector none"
+        "connector.kafka.sink.pool (environment) has no effect: it is an option of connector kafka.sink; this job uses connector none"
         in done.stderr
     )
 

@@ -48,7 +48,7 @@ def test_a_program_that_is_killed_in_its_first_seconds_resumes(
         return said
 
     first = start()
-    until(lambda: "starting new: no checkpoint of 'first' yet" in first.read_text())
+    until(lambda: "starting without state: 'first' has no checkpoint yet" in first.read_text())
     until(lambda: bool(list(tmp_path.glob("out/part-*"))))
     started[-1].send_signal(signal.SIGKILL)
     started[-1].wait()
@@ -56,4 +56,4 @@ def test_a_program_that_is_killed_in_its_first_seconds_resumes(
     second = start()
     until(lambda: "resuming from checkpoint " in second.read_text())
 
-    assert "starting new" not in second.read_text()
+    assert "starting without state" not in second.read_text()

@@ -158,7 +158,12 @@ def test_python_shows_the_line_of_another_process_too(tmp_path: Path) -> None:
             "in command line has an invalid value; got 'many'; expected int",
         ),
         ({}, "", ("-D", "parallelism"), "invalid option on the command line; got 'parallelism'"),
-        ({}, "", ("--fresh", "-s", "3"), "--fresh begins anew and -s goes on from a checkpoint; give one"),
+        (
+            {},
+            "",
+            ("--fresh", "-s", "3"),
+            "--fresh starts without state and -s starts from a checkpoint; got both; give one",
+        ),
     ],
     ids=["environment", "file", "line", "no value", "contradiction"],
 )

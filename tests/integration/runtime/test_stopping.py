@@ -114,7 +114,7 @@ def test_the_second_ctrl_c_ends_at_once(place: Place, target: str) -> None:
     # A last checkpoint would never come.
     assert running.process.wait(timeout=PATIENCE_S) == -signal.SIGINT
 
-    assert said["said"] == "SIGINT: taking a last checkpoint; press Ctrl-C again to end at once"
+    assert said["said"] == "SIGINT: taking a final checkpoint; press Ctrl-C again to end at once"
     code, _, err = running.end()
     assert code == -signal.SIGINT
     assert "KeyboardInterrupt" in err
@@ -130,11 +130,12 @@ def test_a_signal_cancels_a_batch_job_and_says_so(place: Place) -> None:
     code, _, err = running.end()
 
     assert said["said"] == (
-        "SIGTERM: cancelling the job, which has no checkpoint to go on from; press Ctrl-C again to end at once"
+        "SIGTERM: cancelling the job; no final checkpoint is possible; press Ctrl-C again to end at once"
     )
     assert (
         code,
-        "batch job 'stuck' has no checkpoint to go on from before its end; it was cancelled" in err,
+        "no final checkpoint is possible: batch job 'stuck' takes one only at its end; the job was cancelled"
+        in err,
     ) == (1, True)
     until(lambda: processes_of(place), equals=[])
 
@@ -186,13 +187,13 @@ def test_going_back_is_refused_by_a_sink_that_has_committed_since_and_done_if_it
     assert code == 2
     assert "sink 'files' has committed " in err
     assert f"records after checkpoint {kept[0]} (" in err
-    assert "going back would write them again; give the sink on_branch='append' if that is wanted" in err
+    assert "restoring would write them twice; give the sink on_branch='append' to allow that" in err
     assert place.rows() == before
 
     unknown = place.start("totals.py", AT_ONCE, execution__savepoint__path="999")
     code, _, err = unknown.end()
     assert code == 2
-    assert "'999' is no savepoint and no retained checkpoint of pipeline 'totals'; retained are " in err
+    assert "'999' is not a savepoint or a retained checkpoint of pipeline 'totals'; retained are " in err
 
     appending = AT_ONCE | {"on_branch": "append"}
     resumed = place.start("totals.py", appending, execution__savepoint__path=str(kept[0])).result()

@@ -102,9 +102,7 @@ def test_an_epoch_that_takes_too_long_is_given_up(final: Any) -> None:
 
 
 def test_epochs_that_come_to_nothing_end_the_job(final: Any) -> None:
-    with pytest.raises(
-        JobFailedError, match=r"3 checkpoints in a row came to nothing; the last one, checkpoint 3: "
-    ):
+    with pytest.raises(JobFailedError, match=r"3 checkpoints in a row failed; the last one, checkpoint 3: "):
         final.run(before=_no_place_for_metadata(final.directory / "state"))
 
     assert final.rows() == []

@@ -174,8 +174,8 @@ def test_a_damaged_checkpoint_whose_output_is_in_doubt_is_told_apart_and_there_i
 
     with pytest.raises(
         StateCorruptError,
-        match=rf"checkpoint {newest.checkpoint} of pipeline 'damaged' is decided, and whether its output is visible "
-        r"cannot be told: .*_metadata is not checkpoint metadata; .* start under another pipeline.id with -s",
+        match=rf"checkpoint {newest.checkpoint} of pipeline 'damaged' is decided, but its metadata cannot be read, "
+        r"so its output may or may not be visible: .*_metadata is not checkpoint metadata; .* start under another pipeline.id with -s",
     ):
         run(tmp_path, "filesystem", **settings)
 

@@ -89,11 +89,11 @@ def test_a_module_travels_as_ours() -> None:
 @pytest.mark.usefixtures("pyflink")
 def test_a_name_that_will_not_come_is_refused_with_the_reason() -> None:
     with pytest.raises(
-        ImportError, match="WatermarksWrapper is not there: there is no Java behind it; use Water"
+        ImportError, match="WatermarksWrapper is not available: there is no Java behind it; use Water"
     ):
         _ = importlib.import_module("pyflink.common").AssignerWithPeriodicWatermarksWrapper
     with pytest.raises(
-        ModuleNotFoundError, match=r"pyflink\.common\.serializer is not there: values are encoded"
+        ModuleNotFoundError, match=r"pyflink\.common\.serializer is not available: values are encoded"
     ):
         importlib.import_module("pyflink.common.serializer")
 
@@ -101,7 +101,7 @@ def test_a_name_that_will_not_come_is_refused_with_the_reason() -> None:
 @pytest.mark.usefixtures("pyflink")
 @pytest.mark.parametrize("name", ["pyflink.ml", "pyflink.datastream.nonsense"])
 def test_a_module_that_nobody_knows_is_refused(name: str) -> None:
-    with pytest.raises(ModuleNotFoundError, match=r"is not there: .*docs/migration\.md"):
+    with pytest.raises(ModuleNotFoundError, match=r"is not available: .*docs/migration\.md"):
         importlib.import_module(name)
 
 
@@ -116,7 +116,7 @@ def test_nothing_of_the_alias_stays() -> None:
 
 def test_the_longest_key_that_stands_in_a_name_gives_the_reason() -> None:
     assert "there is no Java" in reason("pyflink.common.types.RowKind.to_j_row_kind")
-    assert "no name of PyFlink" in reason("pyflink.common.types.RowKind.nonsense")
+    assert "not a name of PyFlink" in reason("pyflink.common.types.RowKind.nonsense")
 
 
 @pytest.mark.usefixtures("no_command_line")

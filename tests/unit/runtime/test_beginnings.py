@@ -47,7 +47,7 @@ def test_a_start_after_a_stop_says_from_where_and_nothing_of_what_the_stopped_wr
     assert said == ["resuming from checkpoint 8, taken 4 s ago"]
 
     startup.start_point()
-    assert said[1:] == ["sink 'sink': removed 3 pieces of work that were never decided"], (
+    assert said[1:] == ["sink 'sink': aborted 3 prepared transactions that were never decided"], (
         "what a failure left"
     )
 
@@ -58,14 +58,14 @@ def test_a_start_after_a_stop_says_from_where_and_nothing_of_what_the_stopped_wr
         (
             "finished",
             {},
-            "starting new: the last run of 'orders' finished, so this run reads its input from the beginning",
+            "starting without state: the last run of 'orders' finished; this run reads its input from the beginning",
         ),
         (
             "canceled",
             {},
-            "starting new: the last run of 'orders' was cancelled, so this run reads its input from the beginning",
+            "starting without state: the last run of 'orders' was cancelled; this run reads its input from the beginning",
         ),
-        ("stopped", {"fresh": True}, "starting new: --fresh forgets the checkpoints of 'orders'"),
+        ("stopped", {"fresh": True}, "starting without state: --fresh ignores the checkpoints of 'orders'"),
     ],
 )
 def test_a_start_that_does_not_resume_says_why(
@@ -112,6 +112,6 @@ def test_a_first_start_begins_at_the_beginning(storage: MemoryStorage) -> None:
     assert (point.checkpoint, point.restored, startup.resumed_from) == (None, {}, None)
     assert sink.asked == ["abort except 0"]
     assert said == [
-        "starting new: no checkpoint of 'orders' yet",
-        "sink 'sink': removed 3 pieces of work that were never decided",
+        "starting without state: 'orders' has no checkpoint yet",
+        "sink 'sink': aborted 3 prepared transactions that were never decided",
     ]

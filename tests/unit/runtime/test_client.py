@@ -118,7 +118,7 @@ def test_a_stopped_batch_job_is_cancelled_and_leaves_nothing(
 
     with pytest.raises(
         JobCancelledError,
-        match="batch job 'numbers' has no checkpoint to go on from before its end; it was cancelled instead",
+        match="batch job 'numbers' takes one only at its end; the job was cancelled; the next",
     ):
         client.stop().result(timeout=60)
     assert status(client) is JobStatus.CANCELED

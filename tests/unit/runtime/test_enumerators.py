@@ -213,7 +213,7 @@ def test_an_enumerator_cannot_send_events_to_readers_that_do_not_stay() -> None:
     assert isinstance(enumerator, OneByOne)
 
     with pytest.raises(
-        ConfigError, match=r"its enumerator sends an event, and readers live .* set continuous = True"
+        ConfigError, match=r"its enumerator sends a source event, but on Spark .* set continuous = True"
     ):
         enumerator.context.send_event(0, b"wait")
 
@@ -262,7 +262,7 @@ def test_a_look_that_fails_or_leaves_something_out_is_told_and_done_again() -> N
     assert wire.looks == [
         None,
         "no broker answers",
-        "left out, as it may not be read: /data/a, /data/b, /data/c and 2 more",
+        "skipped without read permission: /data/a, /data/b, /data/c and 2 more",
         None,
     ]
 
@@ -301,7 +301,7 @@ def test_who_asks_for_the_first_time_hears_that_there_is_nothing_so_far() -> Non
 
 def test_an_event_for_an_enumerator_that_takes_none_names_it() -> None:
     with pytest.raises(
-        ConfigError, match="reader 1 sent an event; OneByOne takes none; give it a method reader_event"
+        ConfigError, match="reader 1 sent a source event; OneByOne has no method reader_event; add it"
     ):
         Wire(SixSplits()).enumerators.reader_event(UID, 1, b"hello")
 
@@ -322,6 +322,7 @@ def test_a_checkpoint_with_splits_of_another_source_under_the_same_uid_is_refuse
     )
 
     with pytest.raises(
-        StateFormatError, match=r"(?s)source 'numbers': a split .*RangeSplit as SixSplits writes it.*own"
+        StateFormatError,
+        match=r"(?s)source 'numbers': cannot decode a split .*RangeSplit as SixSplits writes it.*own",
     ):
         Wire(SixSplits(), before)

@@ -27,7 +27,8 @@ def test_a_file_with_every_documented_key_is_read() -> None:
     assert len(settings) == 134
     assert all(bool(setting.to) != bool(setting.why) for setting in settings)
     with pytest.warns(
-        RuntimeWarning, match=r"no effect here, see `tidegate config`: akka\.ask\.timeout, .*zookeeper"
+        RuntimeWarning,
+        match=r"without effect in tidegate, see `tidegate config`: akka\.ask\.timeout, .*zookeeper",
     ):
         options = load(JobOptions, layer_of(DOCUMENTED))
     assert (options.parallelism, options.root, options.savepoints) == (
@@ -98,13 +99,13 @@ def test_a_value_that_repeats_its_key_is_none() -> None:
             ["akka.ask.timeot: 1 s"],
             r"unknown option 'akka\.ask\.timeot' in conf, line 1; did you mean 'akka\.ask",
         ),
-        (["# a", "zzz: 1"], r"unknown option 'zzz' in conf, line 2; tidegate config lists the keys"),
+        (["# a", "zzz: 1"], r"unknown option 'zzz' in conf, line 2; tidegate config lists the known keys"),
         (
             ["parallelism.default 4"],
-            r"line 1 is no setting; got 'parallelism\.default 4'; expected 'key: value'",
+            r"line 1 cannot be parsed; got 'parallelism\.default 4'; expected 'key: value'",
         ),
-        (["parallelism:", "  default: 4"], r"line 1 is no setting; got 'parallelism:'"),
-        (["  parallelism.default: 4"], r"line 1 is no setting.*without indentation"),
+        (["parallelism:", "  default: 4"], r"line 1 cannot be parsed; got 'parallelism:'"),
+        (["  parallelism.default: 4"], r"line 1 cannot be parsed.*without indentation"),
         (
             ["blob.fetch.retries: many"],
             r"'blob\.fetch\.retries' in conf, line 1 has an invalid value; got 'many'",
@@ -118,7 +119,7 @@ def test_a_value_that_repeats_its_key_is_none() -> None:
         (["high-availability.zookeeper.quorum: a,,b"], r"got 'a,,b'; expected values between commas"),
         (
             ["state.checkpoints.dir: /a", "state.backend.fs.checkpointdir: /b"],
-            r"line 2 says 'state\.checkpoints\.dir' again; got 'state\.checkpoints\.dir' and 'state\.backend",
+            r"line 2 sets 'state\.checkpoints\.dir' a second time; got 'state\.checkpoints\.dir' and 'state\.backend",
         ),
     ],
 )
@@ -136,7 +137,8 @@ def test_a_program_may_say_flinks_keys() -> None:
     said = Layer("program", {"taskmanager.memory.size": 2, "akka.throughput": "15", "parallelism.default": 2})
 
     with pytest.warns(
-        RuntimeWarning, match=r"no effect here, see `tidegate config`: akka\.throughput in program"
+        RuntimeWarning,
+        match=r"without effect in tidegate, see `tidegate config`: akka\.throughput in program",
     ):
         taken = understood(said)
 
@@ -146,7 +148,7 @@ def test_a_program_may_say_flinks_keys() -> None:
 def test_one_setting_under_two_names_is_refused() -> None:
     said = Layer("program", {"taskmanager.memory.size": 2, "taskmanager.memory.managed.size": "3 mb"})
 
-    with pytest.raises(ConfigError, match=r"program says 'taskmanager\.memory\.managed\.size' twice"):
+    with pytest.raises(ConfigError, match=r"program sets 'taskmanager\.memory\.managed\.size' twice"):
         understood(said)
 
 

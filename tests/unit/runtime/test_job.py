@@ -205,7 +205,7 @@ def test_work_that_was_aborted_altogether_sends_the_start_back(
     startup.acquire()
 
     assert startup.start_point().checkpoint == 1
-    assert said[0] == "output of checkpoint 2 was aborted; going back to 1"
+    assert said[0] == "output of checkpoint 2 was aborted; restoring 1"
     assert [known.checkpoint for known in startup.pipeline.record.retained] == [1]
     assert startup.coordinator(startup.start_point().graph, startup.start_point()).confirmed == 1
     assert startup.pipeline.record.newest_id == 2, "its number is not used again"
@@ -219,7 +219,7 @@ def test_work_that_was_aborted_altogether_sends_the_start_back(
         (
             [Retry("disk full")],
             UnavailableError,
-            r"no sink could commit what is decided: .*disk full\); nothing is lost",
+            r"decided output could not be committed: .*disk full\); nothing is lost",
         ),
     ],
     ids=["the second aborted", "unknown", "not now"],
@@ -251,7 +251,7 @@ def test_a_loss_that_is_accepted_is_gone_on_from(
     startup.acquire()
 
     assert startup.start_point().checkpoint == 2
-    assert "going on from checkpoint 1 whatever became of its output, as was asked for" in said
+    assert "resuming from checkpoint 1 although its output may be lost, as requested by --accept-loss" in said
 
 
 def test_the_loss_of_another_checkpoint_is_not_accepted_with_it(
@@ -277,7 +277,7 @@ def test_a_replay_goes_back_behind_what_was_committed_on_a_branch_of_its_own(
     assert startup.start_point().checkpoint == 1
     assert (startup.pipeline.record.branch, startup.pipeline.record.newest_id) == (1, 2)
     assert sink.asked == ["abort except 0"], "nobody asks any more what became of 2"
-    assert "what was committed after checkpoint 1 is written again, as was asked for" in said
+    assert "output committed after checkpoint 1 is written again, as requested by --replay-from" in said
 
 
 def test_a_replay_from_the_beginning_needs_no_checkpoint(
@@ -298,11 +298,19 @@ def test_a_replay_from_the_beginning_needs_no_checkpoint(
         (
             [1, 2],
             {"replay_from": 1},
-            "is visible, so there is nothing to write again; leave --replay-from out",
+            "is visible; leave it out",
         ),
         ([1], {"replay_from": 7}, "needs a checkpoint whose output is visible; got 7; expected one of 1"),
-        ([], {"replay_from": 1}, "got 1; expected 0, the beginning, as there is none"),
-        ([1], {"replay_from": 1, "fresh": True}, "--replay-from goes back by itself; got --fresh or -s too"),
+        (
+            [],
+            {"replay_from": 1},
+            "got 1; expected 0, the beginning, because no settled checkpoint is retained",
+        ),
+        (
+            [1],
+            {"replay_from": 1, "fresh": True},
+            "--replay-from restores a checkpoint; got --fresh or -s too",
+        ),
     ],
     ids=["nothing is lost", "no such checkpoint", "none is settled", "two wishes"],
 )
@@ -332,7 +340,8 @@ def test_decided_work_of_a_sink_that_is_gone_is_never_forgotten(
     startup.acquire()
 
     with pytest.raises(
-        CommitFailedError, match=r"sink 'sink' holds decided work that is not visible yet.*its uid back"
+        CommitFailedError,
+        match=r"sink 'sink' holds decided work that is not visible yet.*give the sink this uid again",
     ):
         startup.start_point()
 
@@ -344,8 +353,8 @@ def test_an_older_checkpoint_is_refused_by_a_sink_that_committed_since(
 
     with pytest.raises(
         ConfigError,
-        match=r"sink 'sink' has committed 20 records after checkpoint 1 \(part-2, part-3\); going back would write "
-        r"them again; give the sink on_branch='append' if that is wanted",
+        match=r"sink 'sink' has committed 20 records after checkpoint 1 \(part-2, part-3\); restoring would write "
+        r"them twice; give the sink on_branch='append' to allow that",
     ):
         start(storage, Told(), [], savepoint="1").acquire()
 
@@ -399,7 +408,7 @@ def test_a_checkpoint_nobody_knows_is_refused_and_nothing_is_forgotten(
 
     with pytest.raises(
         ConfigError,
-        match="'7' is no savepoint and no retained checkpoint of pipeline 'orders'; retained are before/chk-1, before/chk-2",
+        match="'7' is not a savepoint or a retained checkpoint of pipeline 'orders'; retained are before/chk-1, before/chk-2",
     ):
         start(storage, Told(), [], savepoint="7").acquire()
 
@@ -409,7 +418,7 @@ def test_a_checkpoint_nobody_knows_is_refused_and_nothing_is_forgotten(
 
 
 def test_what_only_reads_savepoints_keeps_no_state() -> None:
-    with pytest.raises(ConfigError, match=r"'canonical' reads savepoints and keeps no state; use"):
+    with pytest.raises(ConfigError, match=r"'canonical' only reads savepoints and cannot keep state; use"):
         start(MemoryStorage(), Told(), [], backend="canonical")
 
 
@@ -448,8 +457,8 @@ def test_a_savepoint_is_refused_where_later_checkpoints_are_not_retained(
 
     with pytest.raises(
         ConfigError,
-        match=r"what sink 'sink' committed with checkpoints 2 to 3 cannot be told any more, they are no longer "
-        r"retained; going back could write records again; use a newer savepoint, or give the sink on_branch='append'",
+        match=r"what sink 'sink' committed with checkpoints 2 to 3 is not known any more, because they are no longer "
+        r"retained; restoring could write records twice; use a newer savepoint, or give the sink on_branch='append'",
     ):
         start(storage, Told(), [], savepoint=savepoint).acquire()
 
@@ -484,8 +493,8 @@ def test_a_storage_without_decisions_is_warned_about_and_not_taken_on_spark(stor
     startup.acquire()
 
     assert said == [
-        "storage memory://undecided cannot decide atomically: nothing keeps two starts of pipeline 'orders' at the "
-        "same moment from harming each other; see to it that there is only one"
+        "storage memory://undecided has no atomic swap: two starts of pipeline 'orders' at the same moment can "
+        "damage each other's work; make sure that there is only one"
     ]
     driver = SparkDriver(startup, SYSTEM_CLOCK, RunStatus(SYSTEM_CLOCK), lambda status: None)
     with pytest.raises(

@@ -51,6 +51,6 @@ def test_what_is_stopped_for_good_is_cancelled() -> None:
     requests = Requests("orders")
     requests.ask(StopRequested(for_good=True))
 
-    with pytest.raises(JobCancelledError, match="job 'orders' was stopped for good"):
+    with pytest.raises(JobCancelledError, match="job 'orders' was cancelled after a savepoint"):
         requests.ended("stop")
     assert requests.ended("finish") == "finish"

@@ -130,7 +130,9 @@ def test_a_function_that_fails_on_the_same_record_again_is_not_tried_a_third_tim
     # Another subtask may fail on a record of its own in between.
     failing = job({}, _on_record("broken"), _on_record("other"), _on_record("broken"))
 
-    with pytest.raises(JobFailedError, match="'job' failed twice in the same way on the same record: broken"):
+    with pytest.raises(
+        JobFailedError, match="'job' failed twice on the same record with the same error: broken"
+    ):
         failing.run()
 
 

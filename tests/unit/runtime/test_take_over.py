@@ -113,8 +113,7 @@ def test_taking_over_is_refused_where_no_sink_claims_anything() -> None:
 
     with pytest.raises(
         ConfigError,
-        match=r"^--take-over sets aside what another pipeline claims for its output; got a program whose sinks claim "
-        r"nothing; leave it out$",
+        match=r"^--take-over has no effect: no sink of this program holds an external claim; leave it out$",
     ):
         start(storage, Told(), [], take_over=True).acquire()
     assert read_record(decisions_of(storage), ORDERS)[0] is None

@@ -84,7 +84,9 @@ def test_an_owner_that_says_nothing_for_a_lease_is_taken_for_gone(clock: ManualC
     clock.advance(9_999)
     assert not lease.holds()
     clock.advance(1)
-    with pytest.raises(UnavailableError, match="has not heard of the owner of its run for 10 s and stops"):
+    with pytest.raises(
+        UnavailableError, match="has had no lease renewal from the owner of its run for 10 s and stops"
+    ):
         lease.holds()
 
 

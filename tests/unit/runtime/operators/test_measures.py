@@ -119,5 +119,7 @@ def test_a_distribution_that_has_seen_nothing_yet_has_no_extremes_to_add() -> No
 
 
 def test_an_accumulator_that_changes_its_class_between_epochs_is_refused() -> None:
-    with pytest.raises(ConfigError, match="accumulator 'records' is a IntCounter in one function and a Doub"):
+    with pytest.raises(
+        ConfigError, match="accumulator 'records' has two types: IntCounter in one function and Doub"
+    ):
         followed(counted("seen", [1], IntCounter()), counted("seen", [1], DoubleCounter()))

@@ -47,7 +47,7 @@ def test_what_spark_submit_starts_is_not_run_on_this_machine_alone_without_a_wor
 
     with pytest.raises(
         ConfigError,
-        match=r"spark-submit started this program and no setting says where it runs; set execution.target, or TIDEGATE_EXEC",
+        match=r"execution.target is required under spark-submit; got none; set it, or TIDEGATE_EXEC",
     ):
         env.execute("nowhere")
 
@@ -67,6 +67,6 @@ def test_a_server_of_spark_connect_is_no_master() -> None:
 
     with pytest.raises(
         ConfigError,
-        match=r"'sc://host:15002', which is Spark Connect and cannot .*; expected embedded, inline or the URL",
+        match=r"'sc://host:15002', a Spark Connect URL, which cannot .*; expected embedded, inline or the URL",
     ):
         env.execute("connected")
