@@ -1,1 +1,1 @@
-"""The dataflow runtime: what users say, the graphs it becomes, and the executors that run them."""
+"""The dataflow runtime: DataStream API, graphs, operators, tasks, checkpoints, executors, command line."""

@@ -1,4 +1,4 @@
-"""Sums that functions add to while a job runs and that its result shows.
+"""Accumulators: values that functions add to while a job runs, shown in its result.
 
 Accumulators of one name are one, in whatever functions and subtasks they are. They count what the last attempt has
 processed: after a restart they begin again, so records before the restored checkpoint are not in them. A function may

@@ -1,4 +1,4 @@
-"""Times for people."""
+"""Readable durations and sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs written for PyFlink, unchanged: `pyflink.datastream` and its neighbours mean tidegate's modules.
+"""Import alias: `pyflink.datastream` and its siblings load tidegate's modules, so PyFlink programs run unchanged.
 
 The alias lives in a folder that is put on the module search path for one run. The path goes to every process that
 works for the program, so modules beside it that import PyFlink work there, too. A name that is not there is refused

@@ -1,4 +1,4 @@
-"""What a batch job has finished, kept from one attempt to the next."""
+"""Results of finished tasks of a batch job, kept from one attempt to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running job in the hands of the program that started it.
+"""Job client: the handle of a running job in the program that started it.
 
 Example:
     >>> from tidegate.datastream import StreamExecutionEnvironment

@@ -1,4 +1,4 @@
-"""Looks for more splits while a job runs, in a thread of its own: a system that does not answer holds nobody up."""
+"""Split discovery in a separate thread, so that a slow external system does not block the coordinator."""
 
 from __future__ import annotations
 

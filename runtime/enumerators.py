@@ -1,4 +1,4 @@
-"""The enumerators of a job's sources, on the coordinator of any executor."""
+"""Split enumerators of a job's sources, on the coordinator of any executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failure says to the shell, by `tidegate run` and by `python job.py` alike."""
+"""Exit codes of failures, the same for `tidegate run` and `python job.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flink's configuration files: which of their settings count here, and why the others do not.
+"""Flink configuration files: translates the supported keys and explains why the others have no effect.
 
 A file has one `key: value` a line. Every key that Flink 1.4 documents is known, mapped to a setting of ours or ignored
 for a reason, and so are those that a newer distribution's file begins with; a key that nobody knows is refused.

@@ -1,4 +1,4 @@
-"""Settings of components reach what a program uses; those of what it does not use are named."""
+"""Applies component options to the components in use, and names options of components that are not."""
 
 from __future__ import annotations
 

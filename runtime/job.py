@@ -1,4 +1,4 @@
-"""A program on its way to running: what every executor is given, and how it finds its place.
+"""Job startup: what every executor gets, ownership of the pipeline, and the checkpoint to restore.
 
 `Startup` owns the pipeline from the first moment: lease, restore point, settlement of what was decided, removal of
 what was not, redistribution of state. Executors differ only in what they do afterwards.

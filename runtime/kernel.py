@@ -1,4 +1,4 @@
-"""What Linux does to a process even while that is stopped: kill it at a certain time, or together with its parent.
+"""Linux process timers and parent-death signals: they kill a process even while it is stopped.
 
 A process that was stopped for longer than its owner's lease must not execute another instruction. A check cannot see
 to that, because the process may be stopped right behind it; a signal of the kernel can, as it is delivered first.

@@ -1,4 +1,4 @@
-"""From a finished program to a running one: names it, opens its storage, picks the executor, listens for signals."""
+"""Launcher: resolves a program, opens its storage, selects the executor, handles signals."""
 
 from __future__ import annotations
 

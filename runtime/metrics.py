@@ -1,4 +1,4 @@
-"""What user functions measure, under PyFlink's names.
+"""Metrics of user functions, under PyFlink's names.
 
 Values are read several times a second and shown in the snapshot of the run as
 `<operator uid>.<subtask>.<groups>.<name>`. Updates are plain attribute arithmetic.

@@ -1,4 +1,4 @@
-"""Every setting of a job, with Flink's key where Flink has one."""
+"""Options of a job, with Flink's key where Flink has one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program gives to all its functions besides records: parameters by name, files, and what time it is."""
+"""Resources that a program provides to all its functions: parameters, files, the clock."""
 
 from __future__ import annotations
 

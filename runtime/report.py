@@ -1,4 +1,4 @@
-"""How a running job shows itself: a live line in a terminal, plain lines or JSON elsewhere."""
+"""Progress display of a running job: a live line in a terminal, plain lines or JSON otherwise."""
 
 from __future__ import annotations
 

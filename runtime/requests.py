@@ -1,4 +1,4 @@
-"""What people ask of a running job, and what is still to be done of it when the job restarts.
+"""Commands to a running job, and what is left of them after a restart.
 
 Example:
     >>> requests, heard = Requests("orders"), SimpleQueue()

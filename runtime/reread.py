@@ -1,4 +1,4 @@
-"""Reads single records again, by their origin: sources are opened as a restart from a checkpoint would open them."""
+"""Reads single records again by their origin, with sources opened as in a restart from a checkpoint."""
 
 from __future__ import annotations
 

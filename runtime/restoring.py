@@ -1,4 +1,4 @@
-"""A start from a snapshot that somebody chose (`-s`): one of the pipeline's own checkpoints, or one to be taken over.
+"""Start from a chosen snapshot (`-s`): an older checkpoint of the pipeline, or a snapshot to take over.
 
 What is taken over becomes the pipeline's newest checkpoint. Its files are copied (`NO_CLAIM`), so that nobody depends on
 the snapshot any more, or they become the pipeline's own where they are (`CLAIM`), to be deleted like any others.

@@ -1,4 +1,4 @@
-"""How what the user wrote travels to the processes that work for it.
+"""Serialisation of user code for the processes that run it.
 
 Functions and the classes of a script or notebook travel by value. Records of such classes can be decoded elsewhere
 only if the other process's `__main__` has the classes too, so they are sent ahead.

@@ -1,4 +1,4 @@
-"""What a run is doing: an append-only list of events, folded with the counters into one frozen snapshot."""
+"""Run status: an append-only list of events, folded with the counters into one immutable snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempt after attempt until a program is finished, stopped or beyond help; the same on every executor."""
+"""Supervisor: runs attempts until a program is finished, stopped or failed; the same on every executor."""
 
 from __future__ import annotations
 

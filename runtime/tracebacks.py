@@ -1,4 +1,4 @@
-"""What somebody whose function failed needs to see of a traceback: their own frames, and nothing of the engine.
+"""Tracebacks of user functions: the user's frames, without the frames of the engine.
 
 Example:
     >>> import json

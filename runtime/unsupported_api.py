@@ -1,4 +1,4 @@
-"""Says why a method that PyFlink has is not there, where a program looks for it."""
+"""Error for methods of PyFlink that are not supported, with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lease of a run's owner as a worker sees it: nothing is done under a lease that may have run out.
+"""The owner's lease as seen by a worker: no action is taken under a lease that may have expired.
 
 A worker does its work in steps. Before each it asks whether the lease `holds`; one that does not makes it pause, since
 the storage may only be away for a while. An owner that says nothing at all for as long as a lease lasts is taken for

@@ -1,4 +1,4 @@
-"""Directories of this machine that one process owns: working state, copies, sockets, what is only needed for a while.
+"""Local directories owned by one process: working state, copies, sockets, temporary files.
 
 The owner holds a lock on its directory while it lives. The kernel releases the lock when the process ends, also by
 `kill -9`, so a directory that can be locked has no owner any more, and `sweep` removes it. Age decides nothing. A

@@ -1,1 +1,1 @@
-"""Whether the output of a pipeline is what its input should lead to: nothing lost, nothing twice, nothing else."""
+"""Audit of a pipeline: compares its output with the output expected for its input."""

@@ -1,4 +1,4 @@
-"""Fingerprints of any number of records on the local disk, a bucket at a time in memory.
+"""Fingerprints of records in bucket files on the local disk, read one bucket at a time.
 
 A fingerprint has 128 bits, so of a billion records two different ones are taken for the same with a chance of 1 in 10^20.
 

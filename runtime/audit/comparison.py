@@ -1,4 +1,4 @@
-"""Compares what is in an output with what its input should have led to, however much both hold.
+"""Comparison of an output with the output expected for its input, in constant memory.
 
 The output is looked at first: what is in it came from input that is there by then. Records are counted by fingerprint in
 buckets on the local disk, so memory does not grow with them. Each is known by where it is; those that are named in the

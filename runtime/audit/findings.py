@@ -1,4 +1,4 @@
-"""What an audit finds out."""
+"""Result of an audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of the parts of a source, without a pipeline."""
+"""Reads the records of a source's parts, without a pipeline."""
 
 from __future__ import annotations
 

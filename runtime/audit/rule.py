@@ -1,4 +1,4 @@
-"""What an input record should lead to, and what makes two records the same.
+"""Comparison rule: the output records expected for an input record, and when two records are equal.
 
 Example:
     >>> rule = Rule(expect=lambda order: [{"id": order["id"]}] * (order["cents"] > 0), output_key=key_of("id"))

@@ -1,1 +1,1 @@
-"""Checkpoints: coordinator, manifest, restore, retention, and the pipeline's place on its storage."""
+"""Checkpoints: coordinator, manifest, restore, retention, and the record of a pipeline."""

@@ -1,4 +1,4 @@
-"""The checkpoints of a pipeline on its storage, of whichever run: reading and writing their metadata and marks."""
+"""Archive of a pipeline's checkpoints on its storage: reads and writes metadata and marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts the reports of all subtasks together into the manifest of a checkpoint: pure, the same on every executor."""
+"""Assembles the manifest of a checkpoint from the reports of all subtasks. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renews what the sinks of a running job claim outside.
+"""Renews the external claims of the sinks of a running job.
 
 A system may forget a claim that is not renewed: Kafka deletes an offset of a group without members when the brokers'
 retention is over. A job without any records would lose its claim, and another pipeline could use the same names.

@@ -1,4 +1,4 @@
-"""The committers of a job's sinks, wherever the coordinator of a run is: they commit or remove over the wire."""
+"""Committers of a job's sinks, on the coordinator: they commit or abort prepared work in the external systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of every checkpoint, on every executor: triggered, acknowledged, durable, decided, settled.
+"""Checkpoint coordinator: state machine from trigger to settled, the same on every executor.
 
 Pure: events in, actions out, no I/O, no clock, no threads. Whoever drives it performs the actions and reports back.
 Only one checkpoint is on the way to its decision at a time; earlier ones may still be settling.

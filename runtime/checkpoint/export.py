@@ -1,4 +1,4 @@
-"""Takes the keyed state of a checkpoint out: as Parquet files, in the form savepoints have."""
+"""Exports the keyed state of a checkpoint as Parquet files, in the format of savepoints."""
 
 from __future__ import annotations
 

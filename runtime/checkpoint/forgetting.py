@@ -1,4 +1,4 @@
-"""Deleting for good what somebody needs no more: a savepoint, or a pipeline with all its checkpoints.
+"""Deletion of a savepoint, or of a pipeline with all its checkpoints.
 
 Nothing goes that a retained checkpoint of another pipeline refers to, which can be because of `CLAIM`.
 """

@@ -1,4 +1,4 @@
-"""Keeps the lease of a pipeline, whatever its owner waits for meanwhile.
+"""Lease renewal: a thread that keeps a pipeline's lease, independent of its other work.
 
 Example:
     with startup.lease, startup.lease.told_to(workers.renew):

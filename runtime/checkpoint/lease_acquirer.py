@@ -1,4 +1,4 @@
-"""How a process comes to own a pipeline: at once, after the holder's lease ran out, or when the one it stands by for is gone."""
+"""Lease acquisition: at once, after the holder's lease has expired, or as a standby."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata of one checkpoint: what every executor writes and reads.
+"""Checkpoint manifest: the metadata of one checkpoint, the same for every executor.
 
 A file `_metadata` is a magic word, a version, a checksum and a msgpack body. Its size depends on the number of
 operators, subtasks and log segments, never on the size of the state.

@@ -1,4 +1,4 @@
-"""Finds for each operator of a checkpoint the step of a program that its state belongs to, or refuses to guess: pure.
+"""Matches each operator of a checkpoint to a step of the program, or refuses if it is ambiguous. Pure.
 
 A uid that the program gives decides alone. A uid made by counting decides only where the step it names now is still the step
 it named then; `--map old=new` decides the rest. See docs/decisions/automatic-uids.md.

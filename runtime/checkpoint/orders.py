@@ -1,4 +1,4 @@
-"""A savepoint of a running job, from the moment somebody asks for it until it is complete."""
+"""Savepoint orders of a running job, from the request to the complete savepoint."""
 
 from __future__ import annotations
 

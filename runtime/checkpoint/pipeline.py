@@ -1,4 +1,4 @@
-"""A pipeline on its checkpoint storage: who owns it, where it is, how a start finds its place.
+"""A pipeline on its checkpoint storage: ownership, status, and where a start resumes.
 
 `<pipeline-id>/latest` is the one record that changes atomically. Owning a pipeline means being the lease in that
 record; deciding a checkpoint means swapping it. Whoever loses a swap is fenced.

@@ -1,4 +1,4 @@
-"""What a checkpoint coordinator is told and what it answers; whoever drives it performs the answers and reports back."""
+"""Checkpoint protocol: the events and actions of the checkpoint coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks into the state of a checkpoint without the program that wrote it.
+"""Reader for the state of a checkpoint, without the program that wrote it.
 
 Of a canonical savepoint the files of the state and the key groups that are asked for are fetched. What another snapshot
 holds of the operator in these key groups is first written in canonical form below a local directory. Nothing on the

@@ -1,4 +1,4 @@
-"""The one record of a pipeline that changes atomically: who owns it, in which state it is, which checkpoints it has."""
+"""The pipeline record `latest`, which changes atomically: owner, status, retained checkpoints."""
 
 from __future__ import annotations
 

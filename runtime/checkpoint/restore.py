@@ -1,4 +1,4 @@
-"""Deals the state of a checkpoint to the subtasks of a job graph: pure, for any parallelism."""
+"""Redistributes the state of a checkpoint to the subtasks of a job graph, at any parallelism. Pure."""
 
 from __future__ import annotations
 

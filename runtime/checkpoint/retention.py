@@ -1,4 +1,4 @@
-"""Which files of the checkpoint storage are still needed: pure reference counting over checkpoints.
+"""Retention: reference counting of files over checkpoints. Pure.
 
 Example:
     >>> registry = FileRegistry(retained=1)

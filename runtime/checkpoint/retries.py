@@ -1,4 +1,4 @@
-"""Commits that were refused: when to try again, what to tell, and when to give up.
+"""Retries of refused commits: when to retry, what to report, when to fail.
 
 Pure: no I/O and no clock. One instance per attempt, used by the executor that carries out commits.
 

@@ -1,4 +1,4 @@
-"""Savepoints: checkpoints that stand alone and belong to the user.
+"""Savepoints: self-contained snapshots that belong to the user.
 
 A savepoint is a directory of files and a file `_savepoint`, a checkpoint's metadata whose files are named relative to
 the directory. In *canonical* form state stands in Parquet; in *native* form the files are copies of the checkpoint's

@@ -1,4 +1,4 @@
-"""Local directories of what reads checkpoints, which go when it is closed.
+"""Temporary local directories of checkpoint readers, removed when the reader is closed.
 
 Example:
     >>> class Reader(Scratch):

@@ -1,4 +1,4 @@
-"""Where the splits of a source are: each in exactly one place, which every checkpoint proves before it is written. Pure.
+"""Split ledger: checks before each checkpoint that every split of a source is in exactly one place. Pure.
 
 A split is *pending* (with its enumerator), *assigned* (a reader was given it and has not reported it yet) or *reported*
 (in the reader's part of a checkpoint). One in two places would be read twice after a restore, one in none not at all.

@@ -1,4 +1,4 @@
-"""Makes savepoints: from a checkpoint or from nothing, with state added, replaced and removed."""
+"""Writes savepoints: from a checkpoint or from nothing, with state added, replaced or removed."""
 
 from __future__ import annotations
 

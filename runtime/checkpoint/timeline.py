@@ -1,4 +1,4 @@
-"""The timeline of a pipeline: what its retained checkpoints hold, one beside the other.
+"""Timeline of a pipeline: the contents of its retained checkpoints, and the differences between them.
 
 Only reads: no lease is taken, nothing is written to the storage, and a job that runs goes on. It may drop a checkpoint
 while that is read; the error then says which are retained.

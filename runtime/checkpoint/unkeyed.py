@@ -1,4 +1,4 @@
-"""What belongs to no key, as Parquet files of a canonical savepoint: operator state, splits, enumerators, writers."""
+"""Parquet files of a canonical savepoint for state without keys: operator state, splits, enumerators, writers."""
 
 from __future__ import annotations
 

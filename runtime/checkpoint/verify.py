@@ -1,4 +1,4 @@
-"""Whether the retained checkpoints of a pipeline are sound: their metadata, every file they name, and what is in them."""
+"""Verification of retained checkpoints: metadata, files, and contents."""
 
 from __future__ import annotations
 

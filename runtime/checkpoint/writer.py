@@ -1,4 +1,4 @@
-"""Performs what the coordinator decides on the checkpoint storage: each action answers with the event it leads to."""
+"""Checkpoint writer: performs the coordinator's actions on the checkpoint storage and returns the resulting events."""
 
 from __future__ import annotations
 

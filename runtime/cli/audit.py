@@ -1,4 +1,4 @@
-"""`tidegate audit`: compares the input and the output of a pipeline, and names the records that are not as they should be.
+"""`tidegate audit`: compares the input and the output of a pipeline, and names the records that are wrong.
 
 Exit codes: 0 everything is there once and nothing else, 1 it is not, 2 bad use.
 """

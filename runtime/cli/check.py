@@ -1,4 +1,4 @@
-"""`tidegate check job.py`: what can be proved of a start before it.
+"""`tidegate check job.py`: tests before a start whether the program can run.
 
 Exit code 1 if the start would fail.
 """

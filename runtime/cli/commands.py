@@ -1,4 +1,4 @@
-"""What `tidegate stop`, `cancel`, `savepoint` and `restart` do: give a job a command, and wait for what comes of it."""
+"""`tidegate stop`, `cancel`, `savepoint` and `restart`: send a command to a job and wait for its result."""
 
 from __future__ import annotations
 

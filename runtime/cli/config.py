@@ -1,4 +1,4 @@
-"""`tidegate config`: what the settings of a Flink configuration file become here, or all keys that are known."""
+"""`tidegate config`: shows how a Flink configuration file is translated, or all known keys."""
 
 from __future__ import annotations
 

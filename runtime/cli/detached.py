@@ -1,4 +1,4 @@
-"""`tidegate run -d`: a program that runs on when the terminal is closed, in a session and a log file of its own."""
+"""`tidegate run -d`: runs a program in the background, in a separate session with a log file."""
 
 from __future__ import annotations
 

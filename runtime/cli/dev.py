@@ -1,4 +1,4 @@
-"""`tidegate dev kafka|postgres|spark`: a real server on this machine until Ctrl-C, to try things with."""
+"""`tidegate dev kafka|postgres|spark`: runs a real server on this machine until Ctrl-C."""
 
 from __future__ import annotations
 

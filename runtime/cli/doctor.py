@@ -1,4 +1,4 @@
-"""`tidegate doctor`: what this machine has, what it lacks, and the one command that gets each missing thing.
+"""`tidegate doctor`: shows what is installed and what is missing, with a command that installs it.
 
 What is needed and what is optional is read from the installed distribution, so the list cannot go stale.
 

@@ -1,4 +1,4 @@
-"""`tidegate explain job.py`: what a program would do, in words, as a picture, or as code. Nothing of it runs.
+"""`tidegate explain job.py`: shows the plan of a program as text, diagram or code, without running it.
 
 The program itself does run up to its first `execute`: that is how it says what it consists of.
 """

@@ -1,4 +1,4 @@
-"""What `tidegate list`, `info` and `checkpoints` show of jobs that run. Each function answers the exit code."""
+"""Output of `tidegate list`, `info` and `checkpoints`. Each function returns the exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate list|info|checkpoints` and `stop|cancel|savepoint|restart`: the jobs that run on this machine.
+"""`tidegate list|info|checkpoints` and `stop|cancel|savepoint|restart`: commands for running jobs on this machine.
 
 A job is named by its id, by as much of the id as tells it apart, or by the name of its pipeline. `info`, `checkpoints`
 and `stop` need no name where one job runs.

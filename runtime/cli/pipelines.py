@@ -1,4 +1,4 @@
-"""`tidegate pipelines list|forget`: what is on a checkpoint storage, whether it runs or not."""
+"""`tidegate pipelines list|forget`: the pipelines on a checkpoint storage, running or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate plan --against SNAPSHOT job.py`: what a start would make of a snapshot, before it starts.
+"""`tidegate plan --against SNAPSHOT job.py`: shows what a start from a snapshot would restore.
 
 Exit code 4 if a person must decide or mend something first.
 """

@@ -1,4 +1,4 @@
-"""The records that changed state, read again from the sources of the program that read them first."""
+"""Finds the records that changed state by reading them again from the program's sources."""
 
 from __future__ import annotations
 

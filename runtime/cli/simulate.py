@@ -1,4 +1,4 @@
-"""`tidegate simulate`: the checkpoint protocol under every misfortune of a seed, step by step."""
+"""`tidegate simulate`: runs the checkpoint protocol with the crashes, losses and delays of a seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate state`: what the checkpoints of a pipeline hold, how they differ, and whether they are sound.
+"""`tidegate state`: shows, compares, exports and verifies the checkpoints of a pipeline.
 
 Exit codes besides those of every command: 1 if nothing is held of the key that was asked for, or something is unsound.
 """

@@ -1,4 +1,4 @@
-"""Which checkpoint storage a command looks at."""
+"""Selects the checkpoint storage of a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands show rows: as tables in a terminal, as aligned lines in a file or pipe, as JSON when asked for.
+"""Output of rows: as tables in a terminal, as aligned lines in a file or pipe, or as JSON.
 
 Example:
     >>> import io

@@ -1,4 +1,4 @@
-"""What `tidegate state` does: reads a timeline and shows it as rows. Each function answers the exit code."""
+"""Implementation of `tidegate state`: reads a timeline and prints rows. Each function returns the exit code."""
 
 from __future__ import annotations
 

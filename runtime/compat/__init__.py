@@ -1,1 +1,1 @@
-"""The only folder that `--compat pyflink` puts on the module search path: its one module is called `pyflink`."""
+"""The folder that `--compat pyflink` adds to the module search path; it has one module, `pyflink`."""

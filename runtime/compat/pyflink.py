@@ -1,4 +1,4 @@
-"""Stands for PyFlink while its folder is on the module search path; see `tidegate.runtime.alias`."""
+"""Replacement for PyFlink while its folder is on the module search path; see `tidegate.runtime.alias`."""
 
 from tidegate.runtime.alias import install
 

@@ -1,1 +1,1 @@
-"""Commands from other processes of the same user to a run: where runs are found, and what they are asked."""
+"""Control of a run by other processes of the same user: discovery, protocol, server, client."""

@@ -1,4 +1,4 @@
-"""The other end of a control socket: asks a run that lives in another process."""
+"""Control client: sends commands to a run in another process."""
 
 from __future__ import annotations
 

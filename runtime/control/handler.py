@@ -1,4 +1,4 @@
-"""What a run does with questions: commands go to whoever runs it, and are known by a trigger until they are done."""
+"""Command handler of a run: executes commands and keeps their results by trigger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of this user on this machine: each leaves a note of where it can be spoken to, as long as it lives.
+"""Registry of this user's runs on this machine: each run keeps a note with its address while it is alive.
 
 The notes are files only their owner can read, since they hold what opens the control socket. A note whose process is
 gone is removed by whoever comes across it.

@@ -1,4 +1,4 @@
-"""What is said over the control socket of a run: one JSON object a line, a question and then its answer.
+"""Control protocol of a run: one JSON object per line, a request and then its answer.
 
 A command is answered with a trigger at once; asking for the outcome of the trigger waits until there is one.
 

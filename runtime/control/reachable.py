@@ -1,4 +1,4 @@
-"""Makes a run reachable while it lives: by commands of its user on this machine, and by HTTP if that is asked for."""
+"""Makes a run reachable while it is alive: by control socket, and by HTTP if configured."""
 
 from __future__ import annotations
 

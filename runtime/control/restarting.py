@@ -1,4 +1,4 @@
-"""Whether this process will start its program anew when the program has ended, and whether it was asked to."""
+"""Restart of a program in the same process: whether it is possible, and whether it was requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The control socket of a run: a Unix socket in a directory that only the user of the run can enter.
+"""Control server: a Unix socket in a directory that only the user of the run can enter.
 
 Nothing listens on the network. Whoever connects shows the token first, which stands in the note of the run.
 """

@@ -1,4 +1,4 @@
-"""One attempt to run a job on a cluster of workers: performs what the checkpoint coordinator decides."""
+"""One attempt to run a job on a cluster of workers: performs the actions of the checkpoint coordinator."""
 
 from __future__ import annotations
 

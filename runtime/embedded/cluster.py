@@ -1,4 +1,4 @@
-"""The workers of one attempt: threads of this process (inline) or processes of their own (embedded).
+"""Workers of one attempt: threads of this process (inline) or separate processes (embedded).
 
 Both look the same to the JobManager: post a message to a worker, take what workers say from one queue, close.
 """

@@ -1,4 +1,4 @@
-"""What the coordinator of an attempt hears from its own threads."""
+"""Events that the coordinator of an attempt receives from its threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a job graph travels to the workers: who runs what, and everything a worker needs to start it."""
+"""Deployment: assigns the subtasks of a job graph to workers and packs what a worker needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of an attempt, each with a group: which have their slots, which run, hang, are down or may come back."""
+"""Failover regions of an attempt, each with a worker group, and their states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages over the socket of an accepted connection.
+"""Framed messages over the socket of an accepted connection.
 
 A message is read into one piece of memory of its size: `Connection.recv_bytes` needs seven times the CPU for messages of
 several hundred kilobytes, as it reads, grows and copies in between.

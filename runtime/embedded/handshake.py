@@ -1,4 +1,4 @@
-"""What a JobManager and the process of a worker say to each other before, during and after the work."""
+"""Messages between the JobManager and a worker process: startup, readiness, exit."""
 
 from __future__ import annotations
 

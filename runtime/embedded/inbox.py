@@ -1,4 +1,4 @@
-"""What can arrive at a worker: everything goes through one inbox, in order."""
+"""Inbox of a worker: one queue for all messages, in order."""
 
 from __future__ import annotations
 

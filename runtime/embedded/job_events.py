@@ -1,4 +1,4 @@
-"""What the coordinating thread hears and does, as events of the run."""
+"""Translates messages of the coordinating thread into events of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a program on this machine: attempt after attempt until it is finished, stopped or beyond help."""
+"""JobManager: runs a program on this machine until it is finished, stopped or failed."""
 
 from __future__ import annotations
 

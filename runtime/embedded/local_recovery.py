@@ -1,4 +1,4 @@
-"""Copies of snapshot files that the task managers of a run keep on this machine, for restarts within the run.
+"""Local recovery: copies of snapshot files on this machine, for restarts within a run.
 
 The JobManager owns the directories and names to each task manager its own, which the one that takes its place after a
 failure is told again. What no retained checkpoint needs is removed with its original, all of it with the run.

@@ -1,4 +1,4 @@
-"""What two worker processes of one run say to each other besides elements."""
+"""Control messages between two worker processes of a run, such as credit."""
 
 from __future__ import annotations
 

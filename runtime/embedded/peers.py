@@ -1,4 +1,4 @@
-"""The data plane between the workers of a job: one connection per pair, batches one way, credit the other.
+"""Data plane between the workers of a job: one connection per pair, with batches and credit.
 
 Threads only move bytes: each connection has one that reads and puts what it read into the worker's inbox. Writing is
 done by the worker's own thread; credit bounds what can be on the way, and since every worker always reads, a write

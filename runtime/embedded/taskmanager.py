@@ -1,4 +1,4 @@
-"""The processes of an attempt's workers: `python -P -m tidegate.runtime.embedded.taskmanager <leash> <worker> <control> <output>...`.
+"""Process entry point of a worker: `python -P -m tidegate.runtime.embedded.taskmanager <pipe> <worker> <control> <output>...`.
 
 The process that is started loads what every worker needs, forks one worker for each pair of a control connection and a
 standard output, and from then on only says how workers end. Beside a worker's own number, the numbers are those of

@@ -1,4 +1,4 @@
-"""One part of a job with the workers that run it: deployed, spoken to and ended apart from the other parts."""
+"""Worker group: the workers of one failover region, deployed and ended together."""
 
 from __future__ import annotations
 

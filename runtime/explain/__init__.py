@@ -1,4 +1,4 @@
-"""What a program would do, without running it: as text, as a picture, as the code of its loops."""
+"""The plan of a program, without running it: as text, diagram or generated code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code that runs a program: the generated loop of each chain, for records with and without timestamps.
+"""Generated code of each chain, for records with and without timestamps.
 
 The chains are set up as they would be, except that nothing is opened that belongs to the user or reaches outside:
 functions keep their `open` to themselves and sinks write nowhere.

@@ -1,4 +1,4 @@
-"""A program as a picture: a card per chain with its steps, arrows for what is dealt, and the slots below.
+"""The plan of a program as SVG: a card per chain with its steps, arrows for exchanges, the slots below.
 
 A chain has one colour everywhere, so the slots show at a glance what shares a process with what.
 """

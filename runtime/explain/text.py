@@ -1,4 +1,4 @@
-"""A program in words: its chains with their steps, what leaves them and why, state, and slots."""
+"""The plan of a program as text: chains with their steps, exchanges, state, and slots."""
 
 from __future__ import annotations
 

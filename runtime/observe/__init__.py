@@ -1,1 +1,1 @@
-"""How a run shows itself: its events, the figures folded from them, and the forms in which others read both."""
+"""Observability of a run: events, statistics computed from them, and their output formats."""

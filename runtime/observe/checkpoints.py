@@ -1,4 +1,4 @@
-"""What events say about checkpoints, kept as figures. Pure.
+"""Checkpoint statistics, computed from events. Pure.
 
 Example:
     >>> history = CheckpointHistory()

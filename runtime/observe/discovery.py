@@ -1,4 +1,4 @@
-"""Whether the sources of a run find new splits: failed looks are counted, shown with their reason, and lead to an alarm.
+"""Health of split discovery: counts failures by source, keeps their reason, raises a warning.
 
 Example:
     >>> from tidegate.clock import ManualClock

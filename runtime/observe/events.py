@@ -1,4 +1,4 @@
-"""What happens to a run: one event after the other, the newest in memory, all of them in a file if somebody wants.
+"""Event log of a run: the newest events in memory, all of them in a file if configured.
 
 Example:
     >>> from tidegate.clock import ManualClock

@@ -1,4 +1,4 @@
-"""`/metrics` and `/status` of a run over HTTP; on loopback unless another address is asked for, and read-only."""
+"""HTTP server for `/metrics` and `/status` of a run; read-only, on loopback by default."""
 
 from __future__ import annotations
 

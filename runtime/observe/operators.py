@@ -1,4 +1,4 @@
-"""From what subtasks say of themselves to what operators do, and which of them is slow. Pure."""
+"""Operator statistics, computed from those of subtasks, and the bottleneck among them. Pure."""
 
 from __future__ import annotations
 

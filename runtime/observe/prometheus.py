@@ -1,4 +1,4 @@
-"""A run as Prometheus reads it: text, version 0.0.4. Pure. The names are part of the product.
+"""Metrics of a run in Prometheus text format 0.0.4. Pure. The names are a public interface.
 
 Example:
     >>> from tidegate.clock import ManualClock

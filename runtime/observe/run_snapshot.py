@@ -1,4 +1,4 @@
-"""The numbers of a run: plain values that are never changed, so that everybody can read them at any time."""
+"""Statistics of a run: immutable values that can be read by any thread at any time."""
 
 from __future__ import annotations
 

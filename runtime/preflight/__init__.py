@@ -1,1 +1,1 @@
-"""What can be known of a start before it: what becomes of the state it goes on from, and what would stop it."""
+"""Checks before a start: storage, connectors, and the state that would be restored."""

@@ -1,4 +1,4 @@
-"""What can be proved of a start before it, on the real storage, with nothing left behind there."""
+"""Preflight checks of a start on the real storage; they leave no files there."""
 
 from __future__ import annotations
 

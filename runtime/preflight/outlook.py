@@ -1,4 +1,4 @@
-"""What a program would make of a snapshot: which state it restores, what is new, what it would lose, what does not fit."""
+"""Outlook of a start from a snapshot: state that is restored, new, lost or incompatible."""
 
 from __future__ import annotations
 

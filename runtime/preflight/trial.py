@@ -1,4 +1,4 @@
-"""Opens the functions of a program as its first subtask would, against the types of stored state but none of its content.
+"""Trial opening: opens the functions of a program over empty state with the types of a snapshot.
 
 What a function asks for, and whether that can be read, is known only to the code that runs in a job: so that code runs,
 here, over empty state. Sources are not opened, and nothing that writes output.

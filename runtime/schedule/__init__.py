@@ -1,1 +1,1 @@
-"""Restart strategies, and which subtask runs in which slot."""
+"""Scheduling: slots, failover regions, heartbeats, restart strategies."""

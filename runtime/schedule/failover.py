@@ -1,4 +1,4 @@
-"""What happens when a part of a running job fails while the others could go on: pure.
+"""Failover: state machine for a failed region while other regions run. Pure.
 
 A part that failed is stopped at once. It is started again when its delay is over and all that was decided is visible,
 so that whatever its sinks still hold can be removed. Meanwhile no checkpoint is begun.

@@ -1,4 +1,4 @@
-"""Which workers live but do nothing any more: pure.
+"""Heartbeats: finds workers that are alive but do not respond. Pure.
 
 A worker that is gone is noticed by its connection. One that hangs keeps it, so it is asked now and then, by a thread
 of its own that answers whatever its functions do. Only time in which this machine looked on counts against a worker: if

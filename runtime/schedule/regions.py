@@ -1,4 +1,4 @@
-"""Which subtasks have to restart together: pure.
+"""Failover regions: the subtasks that restart together. Pure.
 
 A pipelined region is what exchanges connect that hand records on while they are made; an exchange that blocks cuts it.
 A part of a job is one or more regions that cannot be told apart otherwise: a source deals its splits to all of its

@@ -1,4 +1,4 @@
-"""Whether and when a failed job is started again: pure.
+"""Restart strategies: whether and when a failed job restarts. Pure.
 
 A strategy is told of failures and of progress, with the time, and answers how long to wait.
 

@@ -1,4 +1,4 @@
-"""The settings that choose a restart strategy, under Flink's keys."""
+"""Options of restart strategies, under Flink's keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slots that the parts of a job ask for, and those that task managers have offered: pure.
+"""Slot pool: slots requested by failover regions and offered by task managers. Pure.
 
 Whoever needs slots says which. Task managers that are not there have to be started; each registers when it can take
 work, and offers all of its slots with that. A part runs as soon as it has all of its slots, whether others have theirs

@@ -1,4 +1,4 @@
-"""Which subtask runs in which slot: a pure function over task managers and their slots.
+"""Slot assignment of subtasks: a pure function over task managers and their slots.
 
 Subtasks of different vertices share a slot if their slot sharing groups are the same, so a slot can hold a whole
 pipeline and a job needs as many slots as its widest vertex has subtasks. Two subtasks of one vertex never share.

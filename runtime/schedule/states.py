@@ -1,4 +1,4 @@
-"""What a job and each of its tasks can be doing, and what may follow what: pure.
+"""States of a job and of its tasks, with the permitted changes. Pure.
 
 A job whose failure concerns all of it is failing until its last task has ended, then restarting, then created again.
 If only a part fails and comes back, the job is restarting meanwhile and then runs on. Stopping and stopped are a

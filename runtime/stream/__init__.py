@@ -1,1 +1,1 @@
-"""What the user says: environment, streams, functions."""
+"""The DataStream API: environment, streams, functions."""

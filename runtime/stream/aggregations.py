@@ -1,4 +1,4 @@
-"""Sums, minima and maxima over one field of a keyed stream's records.
+"""Sum, minimum and maximum of one field of a keyed stream's records.
 
 A field is a position of a tuple, list or Row, or the name of one of a Row, dict or record class. A plain number is
 its own field 0.

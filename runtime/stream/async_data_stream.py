@@ -1,4 +1,4 @@
-"""Requests to external systems, many at a time: functions to await, and when to try again.
+"""Asynchronous I/O: functions that await external systems, and retry strategies.
 
 Example:
     >>> from tidegate.common import Duration

@@ -1,4 +1,4 @@
-"""The broadcast state pattern: one stream's records reach every subtask and are kept there as a map.
+"""Broadcast state: the records of one stream reach every subtask and are kept there as a map.
 
 Example:
     >>> from tidegate.datastream import (

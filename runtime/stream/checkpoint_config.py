@@ -1,4 +1,4 @@
-"""How checkpoints are taken, under the names of PyFlink's `CheckpointConfig`.
+"""Checkpoint configuration, under the names of PyFlink's `CheckpointConfig`.
 
 What is chosen here becomes a setting of the program. What changes nothing is accepted, what would promise something
 that is not there is refused.

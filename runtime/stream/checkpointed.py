@@ -1,4 +1,4 @@
-"""What user functions implement to keep operator state and to be told of checkpoints.
+"""Interfaces of user functions for operator state and checkpoint notifications.
 
 Every function that a step, a source or a sink calls may implement `CheckpointedFunction` or `ListCheckpointed`, and
 `CheckpointListener`. What has no life of its own in a subtask (key selectors, partitioners, triggers and the like)

@@ -1,4 +1,4 @@
-"""The records of a stream in the program that made it."""
+"""Collected results: the records of a stream in the program that built it."""
 
 from __future__ import annotations
 

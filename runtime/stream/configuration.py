@@ -1,4 +1,4 @@
-"""Settings as PyFlink's programs carry them: texts by key, read as one type or another.
+"""Configuration objects of PyFlink: str values by key, converted to a requested type.
 
 Example:
     >>> configuration = Configuration().set_integer("parallelism.default", 2).set_boolean("execution.fresh", True)

@@ -1,4 +1,4 @@
-"""The part of the environment that reads and writes settings under PyFlink's names."""
+"""Settings of the environment, under PyFlink's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place where a program starts: sources, settings, `execute`."""
+"""Execution environment: sources, settings, `execute`."""
 
 from __future__ import annotations
 

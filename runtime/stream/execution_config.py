@@ -1,4 +1,4 @@
-"""Settings of a program under the names of PyFlink's `ExecutionConfig`, and which way of running there is."""
+"""Execution configuration, under the names of PyFlink's `ExecutionConfig`, and the runtime mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says at the end of a process which programs were written and never executed."""
+"""Warns at the end of a process about programs that were never executed."""
 
 from __future__ import annotations
 

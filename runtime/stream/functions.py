@@ -1,4 +1,4 @@
-"""What users implement: functions, and the contexts they are called with.
+"""User functions and their contexts.
 
 Any callable serves where a function class is asked for; the classes add `open` and `close`.
 """

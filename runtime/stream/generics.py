@@ -1,4 +1,4 @@
-"""Type variables of functions and streams; what a program leaves open is `Any`.
+"""Type variables of functions and streams; the default of each is `Any`.
 
 So `MapFunction` alone means what `MapFunction[Any, Any]` means, for every type checker.
 """

@@ -1,4 +1,4 @@
-"""Iterations: a part of a stream goes back to an earlier step and through the steps in between again.
+"""Iterations: records of a feedback edge return to an earlier step.
 
 Deprecated in Flink, and here: they work and warn. Records that are on their way back are in no checkpoint, so a
 program with iterations takes none but the last one, when nothing is on its way any more.

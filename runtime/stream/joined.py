@@ -1,4 +1,4 @@
-"""Two streams that meet by key within windows.
+"""Window joins and co-groups: two streams matched by key within windows.
 
 Example:
     >>> from tidegate.common import Duration, WatermarkStrategy

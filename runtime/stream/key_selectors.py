@@ -1,4 +1,4 @@
-"""How a program says which key a record has: by a function, a `KeySelector`, or the position or name of a field.
+"""Key selectors: a function, a `KeySelector`, or the position or name of a field.
 
 Example:
     >>> by_word = selector("key_by", "word")

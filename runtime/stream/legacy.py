@@ -1,4 +1,4 @@
-"""Deprecated operations: they work and warn, and say what replaced them.
+"""Deprecated operations: they work, and warn with their replacement.
 
 The timestamp assigners here came before `WatermarkStrategy`; `fold` before `aggregate`; `split` before side outputs.
 """

@@ -1,4 +1,4 @@
-"""Parameters of a program, from its command line, a mapping or a file.
+"""Program parameters, from the command line, a mapping or a file.
 
 Example:
     >>> parameters = ParameterTool.from_args(["--input", "orders", "--limit", "3", "--verbose"])

@@ -1,4 +1,4 @@
-"""What functions can ask for that the program gives to all of them, and what they can show."""
+"""Function context for the program's resources, accumulators and metrics."""
 
 from __future__ import annotations
 

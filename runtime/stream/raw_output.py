@@ -1,4 +1,4 @@
-"""Where functions write state as bytes of their own at a barrier.
+"""Raw state output: functions write state as bytes at a barrier.
 
 Example:
     >>> output = RawKeyedOutput(KeyGroupRange(64, 128), 128)

@@ -1,4 +1,4 @@
-"""Whether and when a failed job starts again, under PyFlink's names.
+"""Restart strategies, under PyFlink's names.
 
 Example:
     >>> RestartStrategies.fixed_delay_restart(5, 2_000).get_description()

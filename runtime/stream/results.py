@@ -1,4 +1,4 @@
-"""Results that are iterated over. A `str` is refused: each of its characters would become a record."""
+"""Iterable results of functions. A `str` is refused, because each of its characters would become a record."""
 
 from __future__ import annotations
 

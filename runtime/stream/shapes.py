@@ -1,4 +1,4 @@
-"""What user functions look like to type checkers, so that editors know what a step makes of its records.
+"""Typing protocols of user functions, for editors and type checkers.
 
 A class counts by its methods and a callable by its signature: neither has to name its types twice.
 """

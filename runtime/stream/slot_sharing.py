@@ -1,4 +1,4 @@
-"""Groups of steps that may share slots, and what a slot of a group is said to need, under PyFlink's names.
+"""Slot sharing groups and their resources, under PyFlink's names.
 
 The resources of a group are what the program says of it. Nothing enforces them: a slot is a share of a process, and
 what a process may use is the operating system's to limit.

@@ -1,4 +1,4 @@
-"""State declared where it is used: an attribute of a function class that becomes the state itself in `open`.
+"""State declarations: a class attribute of a function that becomes the state in `open`.
 
 The same descriptors are underneath, and the name of the attribute is the name of the state. A plain annotation or a
 `TypeInformation` says the type; without one the state is untyped.

@@ -1,4 +1,4 @@
-"""Where state and checkpoints live, under PyFlink's names: each stands for settings.
+"""State backends and checkpoint storage, under PyFlink's names: each stands for settings.
 
 In PyFlink 2 these classes are left over from `set_state_backend(...)`, which settings have replaced; here both work.
 

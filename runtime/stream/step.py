@@ -1,4 +1,4 @@
-"""What all streams have in common: a step of the program that can be named and sized.
+"""Base class of all streams: a step of the program with name, uid and parallelism.
 
 Example:
     >>> from tidegate.datastream import StreamExecutionEnvironment

@@ -1,4 +1,4 @@
-"""What a program takes along besides its steps: settings, parameters, files and modules for its functions, a clock."""
+"""Program configuration besides steps: settings, parameters, files and modules for functions, the clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of side outputs."""
+"""Output tags of side outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths of time, under PyFlink's names.
+"""Durations, under PyFlink's names.
 
 Example:
     >>> Duration.of_minutes(1) == Duration.of_seconds(60)

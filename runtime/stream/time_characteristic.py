@@ -1,4 +1,4 @@
-"""What time means to a program that does not say so step by step."""
+"""Time characteristic: the default notion of time of a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where event time comes from: who reads a record's timestamp, and how far time is after it.
+"""Watermark strategies: timestamps of records, and how far the watermark is behind them.
 
 A watermark t says that no record with a timestamp of t or less is expected any more.
 """

@@ -1,4 +1,4 @@
-"""Streams cut into windows: what is set here decides which records meet, when, and what comes of them.
+"""Windowed streams: trigger, lateness and function of a window operation.
 
 Example:
     >>> from tidegate.common import Duration, WatermarkStrategy

@@ -1,4 +1,4 @@
-"""What users compute over the records of a window, and what those functions are called with.
+"""Window functions and their contexts.
 
 Example:
     >>> class Span(ProcessWindowFunction):

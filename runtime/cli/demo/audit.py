@@ -1,4 +1,4 @@
-"""Compares input and output record by record: is anything lost, there twice, or wrong?
+"""Audit of the demo: finds records that are lost, duplicated or wrong.
 
 The input is generated again, so the audit trusts nothing that the pipeline said. It keeps 13 bytes per record.
 """

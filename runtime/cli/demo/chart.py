@@ -1,4 +1,4 @@
-"""Two pictures of a run, for a browser and for a terminal: throughput over time, kills, settled checkpoints.
+"""Charts of a demo run, as SVG and for a terminal: throughput over time, kills, settled checkpoints.
 
 Example:
     >>> from tidegate.runtime.cli.demo.timeline import Sample

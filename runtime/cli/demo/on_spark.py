@@ -1,4 +1,4 @@
-"""`tidegate demo --spark`: one pipeline begins on this machine alone, goes on upon Spark, is killed there, and is audited.
+"""`tidegate demo --spark`: a pipeline starts on the embedded executor, resumes on Spark, is killed there, and audited.
 
 From the embedded executor it comes by a savepoint, to another parallelism.
 """

@@ -1,4 +1,4 @@
-"""The demo's input: payment number i is the same each time it is asked for, so the audit can read it again.
+"""Input of the demo: payment number i is always the same, so the audit can generate it again.
 
 Each half of the payments belongs to a branch with accounts of its own. A branch is one split of the source, so the
 payments of an account keep their order and each of its running totals is known beforehand.

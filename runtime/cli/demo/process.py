@@ -1,4 +1,4 @@
-"""One start of the demo's job, in a process group of its own, and what it says about itself."""
+"""One start of the demo's job, in a separate process group, with its status output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damage on purpose, to show that the audit would notice: one record dropped from the output, another doubled."""
+"""Damage on purpose, to test the audit: one record dropped from the output, another one duplicated."""
 
 from __future__ import annotations
 

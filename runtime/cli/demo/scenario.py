@@ -1,4 +1,4 @@
-"""The play: start the job, let it work, kill it, start it again; three times, then let it finish.
+"""Scenario of the demo: start the job, kill it, start it again; three times, then let it finish.
 
 Moments of the kills are random, by a seed: some checkpoints after a start, and then anywhere within an interval.
 """

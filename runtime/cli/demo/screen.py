@@ -1,4 +1,4 @@
-"""How a demo shows itself while it runs: live in a terminal with rich, as plain lines otherwise."""
+"""Progress display of the demo: live in a terminal with rich, as plain lines otherwise."""
 
 from __future__ import annotations
 

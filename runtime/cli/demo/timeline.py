@@ -1,4 +1,4 @@
-"""What happened when, from the first start of the job to its end.
+"""Timeline of a demo run, from the first start of the job to its end.
 
 Example:
     >>> timeline = Timeline()

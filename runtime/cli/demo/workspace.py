@@ -1,4 +1,4 @@
-"""The directory a demo writes to: it is emptied only if a demo made it."""
+"""Working directory of the demo; it is emptied only if the demo created it."""
 
 from __future__ import annotations
 
