@@ -1,4 +1,4 @@
-"""Readable durations and sizes."""
+"""Readable durations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["readable_age"]
 
 
 def readable_age(milliseconds: int) -> str:
-    """A time for people.
+    """A duration as a short text.
 
     Example:
         >>> [readable_age(ms) for ms in (400, 4_000, 600_000, 7_300_000, 400_000_000)]

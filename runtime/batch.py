@@ -40,7 +40,7 @@ class BatchProgress:
         return {v.head.uid: self.ended[v.head.uid] for v in sources if v.is_source}
 
     def described(self, graph: JobGraph) -> str:
-        """Which tasks run again, and whose results are read again, in words."""
+        """Which tasks run again and whose results are reused, as a message."""
         again = ", ".join(str(subtask) for subtask in graph.subtasks if subtask not in self.finished)
         kept = ", ".join(str(subtask) for subtask in graph.subtasks if subtask in self.finished)
         return f"{again} run again; " + (

@@ -34,7 +34,7 @@ __all__ = ["Executor", "JobClient", "JobStatus"]
 
 
 class JobStatus(Enum):
-    """What a job is doing, in Flink's words."""
+    """Job status, with Flink's names."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -47,7 +47,7 @@ class JobStatus(Enum):
     SUSPENDED = "suspended"
 
     def is_terminal_state(self) -> bool:
-        """Whether nothing more happens to it here; a suspended one may go on elsewhere."""
+        """Whether this is a final state in this process; a suspended job may continue elsewhere."""
         return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()
 
     def is_globally_terminal_state(self) -> bool:
@@ -73,12 +73,12 @@ class Executor(Protocol):
     ) -> None:
         """Take a last checkpoint and end, with a savepoint and event time at its end if that is asked for.
 
-        What is stopped `for_good` counts as cancelled: the next start begins anew.
+        What is stopped `for_good` counts as cancelled: the next start has no state.
         """
         ...
 
     def savepoint(self, order: SavepointOrder) -> None:
-        """Take a savepoint and go on."""
+        """Take a savepoint; the job keeps running."""
         ...
 
     def cancel(self) -> None:
@@ -120,7 +120,7 @@ class JobClient(UnsupportedApi):
         return self._result
 
     def cancel(self) -> Future[None]:
-        """End at once: what is decided becomes visible, the rest is removed; waits for nothing else."""
+        """End at once: decided output is committed, the rest is aborted."""
         self._executor.cancel()
         return self.gone()
 
@@ -131,7 +131,7 @@ class JobClient(UnsupportedApi):
         return gone
 
     def stop(self, *, drain: bool = False) -> Future[JobResult]:
-        """Take a last checkpoint and end; starting the pipeline again goes on from there.
+        """Take a final checkpoint and end; the next start of the pipeline resumes from it.
 
         With `drain` event time is brought to its end before, so that all windows and timers of event time fire.
         """
@@ -141,7 +141,7 @@ class JobClient(UnsupportedApi):
     def trigger_savepoint(
         self, savepoint_directory: str | None = None, *, format_type: SavepointFormat = "canonical"
     ) -> Future[str]:
-        """Take a savepoint below a directory while the job goes on; the answer is its place.
+        """Take a savepoint below a directory while the job keeps running; the result is its path.
 
         Raises:
             ConfigError: neither the call nor `state.savepoints.dir` says where.
@@ -160,14 +160,14 @@ class JobClient(UnsupportedApi):
     ) -> Future[str]:
         """End with a savepoint, all timers and windows of event time fired before if wanted; raises as above.
 
-        What is stopped `for_good` counts as cancelled: the next start begins anew, unless it is given the savepoint.
+        What is stopped `for_good` counts as cancelled: the next start has no state, unless it starts from the savepoint.
         """
         order = self._order(savepoint_directory, format_type)
         self._executor.stop(order, drain=advance_to_end_of_event_time, for_good=for_good)
         return order.taken
 
     def run_to_end(self, run: Callable[[], JobResult]) -> JobResult:
-        """Run the job to its end and keep how it ended; called by whoever runs it, and raises what it failed with."""
+        """Run the job to its end and store its result; called by the thread that runs it, and raises its error."""
         try:
             result = run()
         except BaseException as error:

@@ -67,7 +67,7 @@ class _Context:
 class Enumerators:
     """Opens one enumerator per source, restored, with the readers' splits given back.
 
-    Whoever gives `tell` hears there of what looks for more splits bring; else they are done at once. `looked` hears of each
+    With `tell`, results of split discovery are passed to it; without, discovery runs synchronously. `looked` is told of each
     look why it failed, or None. `send` is for readers that stay open. `ended`, which batch jobs give, has the last
     states of the sources that an earlier attempt has read to their end, and gets those that are read to it now.
     """
@@ -112,7 +112,7 @@ class Enumerators:
     def request(self, uid: OperatorUid, reader: int, received: int | None = None) -> None:
         """A reader has run dry; one that has received fewer assignments than it was sent will ask again.
 
-        Who asks for the first time always hears something: until then event time waits for what may be on its way.
+        A reader's first request always gets an answer: until then event time waits for splits that may be assigned.
         """
         if received is None or received == self._assigned[uid, reader]:
             self._enumerators[uid].request(reader)
@@ -137,7 +137,7 @@ class Enumerators:
         """Begin the looks for more splits that are due.
 
         Raises:
-            TidegateError: there is nobody to tell later, and `take` raised it.
+            TidegateError: discovery is synchronous, and `take` raised it.
         """
         for uid, enumerator in self._enumerators.items():
             if not isinstance(enumerator, SupportsDiscovery) or enumerator.discovery_interval_ms is None:
@@ -154,7 +154,7 @@ class Enumerators:
         """Give an enumerator what its look brought; a system that did not answer is asked again at the next time.
 
         Raises:
-            TidegateError: there is no going on with what it found.
+            TidegateError: the job cannot continue with the discovered splits.
         """
         if found.attempt != self._attempts[found.uid]:
             return

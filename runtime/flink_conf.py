@@ -1,7 +1,7 @@
 """Flink configuration files: translates the supported keys and explains why the others have no effect.
 
 A file has one `key: value` a line. Every key that Flink 1.4 documents is known, mapped to a setting of ours or ignored
-for a reason, and so are those that a newer distribution's file begins with; a key that nobody knows is refused.
+for a reason, and so are those that a newer distribution's file begins with; an unknown key is refused.
 
 Example:
     >>> lines = ["# a cluster", "taskmanager.memory.size: 512", "akka.ask.timeout: 10s  # ten"]
@@ -55,7 +55,7 @@ class FlinkKey:
 
     @property
     def status(self) -> Status:
-        """What becomes of it."""
+        """How it is translated."""
         return "ignored" if self.to is None else "supported" if self.to == self.name else "mapped"
 
 
@@ -88,7 +88,7 @@ def read_file(path: Path) -> list[FlinkSetting]:
     """What a file says.
 
     Raises:
-        ConfigError: it cannot be read, a line is no setting, a key is unknown or there twice, a value does not fit.
+        ConfigError: it cannot be read or parsed, a key is unknown or set twice, or a value does not fit.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -61,7 +61,7 @@ class Program:
     """Whether another run may use the same pipeline id."""
 
     def graph(self, manifest: Manifest | None) -> JobGraph:
-        """The job graph; key groups follow the state it goes on from."""
+        """The job graph; the number of key groups is that of the restored state."""
         steps = self.stream_graph(manifest)
         if steps.iterative and self.options.interval_ms is not None and not self.options.forced:
             raise ConfigError(
@@ -78,7 +78,7 @@ class Program:
         return journaled(job, self.options.journaled) if self.options.granularity == "event" else job
 
     def at_a_stop(self) -> str:
-        """What happens when it is stopped, in words."""
+        """What a stop does, as a message."""
         graph = self.graph(None)
         if graph.batch or (graph.iterative and not self.options.forced):
             return "cancelling the job; no final checkpoint is possible"
@@ -142,7 +142,7 @@ class StartPoint:
 
     @property
     def checkpoint(self) -> CheckpointId | None:
-        """The checkpoint it goes on from."""
+        """The checkpoint it resumes from."""
         return self.manifest.checkpoint if self.manifest is not None else None
 
 
@@ -244,11 +244,11 @@ class Startup:
         self.storage.blobs.reserve(f"{self.run}/taskowned")
 
     def start_point(self) -> StartPoint:
-        """Settle what is decided, remove what is not, and say where to go on.
+        """Commit decided work, abort the rest, and return the checkpoint to resume from.
 
         Raises:
             CommitFailedError: output of a decided checkpoint is partly lost.
-            CommitUnknownError: it cannot be told what became of it.
+            CommitUnknownError: the outcome of a commit is unknown.
         """
         self.pipeline.refresh()
         manifest = self._newest(self._load)
@@ -273,7 +273,7 @@ class Startup:
         return StartPoint(graph, manifest, self._redistributed(graph, manifest))
 
     def _beginning(self, manifest: Manifest | None) -> str:
-        """Where this run begins, in words."""
+        """Where this run starts, as a message."""
         if manifest is not None:
             age = readable_age(max(0, self._clock.now_ms() - manifest.created_ms))
             return f"resuming from checkpoint {manifest.checkpoint}, taken {age} ago"
@@ -286,10 +286,10 @@ class Startup:
         return f"starting without state: {name!r} has no checkpoint yet"
 
     def part_point(self, graph: JobGraph, uids: Container[OperatorUid]) -> StartPoint:
-        """Where a part of a job, these operators of it, goes on while the rest runs; all that is decided is visible.
+        """Where a failover region with these operators resumes while the rest runs; all decided output is visible.
 
         Raises:
-            FencedError: somebody else owns the pipeline, and what is prepared is theirs.
+            FencedError: another run owns the pipeline, and the prepared work.
         """
         self.pipeline.refresh()
         retained = self.pipeline.record.retained
@@ -305,8 +305,8 @@ class Startup:
         return redistribute(graph, manifest, unclaimed=self.program.options.ignore_unclaimed)
 
     def committers(self, graph: JobGraph) -> Committers:
-        """The committers of the sinks of a graph, for whoever coordinates; to be closed."""
-        # A pipeline whose id is new in each run can be nobody else's, and would leave a claim behind in each.
+        """The committers of the sinks of a graph, for the coordinator; to be closed."""
+        # A pipeline id that is new in each run has no other owner, and would leave a claim in each run.
         home = self.storage.url if self.program.named else ""
         asked = self.program.options.take_over and not self._claimed
         return Committers(self.pipeline, graph, self._clock, home, take_over=asked, running=self._claimed)
@@ -365,7 +365,7 @@ class Startup:
             self._sweep(self.run)
 
     def _sweep(self, run: RunId) -> None:
-        """Remove what subtasks that are gone left behind, such as a base that was never finished."""
+        """Remove files of ended subtasks, such as a base that was never finished."""
         self.pipeline.archive.sweep(run, self.pipeline.record.retained, self.pipeline.check_owner)
 
     def retained_files(self) -> frozenset[str]:
@@ -395,14 +395,14 @@ class Startup:
         return manifest if manifest.run == self.run else self.program.matching(manifest).matched()
 
     def _to_be_settled(self, retained: Retained) -> Manifest:
-        """A checkpoint of which only the output matters; work of a sink must not be committed by another one."""
+        """A checkpoint that is loaded only for its output; a sink's work must not be committed by another sink."""
         manifest = self.pipeline.archive.load(retained)
         sinks = {each.uid for unsettled in manifest.unsettled for each in unsettled.committables}
         matching = Matching(manifest, self.program.stream_graph(None).nodes, {}, unclaimed=True)
         return matching.matched() if sinks & matching.undecided.keys() else manifest
 
     def _newest_settled(self) -> None:
-        """Make sure that what was decided is visible before the pipeline goes elsewhere."""
+        """Make sure that decided output is visible before the pipeline restores another snapshot."""
         retained = self.pipeline.record.retained
         if not retained or self.pipeline.archive.settled(retained[-1]):
             return
@@ -417,7 +417,7 @@ class Startup:
             ) from error
 
     def _settle(self, manifest: Manifest, retained: tuple[Retained, ...]) -> bool:
-        """Commit what is unsettled; False if nothing of the oldest of it will ever be visible."""
+        """Commit what is unsettled; False if all output of the oldest unsettled checkpoint was aborted."""
         settled = self.pipeline.archive.newest_settled(retained)
         unsettled = [u for u in manifest.unsettled if settled is None or u.checkpoint > settled.checkpoint]
         accepted = self.program.options.accept_loss

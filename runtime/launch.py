@@ -80,7 +80,7 @@ def run_program(launch: Launch, enough: Callable[[], bool] | None = None) -> Job
 
 
 def start_program(launch: Launch) -> JobClient:
-    """Run a program beside this one, which must live as long as it shall run."""
+    """Run a program in the background of this process, which must stay alive until the job ends."""
     if _instead is not None:
         return _instead(launch)
     stack = contextlib.ExitStack()
@@ -107,7 +107,7 @@ def _stop_at(client: JobClient, enough: Callable[[], bool]) -> None:
 def _in_turn(
     executor: Executor, startup: Startup, running: Callable[[], AbstractContextManager[None]]
 ) -> JobResult:
-    """Run a program once it is its turn; SIGTERM ends a process that only stands by."""
+    """Run a program once this process owns the pipeline; SIGTERM ends a standby."""
     while True:
         try:
             with _told_to_end_by_sigterm():

@@ -59,7 +59,7 @@ class Counter:
 
 
 class Gauge:
-    """Asks a function whenever somebody looks."""
+    """Calls a function each time it is read."""
 
     def __init__(self, ask: Callable[[], int | float]) -> None:
         self._ask = ask

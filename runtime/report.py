@@ -95,7 +95,7 @@ def line(name: str, run: RunSnapshot) -> str:
 
 
 def operator(uid: str, figures: OperatorStats) -> str:
-    """One operator in a few words.
+    """One operator as a short text.
 
     Example:
         >>> operator("sums", OperatorStats(2, 900, 450.0, 0.7, 0.0, 2_100))

@@ -38,7 +38,7 @@ class StopRequested:
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequested:
-    """Somebody wants a savepoint of the job, which goes on."""
+    """A savepoint was requested; the job keeps running."""
 
     order: SavepointOrder
 
@@ -62,7 +62,7 @@ Request: TypeAlias = StopRequested | CancelRequested | SavepointRequested
 
 
 class Requests:
-    """Everything a job called `name` was asked; each attempt hears what is left of it."""
+    """The commands to a job called `name`; each attempt receives those that are not fulfilled."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -70,13 +70,13 @@ class Requests:
         self._heard: SimpleQueue[Any] | None = None
 
     def ask(self, request: Request) -> None:
-        """Tell the attempt that runs, and those after it; may be called by any thread, and by a signal handler."""
+        """Pass a request to the current attempt and later ones; may be called by any thread and by a signal handler."""
         self._asked.append(request)
         if self._heard is not None:
             self._heard.put(request)
 
     def heard_by(self, heard: SimpleQueue[Any]) -> None:
-        """From now on an attempt hears what is asked; first what is still to be done."""
+        """Deliver requests to an attempt's queue from now on, first the unfulfilled ones."""
         self._heard = heard
         for request in filter(None, map(_unfulfilled, self._asked)):
             heard.put(request)
@@ -85,7 +85,7 @@ class Requests:
         """How the job ends.
 
         Raises:
-            JobCancelledError: it was stopped for good.
+            JobCancelledError: it was cancelled after a savepoint.
         """
         if how == "stop" and any(isinstance(each, StopRequested) and each.for_good for each in self._asked):
             raise JobCancelledError(f"job {self._name!r} was cancelled after a savepoint")
@@ -93,7 +93,7 @@ class Requests:
 
 
 def _unfulfilled(request: Request) -> Request | None:
-    """What a new attempt still has to do of what was asked: a savepoint is written once, a stop stays one."""
+    """What is left of a request for a new attempt: a savepoint is written once, a stop stays a stop."""
     match request:
         case SavepointRequested(order) if order.taken.done():
             return None

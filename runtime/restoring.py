@@ -1,6 +1,6 @@
 """Start from a chosen snapshot (`-s`): an older checkpoint of the pipeline, or a snapshot to take over.
 
-What is taken over becomes the pipeline's newest checkpoint. Its files are copied (`NO_CLAIM`), so that nobody depends on
+A snapshot that is taken over becomes the pipeline's newest checkpoint. Its files are copied (`NO_CLAIM`), so that the pipeline does not depend on
 the snapshot any more, or they become the pipeline's own where they are (`CLAIM`), to be deleted like any others.
 """
 
@@ -45,7 +45,7 @@ class SnapshotRestore:
         """Go to a retained checkpoint, by number or path, or take a snapshot over, by path or URL.
 
         Raises:
-            ConfigError: there is no such snapshot, it does not fit, or a sink would write records again.
+            ConfigError: the snapshot does not exist or does not fit, or a sink would write records again.
             StateCorruptError: a file of the snapshot is missing or damaged.
             StateFormatError: a newer version wrote it.
         """

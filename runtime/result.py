@@ -23,7 +23,7 @@ class JobResult:
     """How a run ended.
 
     `records` counts what sources have read, records read again after a restart included. `resumed_from` is the
-    checkpoint it went on from, None if it began anew.
+    checkpoint it resumed from, None if it started without state.
     """
 
     name: str

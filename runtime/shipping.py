@@ -76,7 +76,7 @@ def pack_main_classes() -> bytes:
             try:
                 packed[name] = pack(name, value)
             except ConfigError:
-                continue  # whoever needs the class is told when a record of it is sent
+                continue  # an error is raised when a record of the class is sent
     return pack("the program's classes", packed)
 
 

@@ -130,7 +130,7 @@ class RunStatus:
         self._measured[worker] = measured
 
     def attempt_begins(self) -> None:
-        """What functions measured in an earlier attempt is no part of what they measure now; its output is settled."""
+        """Drop the function metrics of the previous attempt; its output is settled."""
         if self._checkpoints.newest_decided is not None:
             self._checkpoints.settled_until(
                 self._checkpoints.newest_decided.checkpoint, self.clock.monotonic()
@@ -139,7 +139,7 @@ class RunStatus:
         self._flow.clear()
 
     def part_over(self, workers: Iterable[int]) -> None:
-        """Some workers end while others go on; what is counted for them starts again."""
+        """Some workers end while others run; their counters start again."""
         for worker in workers:
             self._earlier += self._records.pop(worker, 0)
             self._measured.pop(worker, None)

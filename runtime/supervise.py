@@ -46,11 +46,11 @@ class Supervisor:
 
         Raises:
             JobFailedError: it failed too often in a row.
-            TidegateError: it failed in a way that a restart cannot mend.
+            TidegateError: it failed with an error that a restart cannot solve.
         """
         while True:
             try:
-                # An end nobody could write down is no end: the next start would not know of it.
+                # An end that could not be recorded does not count: the next start would not know of it.
                 self._leave("finished" if attempt(self._restart) == "finish" else "stopped")
                 break
             except JobCancelledError:
@@ -60,7 +60,7 @@ class Supervisor:
                 self._leave("canceled")
                 raise
             except FencedError:
-                # The job goes on elsewhere; this process only has nothing to do with it any more.
+                # The job continues in another process; this one has lost it.
                 self._status.become("suspended")
                 self._observe(self._status)
                 raise

@@ -74,7 +74,7 @@ class WorkerLease:
 
         Raises:
             FencedError: the run has a newer owner.
-            UnavailableError: nothing was heard of its owner for as long as a lease lasts.
+            UnavailableError: its owner has not renewed the lease for the time of a lease.
         """
         now = self._clock.monotonic()
         if now < self._until - _MARGIN * self._lease_s:

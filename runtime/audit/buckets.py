@@ -40,10 +40,10 @@ fingerprint_of = xxhash.xxh3_128_digest
 
 
 class Buckets:
-    """Rows by the first byte of their fingerprint, in a directory of their own; gone with `close`.
+    """Rows by the first byte of their fingerprint, in a new directory, which `close` removes.
 
     Raises:
-        UnavailableError: the disk does not take or give them.
+        UnavailableError: the disk cannot be written or read.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -82,7 +82,7 @@ class Buckets:
                 yield list(_ROW.iter_unpack(self._read(path)))
 
     def close(self) -> None:
-        """Give the disk back."""
+        """Remove the files."""
         self._directory.remove()
 
     def _write(self) -> None:

@@ -31,7 +31,7 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What was read of the input or the output; `hidden` is what could not be, in words."""
+    """What was read of the input or the output; `hidden` describes what could not be read."""
 
     name: str
     records: int
@@ -50,7 +50,7 @@ class Side:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """As JSON."""
         parts = [{"name": name, unit: [start, end]} for name, unit, start, end in self.ranges]
         return {"name": self.name, "records": self.records, "parts": parts, "hidden": list(self.hidden)}
 
@@ -70,11 +70,11 @@ class Verdict:
 
     @property
     def proven(self) -> bool:
-        """Nothing is lost, nothing there twice, nothing else there."""
+        """Whether no record is missing, duplicated or unexpected."""
         return not any(self.counts.values())
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """As JSON."""
         return {
             "proven": self.proven,
             "expected": self.expected,

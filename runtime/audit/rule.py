@@ -79,7 +79,7 @@ class Rule:
 
 
 def key_of(text: str) -> Key:
-    """What counts, in words: names such as `id` or `user.id,day`, or an expression with `record` in it.
+    """The key of a record from a text: names such as `id` or `user.id,day`, or an expression of `record`.
 
     Example:
         >>> key_of("user.id,day")({"user": {"id": 7}, "day": 3}), key_of("record['day'] // 2")({"day": 3})
@@ -101,14 +101,16 @@ def key_of(text: str) -> Key:
             f"key {text!r} cannot be parsed ({error.msg}); expected names such as id or user.id,day, or an expression with "
             "record in it"
         ) from error
-    return lambda record: eval(code, {"record": record})  # the words of whoever started the command
+    return lambda record: eval(
+        code, {"record": record}
+    )  # the expression is written by the user who started the command
 
 
 def load_function(text: str) -> Callable[[Any], Any]:
     """The function `<file or module>:<name>`.
 
     Raises:
-        ConfigError: there is no such function.
+        ConfigError: the function does not exist.
     """
     where, _, name = text.rpartition(":")
     try:

@@ -41,7 +41,7 @@ class Archive:
         """Read the metadata of a checkpoint.
 
         Raises:
-            StateCorruptError: it is damaged or gone.
+            StateCorruptError: it is damaged or missing.
             StateFormatError: it is of a newer version.
         """
         name = metadata_name(retained.run, retained.checkpoint)
@@ -65,7 +65,7 @@ class Archive:
         return next((known for known in reversed(retained) if self.settled(known)), None)
 
     def mark_settled(self, retained: Retained) -> None:
-        """Write down that all output of a checkpoint is visible; a repeat is no error."""
+        """Write the mark that all output of a checkpoint is visible. Idempotent."""
         faults.point("checkpoint.before-settled")
         self._decisions.create(settled_name(retained.run, retained.checkpoint), b"")
         faults.point("checkpoint.after-settled")
@@ -84,7 +84,7 @@ class Archive:
         try:
             kept = kept.union(*(files_of(self.load(known)) for known in retained))
         except StateCorruptError:
-            return 0  # nobody knows which files a damaged checkpoint refers to
+            return 0  # the files that a damaged checkpoint refers to are unknown
         names = [
             name for part in ("shared/", "chk-", "claims/") for name in self._blobs.list(f"{run}/{part}")
         ]
@@ -96,12 +96,12 @@ class Archive:
         return len(left)
 
     def registry(self, retained: Sequence[Retained], keep: int) -> FileRegistry:
-        """The files of these checkpoints, for the coordinator to go on counting."""
+        """The files of these checkpoints, the initial reference counts of the coordinator."""
         registry = FileRegistry(keep)
         for known in retained:
             try:
                 files = files_of(self.load(known))
             except StateCorruptError:
-                files = frozenset()  # a damaged old checkpoint keeps nobody from going on from a newer one
+                files = frozenset()  # a damaged old checkpoint must not prevent a start from a newer one
             registry.decided(known.checkpoint, files)
         return registry

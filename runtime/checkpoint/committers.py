@@ -76,7 +76,7 @@ class Committers:
     def abort(
         self, manifest: Manifest | None, uids: Container[OperatorUid] | None = None
     ) -> dict[OperatorUid, int]:
-        """Remove all work of these sinks, or of all, that is neither visible nor needed to go on from a checkpoint.
+        """Abort all work of these sinks, or of all, that is neither visible nor needed to resume from a checkpoint.
 
         Nothing decided may wait for its commit.
 

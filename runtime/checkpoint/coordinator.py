@@ -1,6 +1,6 @@
 """Checkpoint coordinator: state machine from trigger to settled, the same on every executor.
 
-Pure: events in, actions out, no I/O, no clock, no threads. Whoever drives it performs the actions and reports back.
+Pure: events in, actions out, no I/O, no clock, no threads. Its driver performs the actions and reports back.
 Only one checkpoint is on the way to its decision at a time; earlier ones may still be settling.
 
 Example:
@@ -141,7 +141,7 @@ class CheckpointCoordinator:
 
     @property
     def hurried(self) -> bool:
-        """Whether somebody waits for the next checkpoint, which is to become a savepoint."""
+        """Whether the next checkpoint is to become a savepoint."""
         return bool(self._wanted)
 
     @property
@@ -317,7 +317,7 @@ class CheckpointCoordinator:
         return actions
 
     def _give_up_savepoints(self) -> list[Action]:
-        """Those whose checkpoints do not settle in time; the job goes on trying to settle these."""
+        """Those whose checkpoints do not settle in time; the job continues to retry their commits."""
         actions: list[Action] = []
         for checkpoint, decided_ms in list(self._decided_ms.items()):
             if self._now_ms - decided_ms >= self._plan.timeout_ms:

@@ -32,7 +32,7 @@ def dispose(place: str, storage: CheckpointStorage) -> int:
     """Delete a savepoint; returns how many files that were. `storage` is where pipelines could have claimed it.
 
     Raises:
-        ConfigError: there is no savepoint, or it has become a pipeline's own.
+        ConfigError: the savepoint does not exist, or a pipeline has claimed it.
         StateCorruptError: it does not say which files it has.
     """
     found = open_storage(place)
@@ -53,10 +53,10 @@ def dispose(place: str, storage: CheckpointStorage) -> int:
 
 
 def forget(storage: CheckpointStorage, name: str, clock: Clock, say: Callable[[str], None]) -> int:
-    """Delete everything that a pipeline has on a storage; returns how many files that were. Its next start begins anew.
+    """Delete all files of a pipeline on a storage and return their number. Its next start has no state.
 
     Raises:
-        ConfigError: there is no such pipeline, it is running, or output it decided may not be visible yet.
+        ConfigError: the pipeline does not exist, is running, or has decided output that may not be visible yet.
     """
     known, pipeline = pipelines(storage), PipelineId(name)
     if pipeline not in known:

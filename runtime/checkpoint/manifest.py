@@ -68,7 +68,7 @@ class OperatorState(msgspec.Struct, frozen=True):
 
     @property
     def stateless(self) -> bool:
-        """Whether there is nothing to go on from."""
+        """Whether it has no state to restore."""
         kept = self.keyed or self.splits or self.writers or self.lists or self.in_flight
         return self.coordinator is None and not kept
 
@@ -86,7 +86,7 @@ class Unsettled(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A file of a savepoint with what an operator keeps beside its keys; of operator state under one name."""
+    """A savepoint file with the unkeyed state of an operator; for operator state, of one name."""
 
     operator: OperatorUid
     what: Unkeyed
@@ -95,7 +95,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything needed to go on from one checkpoint."""
+    """Everything needed to resume from one checkpoint."""
 
     pipeline: PipelineId
     lineage: LineageId

@@ -27,7 +27,7 @@ def parse_mapping(given: str) -> dict[OperatorUid, OperatorUid]:
     """Pairs `old=new`, separated by commas; an empty `new` leaves the state behind.
 
     Raises:
-        ConfigError: a part is no such pair, or a uid occurs twice on one side.
+        ConfigError: an entry is not a pair of uids, or a uid occurs twice on one side.
     """
     pairs = [part.strip().partition("=") for part in given.split(",") if part.strip()]
     for old, separator, new in pairs:
@@ -43,7 +43,7 @@ def parse_mapping(given: str) -> dict[OperatorUid, OperatorUid]:
 
 
 class Matching:
-    """A checkpoint beside the steps of a program; `mapping` says what the person who starts it has decided.
+    """Matches a checkpoint with the steps of a program; `mapping` holds the decisions given with `--map`.
 
     Raises:
         ConfigError: the mapping names an operator or a step that does not exist, or renames a sink.
@@ -76,7 +76,7 @@ class Matching:
         """The checkpoint with the uids of the program.
 
         Raises:
-            ConfigError: the step of an operator cannot be told; the message says how to go on.
+            ConfigError: the step of an operator is ambiguous; the message lists the options.
         """
         if self.undecided:
             raise ConfigError(self.refusal())

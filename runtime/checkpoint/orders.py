@@ -34,7 +34,7 @@ class SavepointOrder:
         self._format = format_type
 
     def write(self, startup: Startup, checkpoint: CheckpointId) -> None:
-        """Write what a settled checkpoint of this run holds; whoever waits is told how it went.
+        """Write the savepoint from a settled checkpoint of this run and complete the waiting future.
 
         Called by a thread that may block, while the checkpoint is kept from being deleted.
         """

@@ -1,7 +1,7 @@
 """A pipeline on its checkpoint storage: ownership, status, and where a start resumes.
 
 `<pipeline-id>/latest` is the one record that changes atomically. Owning a pipeline means being the lease in that
-record; deciding a checkpoint means swapping it. Whoever loses a swap is fenced.
+record; deciding a checkpoint means swapping it. A run that loses a swap is fenced.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Pipeline:
     ) -> Record | None:
         """Become the owner; returns the record of the run before, None if this is a new lineage.
 
-        A finished lineage is only gone on with when `going_back` to a checkpoint of it.
+        A finished lineage is continued only when `going_back` to one of its checkpoints.
 
         Raises:
             ConfigError: a live process owns it, or `fresh` would forget decided work.
@@ -98,10 +98,10 @@ class Pipeline:
         return current
 
     def refresh(self) -> None:
-        """Learn what became of a swap whose answer was lost; called before a restart relies on the record.
+        """Find out whether a swap whose answer was lost has succeeded; called before a restart relies on the record.
 
         Raises:
-            FencedError: somebody else owns the pipeline.
+            FencedError: another run owns the pipeline.
         """
         with self._lock:
             record, tag = self._read()
@@ -115,7 +115,7 @@ class Pipeline:
         """Have later runs pass over this number.
 
         Raises:
-            FencedError: somebody else owns the pipeline.
+            FencedError: another run owns the pipeline.
             UnavailableError: as `decide` does.
         """
         with self._lock:
@@ -126,7 +126,7 @@ class Pipeline:
         """Make a checkpoint the newest.
 
         Raises:
-            FencedError: somebody else owns the pipeline.
+            FencedError: another run owns the pipeline.
             UnavailableError: the storage did not answer; if the record is `unchanged`, it will not happen any more.
         """
         faults.point("checkpoint.before-swap")
@@ -141,7 +141,7 @@ class Pipeline:
             return self._read()[1] == self._tag
 
     def release(self, release: Release) -> None:
-        """Delete checkpoints and files nobody needs; first the record forgets them. One thread at a time.
+        """Delete released checkpoints and files, after the record no longer names them. One thread at a time.
 
         Raises:
             UnavailableError: the storage did not answer; what is left goes with the next release.
@@ -169,7 +169,7 @@ class Pipeline:
             self._swap(msgspec.structs.replace(self.record, retained=kept))
 
     def open_branch(self, at: Retained) -> None:
-        """Go on from an older checkpoint; what came after it stays committed but is no longer this history."""
+        """Resume from an older checkpoint on a new branch; later output stays committed but is not part of the branch."""
         with self._lock:
             kept = self.record.retained[: self.record.retained.index(at) + 1]
             branch = Branch(self.record.branch + 1)
@@ -191,7 +191,7 @@ class Pipeline:
         """Show that the owner lives.
 
         Raises:
-            FencedError: somebody else owns the pipeline.
+            FencedError: another run owns the pipeline.
             UnavailableError: the storage did not answer; call it again.
         """
         with self._lock:
@@ -215,7 +215,7 @@ class Pipeline:
             raise self._fenced(record)
 
     def leave(self, status: Status) -> None:
-        """Give the pipeline up; the next start goes on from here or, after `finished` and `canceled`, begins anew."""
+        """Release the pipeline; the next start resumes from here or, after `finished` and `canceled`, has no state."""
         with self._lock:
             self._swap(msgspec.structs.replace(self.record, status=status))
 

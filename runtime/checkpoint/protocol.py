@@ -72,14 +72,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time goes on."""
+    """Time has advanced."""
 
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Take a last checkpoint: the input is at its end (`finish`) or somebody asked to stop (`stop`)."""
+    """Take a last checkpoint: the input is at its end (`finish`) or a stop was requested (`stop`)."""
 
     how: How
 
@@ -121,7 +121,7 @@ class MetadataDurable:
 
 @dataclass(frozen=True, slots=True)
 class MetadataFailed:
-    """The metadata could not be written, or nobody could be told."""
+    """The metadata could not be written, or no subtask could be notified."""
 
     checkpoint: CheckpointId
     error: TidegateError
@@ -151,7 +151,7 @@ class SettledDurable:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A part of the job is down: nobody can complete what is not acknowledged yet, nor what begins now."""
+    """A failover region is down: checkpoints that are not acknowledged yet, or begin now, cannot be completed."""
 
     reason: str
 
@@ -235,7 +235,7 @@ class WriteSettled:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Tell sources, drop what nobody needs."""
+    """Notify sources, delete released files."""
 
     checkpoint: CheckpointId
     release: Release
@@ -259,7 +259,7 @@ class SavepointFailed:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """The checkpoint will not be decided; the job goes on."""
+    """The checkpoint will not be decided; the job continues."""
 
     checkpoint: CheckpointId
     reason: str
@@ -275,7 +275,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class FailJob:
-    """The job cannot go on as it is."""
+    """The job cannot continue and must restart or fail."""
 
     error: TidegateError
 

@@ -2,7 +2,7 @@
 
 Of a canonical savepoint the files of the state and the key groups that are asked for are fetched. What another snapshot
 holds of the operator in these key groups is first written in canonical form below a local directory. Nothing on the
-snapshot's storage is changed, and a job that runs may go on; a checkpoint must be retained until it was read.
+snapshot's storage is changed, and the job may keep running; a checkpoint must be retained until it was read.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class StateReader(Scratch):
     Example:
         >>> StateReader("chk-7")
         Traceback (most recent call last):
-        tidegate.errors.ConfigError: 'chk-7' is no checkpoint and no savepoint; expected ...
+        tidegate.errors.ConfigError: 'chk-7' is not a checkpoint or savepoint; expected ...
 
     Raises:
         ConfigError: the name is that of no checkpoint and no savepoint.
-        StateCorruptError: there is no such checkpoint, or it is damaged.
+        StateCorruptError: the checkpoint does not exist or is damaged.
         StateFormatError: it is of a newer version.
     """
 

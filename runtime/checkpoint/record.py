@@ -34,12 +34,12 @@ class Record(msgspec.Struct, frozen=True):
     renewals: int = 0
 
     def passes_over(self, checkpoint: CheckpointId) -> bool:
-        """Whether a later run gives this number to no other checkpoint, even if nothing more is heard of this one."""
+        """Whether later runs will not reuse this checkpoint number, even if this run changes nothing more."""
         return checkpoint <= self.newest_id + 1
 
 
 def read_record(decisions: Decisions, pipeline: PipelineId) -> tuple[Record | None, str | None]:
-    """What the storage says of a pipeline, and the tag that a swap must show; None if it says nothing.
+    """The record of a pipeline and the tag that a swap of it needs; None if there is no record.
 
     Raises:
         StateFormatError: another version wrote it.

@@ -20,7 +20,7 @@ __all__ = ["FileRegistry", "Release"]
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Checkpoints nobody keeps any more, and the files nobody else refers to."""
+    """Checkpoints that are no longer retained, and the files that no other checkpoint refers to."""
 
     checkpoints: tuple[CheckpointId, ...] = ()
     files: frozenset[str] = frozenset()

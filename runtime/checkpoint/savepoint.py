@@ -91,7 +91,7 @@ def open_snapshot(source: str | Path) -> StoredSnapshot:
 
     Raises:
         ConfigError: it is neither.
-        StateCorruptError: it is damaged or gone.
+        StateCorruptError: it is damaged or missing.
         StateFormatError: it is of a newer version.
     """
     storage, name = _located(str(source))
@@ -116,7 +116,7 @@ def savepoint_files(place: str) -> list[str]:
     """The files of a savepoint by their names in its directory, first the one that makes it one.
 
     Raises:
-        ConfigError: there is no savepoint.
+        ConfigError: the place holds no savepoint.
         StateCorruptError: it is damaged.
     """
     if not is_savepoint(place):
@@ -128,7 +128,7 @@ def savepoint_files(place: str) -> list[str]:
 
 
 def open_settled(source: str | Path, clock: Clock = SYSTEM_CLOCK) -> StoredSnapshot:
-    """A snapshot as `open_snapshot` finds it, whose output is visible, so it can be gone on from anywhere.
+    """A snapshot as `open_snapshot` finds it, whose output is visible, so any pipeline can start from it.
 
     Where the run that wrote it is still at making it visible, that is waited for.
 
@@ -148,7 +148,7 @@ def open_settled(source: str | Path, clock: Clock = SYSTEM_CLOCK) -> StoredSnaps
 
 
 def _is_at_it(snapshot: StoredSnapshot) -> bool:
-    """Whether the run that wrote a checkpoint goes on, as far as that is known."""
+    """Whether the run that wrote a checkpoint is still running, as far as is known."""
     record, _ = read_record(decisions_of(snapshot.storage), snapshot.manifest.pipeline)
     if record is None or record.status != "running" or record.lease.run != snapshot.manifest.run:
         return False
@@ -181,7 +181,7 @@ def write_savepoint(
     The canonical form leaves out what has expired by `now_ms`, of states that ask for it. `mode` is that of new
     directories, as of `open_storage`.
 
-    What makes the directory a savepoint is written last: a crash leaves files that nobody reads.
+    What makes the directory a savepoint is written last: a crash leaves files without effect.
 
     Raises:
         ConfigError: the directory holds a savepoint already, or the checkpoint has overtaken records.

@@ -34,7 +34,7 @@ class StateWriter:
 
     Raises:
         ConfigError: the name is not that of a checkpoint, or output that it decided is not known to be visible.
-        StateCorruptError: there is no such checkpoint, or it is damaged.
+        StateCorruptError: the checkpoint does not exist or is damaged.
         StateFormatError: it is of a newer version.
     """
 
@@ -51,7 +51,7 @@ class StateWriter:
         """Forget all state of an operator.
 
         Raises:
-            ConfigError: there is no such operator.
+            ConfigError: the snapshot has no such operator.
         """
         known = self._known()
         if known.pop(OperatorUid(operator), None) is None:
@@ -96,7 +96,7 @@ class StateWriter:
         return self
 
     def write(self, directory: str | Path) -> None:
-        """Write the savepoint; a start with `-s directory` goes on from it.
+        """Write the savepoint; `-s directory` starts from it.
 
         Raises:
             ConfigError: the directory holds a savepoint already.

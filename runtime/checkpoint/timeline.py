@@ -1,6 +1,6 @@
 """Timeline of a pipeline: the contents of its retained checkpoints, and the differences between them.
 
-Only reads: no lease is taken, nothing is written to the storage, and a job that runs goes on. It may drop a checkpoint
+Only reads: no lease is taken, nothing is written to the storage, and a running job is not affected. It may drop a checkpoint
 while that is read; the error then says which are retained.
 """
 
@@ -43,7 +43,7 @@ __all__ = ["EVERYTHING", "Difference", "Moment", "Position", "Selection", "Timel
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What somebody asks for: a key, an operator by its uid, a state by its name; all of them by default."""
+    """A query: a key, an operator by its uid, a state by its name; all of them by default."""
 
     key: Any = ...
     operator: str | None = None

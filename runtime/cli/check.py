@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Show what was found out about the first program that the file executes.
 
     Raises:
-        ConfigError: there is no such file, it executes nothing, or a setting is wrong.
+        ConfigError: the file does not exist or executes no program, or a setting is wrong.
     """
     from tidegate.backends.storage import open_storage
     from tidegate.runtime.launch import checkpoint_root, program_of

@@ -20,9 +20,9 @@ _LAST_LINES: Final = 20
 
 
 def start(command: Sequence[str], *, stands_by: bool) -> int:
-    """Start the command, wait until its job runs or stands by, and print the job's id; what it says goes to a file.
+    """Start the command with output to a file, wait until its job runs or is a standby, and print the job's id.
 
-    A program that ends before is no job in the background: its last words are shown, and its exit code is the answer.
+    If the program ends before that, its last output is printed and its exit code is returned.
     """
     log = _log_file()
     log.touch(0o600, exist_ok=False)
@@ -39,7 +39,7 @@ def start(command: Sequence[str], *, stands_by: bool) -> int:
         process.terminate()
         raise
     if job is not None:
-        process.returncode = 0  # it is not waited for, and that is no leftover
+        process.returncode = 0  # the process is not waited for, on purpose
         print(job.run)
         print(f"its output is in {log}", file=sys.stderr)
         return 0

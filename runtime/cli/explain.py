@@ -47,7 +47,7 @@ def explain(arguments: argparse.Namespace) -> int:
     """Explain the first program that the file executes.
 
     Raises:
-        ConfigError: there is no such file, it executes nothing, or the program is wrong.
+        ConfigError: the file does not exist or executes no program, or the program is wrong.
     """
     # The engine is loaded by this command alone, so that the others start quickly.
     from tidegate.runtime.explain import explained, loops, picture, text

@@ -77,7 +77,7 @@ def _show_info(job: Job, run: RunSnapshot, arguments: argparse.Namespace) -> Non
 
 
 def _words(job: Job, run: RunSnapshot) -> Mapping[str, str | None]:
-    """What is worth knowing at a glance."""
+    """The lines of `tidegate info`."""
     newest = run.checkpoints[-1] if run.checkpoints else None
     return {
         "job": f"{job.run} {job.name!r}, {run.state} for {run.elapsed_s:,.0f} s on {job.target}",
@@ -148,7 +148,7 @@ def _after(milliseconds: int | None) -> Text | None:
 
 
 def _seen(job: Job) -> RunSnapshot | None:
-    """A job that ends at this moment is none any more."""
+    """The state of a job; None if it has just ended."""
     try:
         with ControlClient(job) as caller:
             return caller.look()
@@ -157,7 +157,7 @@ def _seen(job: Job) -> RunSnapshot | None:
 
 
 def _json(job: Job, run: RunSnapshot) -> dict[str, Any]:
-    """Everything but what opens the socket."""
+    """All fields except the token of the control socket."""
     told: dict[str, Any] = {**msgspec.to_builtins(job), **msgspec.to_builtins(run)}
     del told["token"]
     return told

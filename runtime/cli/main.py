@@ -1,6 +1,6 @@
 """`tidegate`: one command, one module per subcommand.
 
-Exit codes: 0 done, 1 failed, 2 bad use, 3 fenced by a newer owner, 4 a person must decide.
+Exit codes: 0 done, 1 failed, 2 bad use, 3 fenced by a newer owner, 4 a decision of an operator is needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the answer is the exit code."""
+    """Run one command and return its exit code."""
     parsed = _parser().parse_args(arguments)
     try:
         code: int = parsed.run(parsed)

@@ -42,7 +42,7 @@ def _list(arguments: argparse.Namespace) -> int:
     rows = []
     for name, record in records.items():
         if record is not None:
-            # Whoever was killed had no chance to say so.
+            # A killed process could not write its state.
             dead = record.status == "running" and alive(record.lease) is False
             status = "killed" if dead else record.status
             rows.append(

@@ -1,6 +1,6 @@
 """`tidegate plan --against SNAPSHOT job.py`: shows what a start from a snapshot would restore.
 
-Exit code 4 if a person must decide or mend something first.
+Exit code 4 if something must be decided or repaired first.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the outlook of the first program that the file executes.
 
     Raises:
-        ConfigError: there is no such snapshot, or the program by itself could not start.
+        ConfigError: the snapshot does not exist, or the program could not start.
         StateCorruptError: a file of the snapshot is missing or damaged.
     """
     from tidegate.backends.storage import open_storage

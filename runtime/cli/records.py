@@ -29,7 +29,7 @@ def records_of(program: Path | None, before: Manifest | None, found: Iterable[Di
     The program's file is run up to its first `execute`. What its sources have behind `before` is read from there.
 
     Raises:
-        ConfigError: there is no such file, or it executes nothing.
+        ConfigError: the file does not exist or executes no program.
         UnavailableError: a source did not answer.
     """
     origins = {each.cause for each in found if isinstance(each.cause, RecordOrigin)}

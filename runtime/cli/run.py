@@ -85,7 +85,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:
-    """What every command takes that runs a program's file."""
+    """Add the arguments of all commands that run a program's file."""
     _add_settings(parser)
     parser.add_argument(
         "--compat",
@@ -155,7 +155,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the program as `python job.py` would, in this process.
 
     Raises:
-        ConfigError: there is no such file, or a setting is wrong.
+        ConfigError: the file does not exist, or a setting is wrong.
     """
     job = Path(arguments.program[0])
     if not job.is_file():
@@ -175,7 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def again(arguments: argparse.Namespace, *, anew: bool) -> list[str]:
-    """The command that runs the same program with the same settings; `anew` to go on where its last run ended."""
+    """The command that runs the same program with the same settings; with `anew`, from its newest checkpoint."""
     asked = _asked(arguments)
     kept = [each for each in asked.settings if not (anew and each.partition("=")[0].strip() in _ONCE)]
     compat = ["--compat", arguments.compat] if arguments.compat else []

@@ -203,7 +203,7 @@ def _place(found: Difference) -> dict[str, Any]:
 
 
 def _namespace(data: bytes) -> Text | None:
-    """A window of time in words; the names of other windows are what their assigner made of them."""
+    """A time window as text; other windows have the name that their assigner gave them."""
     if not data:
         return None
     if len(data) == _WINDOW_BYTES:

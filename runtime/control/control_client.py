@@ -21,7 +21,7 @@ class ControlClient:
     """Speaks to one run. To be closed, or used with `with`.
 
     Raises:
-        UnavailableError: the run is gone, or does not answer.
+        UnavailableError: the run has ended, or does not answer.
     """
 
     def __init__(self, job: Job) -> None:
@@ -43,28 +43,28 @@ class ControlClient:
             raise
 
     def look(self) -> RunSnapshot:
-        """How the run is doing; raises as the class does."""
+        """The state of the run; raises as the class does."""
         answer = self._ask(protocol.Look())
         assert isinstance(answer, protocol.Seen)
         return answer.snapshot
 
     def trigger(self, command: protocol.Question) -> str:
-        """Give a command; the answer is its trigger.
+        """Send a command and return its trigger.
 
         Raises:
             TidegateError: the run refused it.
-            UnavailableError: the run is gone, or does not answer.
+            UnavailableError: the run has ended, or does not answer.
         """
         answer = self._ask(command)
         assert isinstance(answer, protocol.Triggered)
         return answer.trigger
 
     def outcome(self, trigger: str) -> protocol.Done:
-        """Wait until a command is carried out.
+        """Wait until a command is completed.
 
         Raises:
-            TidegateError: it came to nothing.
-            UnavailableError: the run is gone without having said what came of it.
+            TidegateError: it failed.
+            UnavailableError: the run ended without an answer.
         """
         self._socket.settimeout(None)
         answer = self._ask(protocol.Outcome(trigger))
@@ -73,7 +73,7 @@ class ControlClient:
         return answer
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._lines.close()
         self._socket.close()
 

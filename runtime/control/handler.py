@@ -19,7 +19,7 @@ __all__ = ["CommandHandler"]
 
 
 class CommandHandler:
-    """Answers for one run; may be asked by several threads."""
+    """Handles the requests to one run; may be called by several threads."""
 
     def __init__(
         self, client: JobClient, owns: Callable[[], bool], latest: Callable[[], RunSnapshot]
@@ -31,7 +31,7 @@ class CommandHandler:
         self._lock = threading.Lock()
 
     def answer(self, question: protocol.Question) -> protocol.Answer:
-        """Answer; only the outcome of a command is waited for."""
+        """Answer a request; only a request for an outcome blocks."""
         try:
             match question:
                 case protocol.Look():
@@ -48,7 +48,7 @@ class CommandHandler:
     def _started(
         self, command: protocol.Savepoint | protocol.Stop | protocol.Cancel | protocol.Restart
     ) -> tuple[Future[Any], ...]:
-        """What is to be waited for, one after the other."""
+        """Start a command and return the futures to wait for, in order."""
         if not self._owns():
             raise UnavailableError(
                 "the job does not own its pipeline yet: it is starting, or is a standby; try again when it runs, "

@@ -1,7 +1,7 @@
 """Registry of this user's runs on this machine: each run keeps a note with its address while it is alive.
 
 The notes are files only their owner can read, since they hold what opens the control socket. A note whose process is
-gone is removed by whoever comes across it.
+has ended is removed by the next command that reads it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Job", "find_job", "known_jobs", "noted"]
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A run, and where it can be spoken to."""
+    """A run and its address."""
 
     run: RunId
     name: str
@@ -43,10 +43,10 @@ class Job(msgspec.Struct, frozen=True):
 
 @contextlib.contextmanager
 def noted(job: Job) -> Iterator[None]:
-    """Leave a note of a run while it lives.
+    """Keep a note of a run while it is alive.
 
     Raises:
-        OSError: it cannot be left.
+        OSError: it cannot be written.
     """
     directory = _directory()
     make_directories(directory)
@@ -62,7 +62,7 @@ def noted(job: Job) -> Iterator[None]:
 
 
 def known_jobs() -> list[Job]:
-    """The runs that live, the oldest first."""
+    """The runs that are alive, the oldest first."""
     found = [job for note in _directory().glob("*.json") if (job := _read(note)) is not None]
     return sorted(found, key=lambda job: (job.started_ms, job.run))
 
@@ -71,7 +71,7 @@ def find_job(which: str | None) -> Job:
     """The run with this id or the beginning of one, or of this pipeline or job name; without any the only run.
 
     Raises:
-        ConfigError: there is none, or more than one.
+        ConfigError: no run matches, or more than one.
     """
     jobs = known_jobs()
     if which is None:

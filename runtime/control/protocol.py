@@ -50,18 +50,18 @@ class Hello(_Word, frozen=True):
 
 
 class Look(_Word, frozen=True):
-    """How is the run doing?"""
+    """Request the state of the run."""
 
 
 class Savepoint(_Word, frozen=True):
-    """Take a savepoint and go on; below the directory, or where the run's settings say."""
+    """Take a savepoint below the directory, or the configured one; the job keeps running."""
 
     directory: str | None = None
     format_type: SavepointFormat = "canonical"
 
 
 class Stop(_Word, frozen=True):
-    """Take a last checkpoint and end; with a savepoint, with event time at its end, or for good as if cancelled."""
+    """Take a final checkpoint and end; options: with a savepoint, drained, or as a cancellation (`for_good`)."""
 
     savepoint: bool = False
     directory: str | None = None
@@ -75,11 +75,11 @@ class Cancel(_Word, frozen=True):
 
 
 class Restart(_Word, frozen=True):
-    """Stop, and start the program anew in the same process."""
+    """Stop, and start the program again in the same process."""
 
 
 class Outcome(_Word, frozen=True):
-    """What became of a command?"""
+    """Request the outcome of a command."""
 
     trigger: str
 
@@ -88,26 +88,26 @@ Question: TypeAlias = Hello | Look | Savepoint | Stop | Cancel | Restart | Outco
 
 
 class Seen(_Word, frozen=True):
-    """The run as it is."""
+    """The state of the run."""
 
     snapshot: RunSnapshot
 
 
 class Triggered(_Word, frozen=True):
-    """The command is on its way."""
+    """The command was accepted."""
 
     trigger: str
 
 
 class Done(_Word, frozen=True):
-    """It was carried out; a savepoint is in this place, and the job ended in this state, if it did."""
+    """The command is completed, with the place of a savepoint and the final state of a job that ended."""
 
     place: str | None = None
     state: State | None = None
 
 
 class Refused(_Word, frozen=True):
-    """It was not, or came to nothing; an error of ours by name and text."""
+    """The command was refused or failed, with the name and text of the error."""
 
     error: str
     text: str
@@ -122,10 +122,10 @@ def encode(word: Question | Answer) -> bytes:
 
 
 def decode_question(line: bytes) -> Question:
-    """What somebody asks.
+    """Decode a request.
 
     Raises:
-        ConfigError: it is no question; a program of another version may have sent it.
+        ConfigError: the request is unknown; a program of another version may have sent it.
     """
     try:
         question: Question = msgspec.json.decode(line, type=Question)
@@ -137,10 +137,10 @@ def decode_question(line: bytes) -> Question:
 
 
 def decode_answer(line: bytes) -> Answer:
-    """What a run answers.
+    """Decode an answer of a run.
 
     Raises:
-        InternalError: it is no answer.
+        InternalError: the answer is unknown.
     """
     try:
         answer: Answer = msgspec.json.decode(line, type=Answer)

@@ -24,9 +24,9 @@ __all__ = ["reachable"]
 
 @contextlib.contextmanager
 def reachable(startup: Startup, client: JobClient, status: RunStatus, root: str) -> Iterator[None]:
-    """Let others ask and command the run until the end of the block.
+    """Accept requests and commands for the run until the end of the block.
 
-    A run that cannot be reached runs all the same, and says so; only what was asked for must be there.
+    If the control socket cannot be opened, the run continues with a message; a configured HTTP server is required.
 
     Raises:
         ConfigError: the port for HTTP is taken.

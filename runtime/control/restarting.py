@@ -10,7 +10,7 @@ __all__ = ["RESTARTING", "Restarting"]
 
 
 class Restarting:
-    """An offer of whoever runs the program, and whether somebody has taken it."""
+    """Whether a restart in this process is offered, and whether it was requested."""
 
     def __init__(self) -> None:
         self.offered = False
@@ -18,14 +18,14 @@ class Restarting:
 
     @property
     def asked(self) -> bool:
-        """Whether the program shall be started anew."""
+        """Whether a restart of the program was requested."""
         return self._asked.is_set()
 
     def ask(self) -> None:
-        """Have the program started anew once it has ended.
+        """Request that the program is started again after it has ended.
 
         Raises:
-            ConfigError: nobody would.
+            ConfigError: a restart is not offered.
         """
         if not self.offered:
             raise ConfigError(

@@ -1,6 +1,6 @@
 """Control server: a Unix socket in a directory that only the user of the run can enter.
 
-Nothing listens on the network. Whoever connects shows the token first, which stands in the note of the run.
+No network port is open. A client must first present the token, which is in the note of the run.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ControlServer:
         self._acceptor.start()
 
     def close(self) -> None:
-        """Accept no more, say what is about to be said, and hang up."""
+        """Stop accepting, send pending answers, and close all connections."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._acceptor.join()
         self._listener.close()

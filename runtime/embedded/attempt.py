@@ -247,7 +247,7 @@ class Attempt:
             self._status.become("running")
 
     def _deployed(self, group: WorkerGroup) -> None:
-        """A part hears what it is told; one that comes back is given its splits again."""
+        """A region is connected; one that comes back gets its splits again."""
         if group.start_point is not self._start and group.start_point is not None:
             try:
                 self._enumerators.reopen(group.vertices, group.start_point.manifest)
@@ -258,7 +258,7 @@ class Attempt:
             self._tell(cp.Resume())
 
     def _fail(self, group: WorkerGroup, error: TidegateError) -> None:
-        """A part cannot go on: it restarts alone if others run that know nothing of it, else everything does."""
+        """A region has failed: it restarts alone if the others do not depend on it, otherwise all regions restart."""
         alone = len(self._parts.worker_groups) == 1 or self._ending
         if alone or not worth_restarting(error) or repeats(self._restart, error):
             raise error
@@ -385,14 +385,14 @@ class Attempt:
             self._events.put(SettleMarkFailed(checkpoint, error))
 
     def _mark_again(self, unmarked: SettleMarkFailed) -> None:
-        """While there is input a full storage holds nobody up; at the end it must not be waited for for ever."""
+        """While there is input, a full storage does not block; at the end, waiting for it is limited."""
         if self._ending:
             raise unmarked.error
         self._soon(partial(self._in_background, partial(self._mark, unmarked.checkpoint)))
 
     @property
     def _ending(self) -> bool:
-        """Whether there is no more input, or shall be none."""
+        """Whether the input has ended or the job is stopping."""
         return not self._undrained or self._status.state == "stopping"
 
     def _soon(self, work: Callable[[], None], delay_s: float = _RETRY_S) -> None:
@@ -497,7 +497,7 @@ class Attempt:
 
 
 def _if_it_answers(work: Callable[[], None]) -> Callable[[], None]:
-    """What is done again before long: a storage that is away or full meanwhile ends nobody."""
+    """Actions that are retried soon: a storage that is unavailable or full in between does not fail the job."""
 
     def tried() -> None:
         with contextlib.suppress(UnavailableError):

@@ -64,7 +64,7 @@ class WorkerLost:
 
 
 class Cluster(ABC):
-    """The workers of one part of a job; what they say goes to `hear`, from threads of the cluster."""
+    """The workers of one region of a job; their messages are passed to `hear`, by threads of the cluster."""
 
     def __init__(self, hear: Hear) -> None:
         self._hear = hear
@@ -180,12 +180,12 @@ class ProcessCluster(Cluster):
         self._listeners.append(_thread(self._await_ends, parent))
         path = [entry or str(Path.cwd()) for entry in sys.path]
         for worker, control in self._controls.items():
-            with contextlib.suppress(OSError):  # who is gone already is missed when it should be ready
+            with contextlib.suppress(OSError):  # a process that has ended is detected when it should be ready
                 control.send(WorkerBootstrap(worker, self._addresses[worker], self._token, path))
             self._listeners.append(_thread(self._listen, worker, control))
 
     def deploy(self, deployments: Sequence[Deployment]) -> None:
-        """Send each process its part; one that is gone is heard of through its connection."""
+        """Send each process its deployment; a dead one is detected by its connection."""
         for deployment in deployments:
             part = pack(f"the part of {called(deployment.worker)}", (deployment, self._addresses))
             with contextlib.suppress(OSError):
@@ -193,7 +193,7 @@ class ProcessCluster(Cluster):
         self._deployed = True
 
     def post(self, worker: int, message: Post | Shutdown) -> None:
-        """Send a message; a worker that is gone is heard of through its connection."""
+        """Send a message; a dead worker is detected by its connection."""
         self._send(worker, message)
 
     def ping(self, worker: int) -> None:
@@ -224,7 +224,7 @@ class ProcessCluster(Cluster):
         self._sockets.remove()
 
     def _send(self, worker: int, message: object) -> None:
-        # A worker that is gone is heard of through its connection, which is closed at the end.
+        # A dead worker is detected by its connection, which is closed at the end.
         with self._sending, contextlib.suppress(OSError):
             self._controls[worker].send(message)
 

@@ -22,7 +22,7 @@ __all__ = ["FailoverRegions", "RegionDue", "RegionFailed"]
 
 @dataclass(frozen=True, slots=True)
 class RegionFailed:
-    """A part cannot go on."""
+    """A region has failed."""
 
     group: WorkerGroup
     error: TidegateError
@@ -55,7 +55,7 @@ class FailoverRegions:
 
     @property
     def deployed(self) -> bool:
-        """Whether every subtask hears what it is told."""
+        """Whether every subtask receives messages."""
         return all(group.deployed for group in self.worker_groups)
 
     @property
@@ -105,7 +105,7 @@ class FailoverRegions:
         return fo.GiveUp() not in actions
 
     def tick(self, quiet: Callable[[], bool]) -> list[RegionFailed | RegionDue]:
-        """Time goes on; `quiet` is whether nothing of any checkpoint is open."""
+        """Time has advanced; `quiet` is whether no checkpoint is pending."""
         now_ms = self._now_ms
         found: list[RegionFailed | RegionDue] = []
         for beat in self._heartbeats.tick(now_ms):

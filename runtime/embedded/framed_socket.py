@@ -31,7 +31,7 @@ class FramedSocket:
         """Hand a message to the other end; waits while that is not reading.
 
         Raises:
-            OSError: the other end is gone.
+            OSError: the other end is closed.
         """
         length = _LENGTH.pack(len(message))
         if len(message) <= _SMALL:
@@ -44,14 +44,14 @@ class FramedSocket:
         """The next message.
 
         Raises:
-            EOFError: the other end is gone.
+            EOFError: the other end is closed.
             OSError: the line is broken.
         """
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         return self._exactly(length)
 
     def close(self) -> None:
-        """End the line; whoever receives at either end gets an EOFError."""
+        """Close the connection; receivers at both ends get an EOFError."""
         with suppress(OSError):  # the other end has closed it already
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

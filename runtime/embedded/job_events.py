@@ -13,7 +13,7 @@ __all__ = ["log_event"]
 
 
 def log_event(status: RunStatus, message: object) -> None:
-    """Note commands, what becomes of a checkpoint before it is decided, failures and losses; nothing else."""
+    """Log commands, checkpoint events before the decision, failures and lost workers; other messages are ignored."""
     note = status.note
     match message:
         case cp.TriggerSources(checkpoint):

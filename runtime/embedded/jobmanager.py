@@ -51,7 +51,7 @@ class JobManager:
 
         Raises:
             JobFailedError: it failed too often in a row.
-            TidegateError: it failed in a way that a restart cannot mend.
+            TidegateError: it failed with an error that a restart cannot solve.
         """
         with self._startup.owning():
             try:
@@ -67,7 +67,7 @@ class JobManager:
         self._requests.ask(StopRequested(order, drain, for_good))
 
     def savepoint(self, order: SavepointOrder) -> None:
-        """Take a savepoint and go on; may be called from any thread."""
+        """Take a savepoint of the running job; may be called from any thread."""
         self._requests.ask(SavepointRequested(order))
 
     def cancel(self) -> None:

@@ -43,7 +43,7 @@ class LocalRecovery:
                 copy.unlink(missing_ok=True)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Remove the copies of files that are gone."""
+        """Remove the copies of deleted files."""
         for directory in self._directories.all():
             for name in names:
                 with contextlib.suppress(OSError):

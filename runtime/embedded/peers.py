@@ -58,7 +58,7 @@ class RemoteChannel:
         """Write an element to the connection.
 
         Raises:
-            UnavailableError: the other worker is gone.
+            UnavailableError: the other worker has ended.
         """
         data = self._wire.encode(self._channel, element)
         try:
@@ -91,7 +91,7 @@ class Peers:
         """The sending end of a channel to another worker; connects to it on first use.
 
         Raises:
-            UnavailableError: the other worker is gone.
+            UnavailableError: the other worker has ended.
         """
         if place not in self._to:
             try:

@@ -1,8 +1,8 @@
-"""Process entry point of a worker: `python -P -m tidegate.runtime.embedded.taskmanager <pipe> <worker> <control> <output>...`.
+"""Worker process: `python -P -m tidegate.runtime.embedded.taskmanager <pipe> <worker> <control> <output>...`.
 
 The process that is started loads what every worker needs, forks one worker for each pair of a control connection and a
 standard output, and from then on only says how workers end. Beside a worker's own number, the numbers are those of
-inherited file descriptors whose other ends the JobManager holds. If that dies, or lets go of the leash, all workers are
+inherited file descriptors whose other ends the JobManager holds. If that dies, or closes the supervisor pipe, all workers are
 killed.
 """
 
@@ -48,7 +48,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda number, frame: None)  # not SIG_IGN, which children would inherit
     die_with_parent()
-    leash, *inherited = map(int, sys.argv[1:])
+    pipe, *inherited = map(int, sys.argv[1:])
     gc.freeze()  # what is loaded by now stays in memory that all share
     workers: dict[int, int] = {}
     while inherited:
@@ -56,8 +56,8 @@ def main() -> None:
         pid = os.fork()
         if pid == 0:
             die_with_parent()
-            # Whoever holds an end keeps the other side from seeing that its owner is gone.
-            for other in (leash, *inherited[1::3], *inherited[2::3]):
+            # A process that holds an end prevents the other side from seeing that the owner has ended.
+            for other in (pipe, *inherited[1::3], *inherited[2::3]):
                 os.close(other)
             os.dup2(output, 1)
             os.close(output)
@@ -66,26 +66,26 @@ def main() -> None:
         os.close(control)
         os.close(output)
         workers[pid] = worker
-    _outlive(workers, Connection(leash))
+    _outlive(workers, Connection(pipe))
 
 
-def _outlive(workers: dict[int, int], leash: Connection) -> None:
-    """Report how each worker ended; none outlives the leash."""
+def _outlive(workers: dict[int, int], pipe: Connection) -> None:
+    """Report how each worker ended; none outlives the supervisor pipe."""
     running = dict(workers)
 
     def kill_at_end() -> None:
         with contextlib.suppress(EOFError, OSError):
-            leash.recv()
+            pipe.recv()
         for pid in list(running):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    threading.Thread(target=kill_at_end, daemon=True, name="tidegate-leash").start()
+    threading.Thread(target=kill_at_end, daemon=True, name="tidegate-pipe").start()
     while running:
         pid, status = os.wait()
         worker = running.pop(pid)
         with contextlib.suppress(OSError):
-            leash.send(Gone(worker, pid, os.waitstatus_to_exitcode(status)))
+            pipe.send(Gone(worker, pid, os.waitstatus_to_exitcode(status)))
 
 
 def _work(control: Connection) -> None:

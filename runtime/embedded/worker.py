@@ -118,7 +118,7 @@ class Worker:
             message = self._inbox.get_nowait() if busy else self._inbox.get(timeout=self._patience())
             while True:
                 if isinstance(message, Shutdown):
-                    # The last checkpoint is settled by now, which readers may want to tell somebody.
+                    # The final checkpoint is settled now, which readers may report to an external system.
                     for runner in self._runners.values():
                         runner.take_mail()
                     return False
@@ -262,7 +262,7 @@ class Worker:
                 close()
             except BaseException as error:
                 self._report(Failed(subtask, end_of(f"subtask {subtask}", error)))
-        # Closed state has given up its uploads; what one is in the midst of it may still read.
+        # Closed state has cancelled its uploads; a running one may still read its file.
         self._uploads.shutdown(wait=True)
 
 

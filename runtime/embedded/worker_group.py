@@ -112,7 +112,7 @@ class WorkerGroup:
         """Begin another attempt of its subtasks, from where a checkpoint ends, by starting its workers.
 
         Raises:
-            ConfigError: something the user wrote cannot be sent to them, or there is no room for working state.
+            ConfigError: user code cannot be sent to them, or working state cannot be written.
         """
         self.start_point, self._startup = start, startup
         self.executions = self._attempts.attempt(self.slots)
@@ -133,7 +133,7 @@ class WorkerGroup:
 
     @property
     def deployed(self) -> bool:
-        """Whether its subtasks hear what they are told."""
+        """Whether its subtasks receive messages."""
         return bool(self.executions) and all(
             each.state in ("deploying", "running") for each in self.executions
         )
@@ -145,7 +145,7 @@ class WorkerGroup:
                 execution.become("running")
 
     def failed(self, subtasks: list[Subtask]) -> None:
-        """These subtasks cannot go on."""
+        """These subtasks have failed."""
         for execution in self.executions:
             if execution.id.subtask in subtasks:
                 execution.end("failed")

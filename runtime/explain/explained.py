@@ -21,7 +21,7 @@ __all__ = ["Explained", "explained"]
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Everything that is known of a program before it runs."""
+    """A resolved program: graphs, chains, slots, options."""
 
     name: str
     steps: StreamGraph
@@ -36,7 +36,7 @@ class Explained:
         return {vertex: number for number, vertex in enumerate(self.job.vertices, 1)}
 
     def shared(self) -> dict[Slot, list[Subtask]]:
-        """Who is in which slot."""
+        """The subtasks of each slot."""
         slots: dict[Slot, list[Subtask]] = {}
         for subtask, slot in self.slots.items():
             slots.setdefault(slot, []).append(subtask)
@@ -59,11 +59,11 @@ class Explained:
         return vertex.head if vertex.keyed is not None and vertex.head.kind.role is not Role.SINK else None
 
     def strategy(self, edge: JobEdge) -> str:
-        """How records are dealt over an exchange."""
+        """How an exchange partitions records."""
         return ship_strategy(edge.partition)
 
     def reasons(self, edge: JobEdge) -> list[str]:
-        """Why an exchange is no call within a chain."""
+        """Why two steps are not chained."""
         target = OperatorUid(edge.target)
         broken = [
             why

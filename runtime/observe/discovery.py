@@ -41,9 +41,9 @@ class _Source:
 
 
 class DiscoveryHealth:
-    """Hears of every look for more splits; owned by the thread that coordinates the run.
+    """Records every split discovery; owned by the thread that coordinates the run.
 
-    A failure is an event when it begins, when it has lasted for three looks and a minute, and when it is over.
+    A failure is an event when it begins, when it has lasted for three discoveries and a minute, and when it is over.
     """
 
     def __init__(self, clock: Clock, note: Callable[[EventType, str], None]) -> None:
@@ -52,7 +52,7 @@ class DiscoveryHealth:
         self._sources: dict[OperatorUid, _Source] = {}
 
     def looked(self, uid: OperatorUid, reason: str | None) -> None:
-        """A source looked for more splits; `reason` says why that failed, None that it did not."""
+        """Record a split discovery of a source; `reason` is why it failed, None if it succeeded."""
         source, now = self._sources.setdefault(uid, _Source()), self._clock.monotonic()
         if reason is None:
             if source.in_a_row:
@@ -72,7 +72,7 @@ class DiscoveryHealth:
 
     @property
     def figures(self) -> dict[str, DiscoveryStats]:
-        """The sources whose looks ever failed."""
+        """Sources whose discovery has failed at least once."""
         now = self._clock.monotonic()
         return {
             uid: DiscoveryStats(each.failed, now - each.since if each.in_a_row else None, each.reason)
@@ -82,7 +82,7 @@ class DiscoveryHealth:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What has failed for so long that somebody should see to it."""
+        """Sources whose discovery has failed for a long time, as messages."""
         now = self._clock.monotonic()
         return tuple(
             _warning(uid, each, now - each.since) for uid, each in self._sources.items() if each.alarm

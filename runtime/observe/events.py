@@ -51,7 +51,7 @@ _KEPT: Final = 1_000
 
 
 class JobEvent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that happened; what concerns a checkpoint or a subtask names it."""
+    """One event; it names the checkpoint or subtask that it concerns."""
 
     at_ms: int
     what: EventType
@@ -86,7 +86,7 @@ class EventLog:
         size: int | None = None,
         sinks: dict[str, int] | None = None,
     ) -> JobEvent:
-        """Something happened just now."""
+        """Append an event with the current time."""
         transactions = sum(sinks.values()) if sinks is not None else None
         event = JobEvent(self._clock.now_ms(), what, text, checkpoint, subtask, size, transactions, sinks)
         self.count += 1
@@ -96,7 +96,7 @@ class EventLog:
         return event
 
     def since(self, count: int) -> list[JobEvent]:
-        """What came after the first `count` events, as far as it is still in memory."""
+        """Events after the first `count`, as far as they are still in memory."""
         new = min(self.count - count, len(self._kept))
         return list(self._kept)[len(self._kept) - new :]
 
@@ -107,7 +107,7 @@ class EventLog:
 class EventFile:
     """Appends each event to a file as one line of JSON that also says whose it is.
 
-    A file that takes no more, because its disk is full, does not end a job; what it did not take is lost.
+    If the file cannot be written, for example because its disk is full, the job continues and these events are lost.
 
     Raises:
         ConfigError: the file cannot be opened.

@@ -54,7 +54,7 @@ def serving(subject: Subject, latest: Callable[[], RunSnapshot], place: tuple[st
 
 
 def status_json(subject: Subject, run: RunSnapshot) -> bytes:
-    """All there is to know of a run as one JSON object."""
+    """The whole run snapshot as one JSON object."""
     return msgspec.json.encode({**dataclasses.asdict(subject), **dataclasses.asdict(run)})
 
 
@@ -66,14 +66,14 @@ class _Server(ThreadingHTTPServer):
         self.page = page
 
     def server_bind(self) -> None:
-        """Bind without asking DNS for the name of the address, which nobody needs and may take long."""
+        """Bind without a DNS query for the name of the address, which is not needed and may be slow."""
         TCPServer.server_bind(self)
         address, self.server_port = self.server_address[:2]
         self.server_name = str(address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """GET and nothing else; says nothing on standard error."""
+    """Serves GET only; writes nothing to standard error."""
 
     timeout = 10
     server: _Server

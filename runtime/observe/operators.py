@@ -46,9 +46,9 @@ def operators_of(
 
 
 def slowest(operators: Mapping[str, OperatorStats]) -> str | None:
-    """The operator that input waits for although nothing holds it up; the one with most waiting if there are several.
+    """The bottleneck: an operator with a full input queue and no backpressure; the fullest queue if there are several.
 
-    If there is none, the source that is at work most of the time: the steps behind it wait for it.
+    Without one, the busiest source: the steps after it wait for it.
 
     Example:
         >>> held_up, slow = OperatorStats(1, 0, 0.0, 0.9, 0.9, None), OperatorStats(1, 0, 0.0, 0.0, 0.8, None)
@@ -66,13 +66,13 @@ def slowest(operators: Mapping[str, OperatorStats]) -> str | None:
 
 
 def condition(figures: OperatorStats) -> str:
-    """What an operator does most, in a few words.
+    """The main activity of an operator, as a short text.
 
     Example:
         >>> condition(OperatorStats(1, 0, 0.0, held_up=0.0, waiting=0.9, behind_ms=None))
         'busy, 90% of its queue full'
         >>> condition(OperatorStats(1, 0, 0.0, held_up=0.7, waiting=0.9, behind_ms=None))
-        'held up 70%'
+        'backpressured 70%'
         >>> condition(OperatorStats(1, 0, 0.0, held_up=0.0, waiting=0.1, behind_ms=None))
         'ok'
 

@@ -6,7 +6,7 @@ Example:
     >>> subject = Subject("orders", PipelineId("orders"), RunId("ab12"), "embedded")
     >>> text = exposition(subject, RunStatus(ManualClock()).snapshot())
     >>> print("\\n".join(text.splitlines()[:3]))
-    # HELP tidegate_job_state Whether the job is in this state: 1 or 0.
+    # HELP tidegate_job_state 1 for the state that the job is in, 0 for the others.
     # TYPE tidegate_job_state gauge
     tidegate_job_state{job="orders",pipeline="orders",run="ab12",state="created"} 1
 """
@@ -85,7 +85,7 @@ _Sample: TypeAlias = tuple[str, _Labels, float]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whose numbers they are."""
+    """The labels of all metrics."""
 
     job: str
     pipeline: PipelineId

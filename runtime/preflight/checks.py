@@ -121,7 +121,7 @@ def _decisions(storage: CheckpointStorage, place: str, target: str) -> Finding:
 
 
 def _undecided(decisions: Decisions, name: str) -> str | None:
-    """What a storage does wrong; None if it decides as it should."""
+    """What is wrong with a storage's atomic swap; None if it is correct."""
     if not decisions.create(name, b"first") or decisions.create(name, b"second"):
         return "a file that exists was created a second time"
     first = decisions.read(name)
@@ -176,7 +176,7 @@ def _restored(program: Program, storage: CheckpointStorage) -> Finding:
 
 
 def _pauses(options: JobOptions) -> int | None:
-    """How long the pauses of all restarts in a row are; None if there is no last one."""
+    """The sum of the pauses of all restarts in a row; None if their number is not limited."""
     strategy, total = options.strategy(), 0
     for _ in range(_ENDLESS):
         pause = strategy.failed(total)

@@ -52,7 +52,7 @@ class OperatorOutlook:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """All operators that keep something, and what would stop the start."""
+    """All operators with state, and what would prevent the start."""
 
     operators: tuple[OperatorOutlook, ...]
     obstacles: tuple[str, ...] = field(default=())
@@ -60,7 +60,7 @@ class Outlook:
 
 
 def outlook(program: Program, manifest: Manifest, files: SnapshotFiles) -> Outlook:
-    """Lay a program beside a snapshot. Its functions are opened and closed once; nothing else of it runs.
+    """Compare a program with a snapshot. Its functions are opened and closed once; nothing else of it runs.
 
     Raises:
         ConfigError: the program by itself could not start.
@@ -100,7 +100,7 @@ def chosen(
     """A snapshot and its files, by path or by the number of a retained checkpoint; the newest one without a name.
 
     Raises:
-        ConfigError: there is no such snapshot.
+        ConfigError: the snapshot does not exist.
         StateCorruptError: its metadata is damaged.
         StateFormatError: a newer version wrote it.
     """
@@ -192,6 +192,6 @@ def _lost(operator: OperatorState, files: SnapshotFiles) -> OperatorOutlook:
 
 
 def _beside(operator: OperatorState) -> str:
-    """What it holds that has no name."""
+    """Its state without names: splits and writers."""
     parts = ((operator.splits, "splits of its source"), (operator.writers, "open writers of its sink"))
     return ", ".join(f"{len(held)} {what}" for held, what in parts if held)

@@ -54,7 +54,7 @@ def stored_states(operator: OperatorState, files: SnapshotFiles) -> tuple[tuple[
 
 
 def stored_lists(operator: OperatorState) -> dict[str, OperatorList]:
-    """What an operator keeps beside its keys, by name, without items."""
+    """Operator state by name, without items."""
     held = {each.name: each for lists in operator.lists for each in lists}
     return {
         name: msgspec.structs.replace(each, items=(), pieces=msgspec.UNSET, groups=each.groups and ())

@@ -27,7 +27,7 @@ __all__ = ["Failover", "GiveUp", "PartFailed", "Start", "Stop", "Tick"]
 
 @dataclass(frozen=True, slots=True)
 class PartFailed:
-    """A part cannot go on, or did not come back."""
+    """A region has failed, or did not come back."""
 
     part: int
     now_ms: int
@@ -35,7 +35,7 @@ class PartFailed:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time goes on; `quiet` is whether no checkpoint is on its way and nothing decided waits to become visible."""
+    """Time has advanced; `quiet` is whether no checkpoint is pending and no decided output is uncommitted."""
 
     now_ms: int
     quiet: bool
@@ -57,7 +57,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """There is no restart any more: the job fails."""
+    """No restart is left: the job fails."""
 
 
 class Failover:

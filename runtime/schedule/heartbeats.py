@@ -2,7 +2,7 @@
 
 A worker that is gone is noticed by its connection. One that hangs keeps it, so it is asked now and then, by a thread
 of its own that answers whatever its functions do. Only time in which this machine looked on counts against a worker: if
-whoever asks stood still itself, nobody could answer.
+the process that asks was stopped itself, no answer could arrive.
 
 Example:
     >>> heartbeats = Heartbeats(interval_ms=100, timeout_ms=250)
@@ -63,7 +63,7 @@ class Heartbeats:
             self._silent_ms[worker] = 0
 
     def tick(self, now_ms: int) -> list[Ask | Silent]:
-        """Time goes on."""
+        """Time has advanced."""
         passed_ms = min(now_ms - self._now_ms, self._interval_ms) if self._now_ms is not None else 0
         self._now_ms = now_ms
         gone: list[Silent] = []

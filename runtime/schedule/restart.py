@@ -183,5 +183,5 @@ def repeats(strategy: RestartStrategy, error: TidegateError) -> bool:
 
 
 def worth_restarting(error: TidegateError) -> bool:
-    """Whether a failure may be gone after a restart."""
+    """Whether a restart may help after this failure."""
     return not isinstance(error, _FINAL)

@@ -24,7 +24,7 @@ __all__ = ["Fulfilled", "Missing", "Registered", "SlotPool", "Start", "Tick", "W
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A part needs these slots; what it had before is gone."""
+    """A region needs these slots; it has lost its previous ones."""
 
     part: int
     slots: tuple[Slot, ...]
@@ -40,7 +40,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time goes on."""
+    """Time has advanced."""
 
     now_ms: int
 

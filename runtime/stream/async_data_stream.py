@@ -266,8 +266,8 @@ def has_exception_predicate(error: Exception) -> bool:
 class AsyncDataStream:
     """Applies an `AsyncFunction` to a stream with up to `capacity` requests under way in each subtask.
 
-    A checkpoint holds the records whose results have not gone on; after a restore they are asked about again, and
-    the results of each record go on exactly once.
+    A checkpoint holds the records whose results were not emitted yet; after a restore they are requested again, and
+    the results of each record are emitted exactly once.
     """
 
     @staticmethod
@@ -278,7 +278,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """Results go on as they come; watermarks and records do not overtake each other."""
+        """Results are emitted as they arrive; watermarks and records do not overtake each other."""
         return _wait(data_stream, async_function, timeout, capacity, output_type, ordered=False)
 
     @staticmethod
@@ -302,7 +302,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream[R]:
-        """Results go on in the order of the records."""
+        """Results are emitted in the order of the records."""
         return _wait(data_stream, async_function, timeout, capacity, output_type, ordered=True)
 
     @staticmethod

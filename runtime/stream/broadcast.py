@@ -95,7 +95,7 @@ class _KeyedReadOnlyContext(_ReadOnlyContext, Protocol):
 
 
 class _KeyedContext(_Context, Protocol):
-    """The surroundings of a broadcast record beside records with keys."""
+    """Context of a broadcast record in a keyed broadcast function."""
 
     def apply_to_keyed_state(
         self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], None]
@@ -119,7 +119,7 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
     def process_element(
         self, value: IN1, ctx: _ReadOnlyContext
     ) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
-        """Handle a record; return or yield what goes on."""
+        """Process a record; return or yield the results."""
 
     @abstractmethod
     def process_broadcast_element(
@@ -139,7 +139,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
     def process_element(
         self, value: IN1, ctx: _KeyedReadOnlyContext
     ) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
-        """Handle a record; return or yield what goes on."""
+        """Process a record; return or yield the results."""
 
     @abstractmethod
     def process_broadcast_element(

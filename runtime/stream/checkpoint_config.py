@@ -44,7 +44,7 @@ class CheckpointingMode(Enum):
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What becomes of checkpoints when a job is cancelled."""
+    """Whether checkpoints are kept or deleted when a job is cancelled."""
 
     RETAIN_ON_CANCELLATION = 0
     DELETE_ON_CANCELLATION = 1
@@ -139,13 +139,13 @@ class CheckpointConfig(UnsupportedApi):
         return True
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """What becomes of them when the job is cancelled; they stay unless something else was set."""
+        """Whether they are kept or deleted when the job is cancelled; default: kept."""
         return ExternalizedCheckpointRetention[self._options().retention]
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """What becomes of checkpoints when the job is cancelled; a job that fails keeps them in any case.
+        """Set whether checkpoints are kept or deleted when the job is cancelled; a failed job always keeps them.
 
         Raises:
             ConfigError: there shall be none that stay, though every checkpoint is on storage.

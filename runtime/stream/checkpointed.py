@@ -65,11 +65,11 @@ class FunctionInitializationContext(Protocol):
     """What a function starts from."""
 
     def is_restored(self) -> bool:
-        """Whether the program goes on from a checkpoint."""
+        """Whether the program resumes from a checkpoint."""
         ...
 
     def get_restored_checkpoint_id(self) -> int | None:
-        """The checkpoint it goes on from, if it does."""
+        """The checkpoint it resumes from, or None."""
         ...
 
     def get_operator_state_store(self) -> OperatorStateStore:
@@ -77,7 +77,7 @@ class FunctionInitializationContext(Protocol):
         ...
 
     def get_keyed_state_store(self) -> RuntimeContext:
-        """State of the key at hand."""
+        """State of the current key."""
         ...
 
     def get_raw_operator_state_inputs(self) -> Iterator[BinaryIO]:
@@ -129,12 +129,12 @@ class ListCheckpointed(Protocol):
         ...
 
     def restore_state(self, state: list[Any]) -> None:
-        """Continue from there; called before `open`, not at a fresh start, nor if there are no items."""
+        """Restore from these items; called before `open`, but not at a start without state or items."""
         ...
 
 
 class CheckpointListener(ABC):
-    """Beside any other function class: is told what became of checkpoints, by the thread that calls the function.
+    """An additional base class of functions: notified of checkpoints by the thread that calls the function.
 
     A call may be missed when the function fails or is restarted; a later checkpoint stands for all before it.
     """
@@ -151,7 +151,7 @@ class CheckpointListener(ABC):
 
 
 def stateless(step: str, given: G) -> G:
-    """`given` itself, if it asks for nothing that only functions get.
+    """`given` itself, if it needs nothing that only functions get.
 
     Raises:
         ConfigError: it implements an interface for state or checkpoints.

@@ -143,7 +143,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class ConfigOption(Generic[T]):
-    """A key with a type and what holds if nobody sets it."""
+    """A key with a type and a default value."""
 
     key: str
     default_value: T | None = None
@@ -192,11 +192,11 @@ class TypedConfigOptionBuilder(Generic[T]):
     name: str
 
     def default_value(self, value: T) -> ConfigOption[T]:
-        """What holds if nobody sets it."""
+        """The default value."""
         return ConfigOption(self.name, value)
 
     def no_default_value(self) -> ConfigOption[T]:
-        """Nothing holds if nobody sets it."""
+        """Without a default value."""
         return ConfigOption(self.name)
 
 

@@ -229,7 +229,7 @@ class StreamExecutionEnvironment(Supplies):
             self._steps.append(step)
 
     def execute(self, job_name: str | None = None) -> JobResult:
-        """Run the program to its end, or until it is stopped; it goes on where an earlier run ended early.
+        """Run the program to its end, or until it is stopped; it resumes from the newest checkpoint of an unfinished run.
 
         What runs is all that leads to a sink. A program without sinks runs for what its steps do and keep in state.
 
@@ -240,7 +240,7 @@ class StreamExecutionEnvironment(Supplies):
         return run_program(self._launch(self._taken(), job_name))
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
-        """Start the program and go on; the client tells how it is doing, stops or cancels it.
+        """Start the program and return; the client shows its status, stops or cancels it.
 
         Raises:
             ConfigError: a setting is wrong.
@@ -253,7 +253,7 @@ class StreamExecutionEnvironment(Supplies):
         return plan_json(explained(self._launch(self._program, None)).steps)
 
     def explain(self, *, svg: str | os.PathLike[str] | None = None, code: bool = False) -> str:
-        """The program so far in words; nothing runs. With `svg` also as a picture in that file, with `code` its loops.
+        """The plan of the program as text; nothing runs. With `svg` also as a diagram in that file, with `code` its loops.
 
         Example:
             >>> env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})

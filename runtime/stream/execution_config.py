@@ -87,7 +87,7 @@ class ExecutionConfig(UnsupportedApi):
         """Let watermarks follow records this often; 0 lets only those strategies make them that look at each record.
 
         Raises:
-            ConfigError: it is no number of milliseconds.
+            ConfigError: it is not a number of milliseconds.
         """
         if type(interval) is not int or interval < 0:
             raise ConfigError(
@@ -123,7 +123,7 @@ class ExecutionConfig(UnsupportedApi):
         """Give every function parameters, which it reads by `get_job_parameter(name)`.
 
         Raises:
-            ConfigError: a name or value is no text.
+            ConfigError: a name or value is not a str.
         """
         given: dict[Any, Any] = dict(
             global_job_parameters_dict
@@ -142,6 +142,6 @@ class ExecutionConfig(UnsupportedApi):
         return dict(self._parameters)
 
     def _note(self, what: str, wanted: bool) -> ExecutionConfig:
-        """Remember what changes nothing here, for whoever asks what was set."""
+        """Store a setting without effect, so that its getter returns it."""
         self._idle_settings[what] = wanted
         return self

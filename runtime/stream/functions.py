@@ -247,7 +247,7 @@ class KeyedProcessFunction(Function, ABC, Generic[KEY, IN, OUT]):
 
     @abstractmethod
     def process_element(self, value: IN, ctx: ProcessContext) -> Handled[OUT | tuple[OutputTag, Any]]:
-        """Handle a record; return or yield what goes on, or None."""
+        """Process a record; return or yield the results, or None."""
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Handled[OUT | tuple[OutputTag, Any]]:
         """Handle a timer registered for the current key."""
@@ -260,7 +260,7 @@ class ProcessFunction(Function, ABC, Generic[IN, OUT]):
 
     @abstractmethod
     def process_element(self, value: IN, ctx: RecordTime) -> Iterable[OUT | tuple[OutputTag, Any]] | None:
-        """Handle a record; return or yield what goes on, `(tag, value)` to a side output."""
+        """Process a record; return or yield the results, `(tag, value)` for a side output."""
 
 
 class ReduceFunction(Function, ABC, Generic[T]):

@@ -28,7 +28,7 @@ class IterativeStream(DataStream):
     """What came in and what comes back; made by `DataStream.iterate`, used until closed.
 
     Watermarks are those of what came in; a record that comes back may be late. At the end of the input the
-    iteration goes on until nothing has come back for the time given to `iterate`. Event time ends then, and a
+    iteration ends when no record has come back for the time given to `iterate`. Event time ends then, and a
     record that comes back even later fails the job.
 
     What comes back waits for its turn, first in memory and then on the local disk, because a cycle of full channels

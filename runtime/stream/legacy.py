@@ -37,7 +37,7 @@ __all__ = [
 
 
 def deprecated(what: str, instead: str) -> None:
-    """Warn whoever called the caller."""
+    """Warn at the caller of the deprecated method."""
     warnings.warn(f"{what} is deprecated; use {instead}", DeprecationWarning, stacklevel=3)
 
 

@@ -17,11 +17,11 @@ __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 
 
 class RestartStrategyConfiguration(ABC):
-    """One way to go on after a failure."""
+    """A restart strategy."""
 
     @abstractmethod
     def get_description(self) -> str:
-        """The strategy in words."""
+        """The strategy as text."""
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
@@ -33,7 +33,7 @@ class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
     """The first failure is final."""
 
     def get_description(self) -> str:
-        """The strategy in words."""
+        """The strategy as text."""
         return "Restart deactivated."
 
     def settings(self) -> Mapping[str, Any]:
@@ -46,7 +46,7 @@ class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
     """Whatever the settings from outside say."""
 
     def get_description(self) -> str:
-        """The strategy in words."""
+        """The strategy as text."""
         return "Cluster level default restart strategy"
 
     def settings(self) -> Mapping[str, Any]:
@@ -70,7 +70,7 @@ class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
         return timedelta(milliseconds=_ms(self.delay_between_attempts_interval))
 
     def get_description(self) -> str:
-        """The strategy in words."""
+        """The strategy as text."""
         delay_ms = _ms(self.delay_between_attempts_interval)
         return f"Restart with fixed delay ({delay_ms} ms). #{self.restart_attempts} restart attempts."
 
@@ -104,7 +104,7 @@ class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
         return timedelta(milliseconds=_ms(self.delay_between_attempts_interval))
 
     def get_description(self) -> str:
-        """The strategy in words."""
+        """The strategy as text."""
         return (
             f"Failure rate restart with maximum of {self.max_failure_rate} failures within interval "
             f"{_ms(self.failure_interval)} ms and fixed delay {_ms(self.delay_between_attempts_interval)} ms."

@@ -122,7 +122,7 @@ def positive(what: str, number: int) -> int:
     """`number` itself if it can be one.
 
     Raises:
-        ConfigError: it is no integer above 0.
+        ConfigError: it is not an integer above 0.
     """
     if type(number) is not int or number < 1:
         raise ConfigError(f"{what} is {number!r}; expected an integer of at least 1")
@@ -133,7 +133,7 @@ def buffer_timeout(milliseconds: int) -> int:
     """`milliseconds` itself if records can wait so long.
 
     Raises:
-        ConfigError: it is no integer of at least -1.
+        ConfigError: it is not an integer of at least -1.
     """
     if type(milliseconds) is not int or milliseconds < NEVER_MS:
         raise ConfigError(

@@ -41,16 +41,16 @@ class Supplies(Configured):
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
-        """Where savepoints of running jobs go, if the program says so."""
+        """The directory of savepoints, if the program has set one."""
         directory: str | None = self._settings.get("state.savepoints.dir")
         return directory
 
     def add_jars(self, *jars_path: str) -> None:
-        """Accepted, and of no effect: connectors and formats are Python packages."""
+        """Accepted without effect: connectors and formats are Python packages."""
         _say_not_needed("jars", jars_path)
 
     def add_classpaths(self, *classpaths: str) -> None:
-        """Accepted, and of no effect, as there is no class path."""
+        """Accepted without effect, because there is no class path."""
         _say_not_needed("class paths", classpaths)
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
@@ -67,7 +67,7 @@ class Supplies(Configured):
         """Give every worker a copy of a file or directory, found by `get_distributed_cache().get_file(name)`.
 
         Raises:
-            ConfigError: there is no such file on this machine.
+            ConfigError: the file does not exist on this machine.
         """
         url = urlsplit(file_path)
         path = Path(url.path if url.scheme == "file" else file_path)
@@ -106,7 +106,7 @@ class Supplies(Configured):
         """Make a module, package directory or zip file importable here and in the workers.
 
         Raises:
-            ConfigError: there is no such file.
+            ConfigError: the file does not exist.
         """
         path = Path(file_path).resolve()
         if not path.exists():

@@ -48,7 +48,7 @@ class Duration:
 
     @staticmethod
     def of_nanos(nanos: int) -> Duration:
-        """Nanoseconds; what is no whole millisecond is refused.
+        """Nanoseconds; they must be whole milliseconds.
 
         Raises:
             ConfigError: it is not a multiple of a million.

@@ -121,7 +121,7 @@ class WatermarkStrategy:
         return replace(self, timestamp_assigner=stateless("with_timestamp_assigner", timestamp_assigner))
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
-        """Let a subtask that sees no record for `idle_timeout` hold nobody's event time back."""
+        """Mark a subtask without records for `idle_timeout` as idle, so that it does not hold back event time."""
         if idle_timeout.to_milliseconds() <= 0:
             raise ConfigError(
                 f"the idle timeout is {idle_timeout.to_milliseconds()} ms; expected more than 0"

@@ -187,7 +187,7 @@ class _Windowed(UnsupportedApi, Generic[T]):
         """Call `function` with what was made so far, at first `initial_value`, and each record of a window.
 
         Raises:
-            ConfigError: the windows merge, and nobody could say what two such values come to.
+            ConfigError: the windows merge, and two folded values cannot be merged.
         """
         if isinstance(self._assigner, MergingWindowAssigner):
             raise ConfigError(

@@ -70,7 +70,7 @@ class KeyedStateStore(Protocol):
 
 
 class WindowContext(Protocol[W_co]):
-    """The window at hand, time and state; valid during the call only."""
+    """The current window, time and state; valid during the call only."""
 
     def window(self) -> W_co:
         """The window."""

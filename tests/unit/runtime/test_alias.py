@@ -89,7 +89,7 @@ def test_a_module_travels_as_ours() -> None:
 @pytest.mark.usefixtures("pyflink")
 def test_a_name_that_will_not_come_is_refused_with_the_reason() -> None:
     with pytest.raises(
-        ImportError, match="WatermarksWrapper is not available: there is no Java behind it; use Water"
+        ImportError, match="WatermarksWrapper is not available: it has no Java implementation; use Water"
     ):
         _ = importlib.import_module("pyflink.common").AssignerWithPeriodicWatermarksWrapper
     with pytest.raises(
@@ -115,7 +115,7 @@ def test_nothing_of_the_alias_stays() -> None:
 
 
 def test_the_longest_key_that_stands_in_a_name_gives_the_reason() -> None:
-    assert "there is no Java" in reason("pyflink.common.types.RowKind.to_j_row_kind")
+    assert "it has no Java" in reason("pyflink.common.types.RowKind.to_j_row_kind")
     assert "not a name of PyFlink" in reason("pyflink.common.types.RowKind.nonsense")
 
 
