@@ -1,7 +1,7 @@
 """Sales from CSV files to a topic of Kafka, exactly once, with the shop as key.
 
 `python files_to_kafka.py host:9092` uses a cluster of yours and makes the topic there; without an address it starts a broker of
-its own, which needs Java 17. A shop's sales go to one partition, so that whoever reads them sees them in order.
+its own, which needs Java 17. A shop's sales go to one partition, so that consumers read them in order.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Orders of the past from files, and then those that come in, as one stream: live begins where the archive ends.
 
-The archive is made on the first run. A job that fails goes on where it was, in either part.
+The archive is made on the first run. A job that fails resumes from its last checkpoint, in either part.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Orders are enriched with prices from a service that answers slowly and, now and then, not at all.
 
 Up to 20 questions are under way at once and none of them blocks a worker. A question that fails is asked again, later
-each time; an order whose price is still not known after ten seconds goes on without one.
+each time; an order whose price is still not known after ten seconds is emitted without one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ten seconds of payments -> totals per account in RocksDB -> files, exactly once.
 
-Kill it with `kill -9`, or press Ctrl-C, and start it again: it goes on from its newest checkpoint, and at the end
+Kill it with `kill -9`, or press Ctrl-C, and start it again: it resumes from its newest checkpoint, and at the end
 each payment is in `payments-out/` once. `python running_totals.py 500` makes fewer payments.
 """
 

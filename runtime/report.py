@@ -99,7 +99,7 @@ def operator(uid: str, figures: OperatorStats) -> str:
 
     Example:
         >>> operator("sums", OperatorStats(2, 900, 450.0, 0.7, 0.0, 2_100))
-        'sums 450/s, 2.1 s behind, held up 70%'
+        'sums 450/s, 2.1 s behind, backpressured 70%'
     """
     parts = [f"{uid} {figures.per_second:,.0f}/s"]
     if figures.behind_ms is not None:

@@ -17,7 +17,7 @@ class UnsupportedApi:
         >>> StreamExecutionEnvironment.get_execution_environment().set_default_local_parallelism(2)
         Traceback (most recent call last):
         ...
-        AttributeError: StreamExecutionEnvironment.set_default_local_parallelism is not there: set parallelism.default
+        AttributeError: StreamExecutionEnvironment.set_default_local_parallelism is not available: set parallelism.default
     """
 
     # Type checkers must not take every name for one that is there.
