@@ -19,7 +19,6 @@ from tidegate.clock import Clock, new_id
 from tidegate.connectors.spi import SupportsTakeOver
 from tidegate.errors import ConfigError, JobFailedError, StateCorruptError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, LineageId, OperatorUid, PipelineId, RunId
-from tidegate.runtime.ages import readable_age
 from tidegate.runtime.batch import BatchProgress
 from tidegate.runtime.checkpoint.archive import Retained
 from tidegate.runtime.checkpoint.claims import Claims
@@ -33,6 +32,7 @@ from tidegate.runtime.checkpoint.protocol import Plan
 from tidegate.runtime.checkpoint.record import Record
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
 from tidegate.runtime.checkpoint.retention import Release
+from tidegate.runtime.durations import readable_age
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.journals import journaled
 from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph, paced
@@ -218,7 +218,7 @@ class Startup:
             lambda: LineageId(new_id(8)),
             fresh=options.fresh,
             say=self.say,
-            going_back=options.savepoint is not None,
+            restoring_older=options.savepoint is not None,
         )
         self._found = self.pipeline.acquirer.record
         try:

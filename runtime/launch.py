@@ -25,10 +25,10 @@ from tidegate.clock import SYSTEM_CLOCK, new_id
 from tidegate.errors import ConfigError, FencedError
 from tidegate.ids import PipelineId
 from tidegate.runtime.client import Executor, JobClient
+from tidegate.runtime.component_settings import apply_settings, unused_settings
 from tidegate.runtime.control.reachable import reachable
 from tidegate.runtime.embedded.jobmanager import JobManager
 from tidegate.runtime.graph.transformations import Transformation
-from tidegate.runtime.in_use import apply_settings, unused_settings
 from tidegate.runtime.job import Program, Startup
 from tidegate.runtime.observe.events import EventFile
 from tidegate.runtime.options import SUBMITTED, JobOptions, default_root

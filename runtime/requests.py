@@ -1,10 +1,10 @@
 """Commands to a running job, and what is left of them after a restart.
 
 Example:
-    >>> requests, heard = Requests("orders"), SimpleQueue()
+    >>> requests, queue = Requests("orders"), SimpleQueue()
     >>> requests.ask(StopRequested())
-    >>> requests.heard_by(heard)
-    >>> heard.get().words
+    >>> requests.deliver_to(queue)
+    >>> queue.get().words
     'stop'
 """
 
@@ -67,19 +67,19 @@ class Requests:
     def __init__(self, name: str) -> None:
         self._name = name
         self._asked: list[Request] = []
-        self._heard: SimpleQueue[Any] | None = None
+        self._queue: SimpleQueue[Any] | None = None
 
     def ask(self, request: Request) -> None:
         """Pass a request to the current attempt and later ones; may be called by any thread and by a signal handler."""
         self._asked.append(request)
-        if self._heard is not None:
-            self._heard.put(request)
+        if self._queue is not None:
+            self._queue.put(request)
 
-    def heard_by(self, heard: SimpleQueue[Any]) -> None:
+    def deliver_to(self, queue: SimpleQueue[Any]) -> None:
         """Deliver requests to an attempt's queue from now on, first the unfulfilled ones."""
-        self._heard = heard
+        self._queue = queue
         for request in filter(None, map(_unfulfilled, self._asked)):
-            heard.put(request)
+            queue.put(request)
 
     def ended(self, how: How) -> How:
         """How the job ends.

@@ -21,7 +21,7 @@ from tidegate.runtime.task.flow import Flow
 from tidegate.twophase.ledger import Answered
 from tidegate.twophase.spi import Retry
 
-__all__ = ["JobEvent", "RunSnapshot", "RunStatus", "State", "note_answers"]
+__all__ = ["JobEvent", "RunSnapshot", "RunStatus", "State", "log_commit_answers"]
 
 NOTHING_MEASURED: Final = Measured()
 NOTHING_FLOWS: Final[Mapping[Subtask, Flow]] = MappingProxyType({})
@@ -205,7 +205,7 @@ class RunStatus:
         return {name: self._rates.setdefault(name, _Rate()).at(now, n) for name, n in counts.items()}
 
 
-def note_answers(
+def log_commit_answers(
     status: RunStatus, answered: Answered, left: dict[str, int], news: Mapping[OperatorUid, str]
 ) -> None:
     """Committers answered: `left` is what each sink still has to make visible, `news` why one was refused."""

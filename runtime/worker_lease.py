@@ -27,7 +27,7 @@ from typing import Final
 
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, UnavailableError
-from tidegate.runtime.kernel import KillTimer
+from tidegate.runtime.process_signals import KillTimer
 
 __all__ = ["WorkerLease"]
 

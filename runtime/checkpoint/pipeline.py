@@ -75,11 +75,11 @@ class Pipeline:
         *,
         fresh: bool,
         say: Callable[[str], None],
-        going_back: bool = False,
+        restoring_older: bool = False,
     ) -> Record | None:
         """Become the owner; returns the record of the run before, None if this is a new lineage.
 
-        A finished lineage is continued only when `going_back` to one of its checkpoints.
+        A finished lineage is continued only when `restoring_older` to one of its checkpoints.
 
         Raises:
             ConfigError: a live process owns it, or `fresh` would forget decided work.
@@ -88,7 +88,7 @@ class Pipeline:
         current, self._tag = self.acquirer.record, self.acquirer.tag
         if fresh and current is not None:
             self._refuse_to_forget(current)
-        if current is None or fresh or (current.status in ("finished", "canceled") and not going_back):
+        if current is None or fresh or (current.status in ("finished", "canceled") and not restoring_older):
             self._swap(Record(VERSION, new_lineage(), Branch(0), "running", me, CheckpointId(0)))
             return None
         # Who did not come to a proper end may have been at the number after the newest.

@@ -51,7 +51,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
 def _savepoint(arguments: argparse.Namespace) -> int:
     if arguments.dispose is not None:
         # What opens storages is loaded where it is needed; the other commands start quickly without.
-        from tidegate.runtime.checkpoint.forgetting import dispose
+        from tidegate.runtime.checkpoint.deletion import dispose
         from tidegate.runtime.cli.storages import chosen_storage
 
         count = dispose(arguments.dispose, chosen_storage(arguments))

@@ -13,10 +13,10 @@ import msgspec
 
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import UnavailableError
-from tidegate.runtime.ages import readable_age
 from tidegate.runtime.cli.tables import Table, Text, shortened, show_json, show_table
 from tidegate.runtime.control.control_client import ControlClient
 from tidegate.runtime.control.jobs import Job, find_job, known_jobs
+from tidegate.runtime.durations import readable_age
 from tidegate.runtime.observe.operators import condition
 from tidegate.runtime.observe.run_snapshot import CheckpointStats, RunSnapshot
 from tidegate.runtime.report import readable

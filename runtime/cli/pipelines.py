@@ -59,7 +59,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _forget(arguments: argparse.Namespace) -> int:
     from tidegate.clock import SYSTEM_CLOCK
-    from tidegate.runtime.checkpoint.forgetting import forget
+    from tidegate.runtime.checkpoint.deletion import forget
     from tidegate.runtime.cli.storages import chosen_storage
     from tidegate.runtime.cli.tables import show_json
 

@@ -16,7 +16,7 @@ from tidegate.runtime.cli.explain import launch_of
 from tidegate.runtime.cli.run import add_program
 from tidegate.runtime.job import Program
 from tidegate.runtime.launch import default_parallelism, job_name
-from tidegate.runtime.reread import read_again
+from tidegate.runtime.record_lookup import find_records
 
 __all__ = ["Records", "records_of"]
 
@@ -40,4 +40,4 @@ def records_of(program: Path | None, before: Manifest | None, found: Iterable[Di
     launch = launch_of(parser.parse_args([str(program)]))
     options = launch.options
     written = Program(job_name(launch), PipelineId(""), launch.steps, options, default_parallelism(options))
-    return read_again(written.graph(before), before, origins, SYSTEM_CLOCK)
+    return find_records(written.graph(before), before, origins, SYSTEM_CLOCK)

@@ -31,8 +31,8 @@ from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.observe.checkpoints import by_sink
 from tidegate.runtime.requests import CancelRequested, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.restart import RestartStrategy, repeats, worth_restarting
-from tidegate.runtime.schedule.slots import called
-from tidegate.runtime.status import RunStatus, note_answers
+from tidegate.runtime.schedule.slots import task_manager_name
+from tidegate.runtime.status import RunStatus, log_commit_answers
 from tidegate.runtime.supervise import used_up
 from tidegate.runtime.task import messages
 from tidegate.runtime.task.drift import Drift
@@ -237,7 +237,9 @@ class Attempt:
             case Pong():
                 self._parts.answered(message.worker)
             case Ended():
-                self._fail(group, InternalError(f"{called(message.worker)} ended before the job did"))
+                self._fail(
+                    group, InternalError(f"{task_manager_name(message.worker)} ended before the job did")
+                )
             case _:
                 raise InternalError(f"the coordinator received an unknown message {type(message).__name__}")
 
@@ -437,7 +439,7 @@ class Attempt:
     def _answered(self, answers: ledger.Answered) -> None:
         actions, number = self._coordinator.on(answers), answers.checkpoint
         left = by_sink(c for c in self._coordinator.left(number) if c.checkpoint == number)
-        note_answers(
+        log_commit_answers(
             self._status, answers, left, self._retries.answered(answers.answers, self._clock.monotonic())
         )
         self._perform(actions)
@@ -483,7 +485,7 @@ class Attempt:
         ran = group.ran_by(message.worker)
         group.failed(ran)
         return UnavailableError(
-            f"{called(message.worker)} is gone ({message.how}); it ran {', '.join(map(str, ran))}"
+            f"{task_manager_name(message.worker)} ended ({message.how}); it ran {', '.join(map(str, ran))}"
         )
 
     def _in_background(self, work: Callable[[], None]) -> None:

@@ -34,7 +34,7 @@ from tidegate.runtime.embedded.handshake import (
 from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker, tell
-from tidegate.runtime.schedule.slots import called
+from tidegate.runtime.schedule.slots import task_manager_name
 from tidegate.runtime.shipping import pack
 from tidegate.runtime.task.messages import Failed
 from tidegate.runtime.tracebacks import arrive
@@ -187,7 +187,7 @@ class ProcessCluster(Cluster):
     def deploy(self, deployments: Sequence[Deployment]) -> None:
         """Send each process its deployment; a dead one is detected by its connection."""
         for deployment in deployments:
-            part = pack(f"the part of {called(deployment.worker)}", (deployment, self._addresses))
+            part = pack(f"the part of {task_manager_name(deployment.worker)}", (deployment, self._addresses))
             with contextlib.suppress(OSError):
                 self._controls[deployment.worker].send_bytes(part)
         self._deployed = True

@@ -15,7 +15,7 @@ from tidegate.runtime.options import JobOptions
 from tidegate.runtime.schedule import failover as fo, slot_pool as sp
 from tidegate.runtime.schedule.heartbeats import Ask, Heartbeats
 from tidegate.runtime.schedule.restart import RestartStrategy
-from tidegate.runtime.schedule.slots import called
+from tidegate.runtime.schedule.slots import task_manager_name
 
 __all__ = ["FailoverRegions", "RegionDue", "RegionFailed"]
 
@@ -116,7 +116,7 @@ class FailoverRegions:
                 found.append(RegionFailed(group, _hangs(group, beat.worker, beat.for_ms)))
         waited = self._pool.on(sp.Tick(now_ms))
         found += [
-            RegionFailed(self.worker_groups[each.part], self._too_few(each))
+            RegionFailed(self.worker_groups[each.part], self._not_enough_slots(each))
             for each in waited
             if isinstance(each, sp.Missing)
         ]
@@ -132,7 +132,7 @@ class FailoverRegions:
         for group in self.worker_groups:
             group.close(how, "finished" if how == "gracefully" else "canceled")
 
-    def _too_few(self, missing: sp.Missing) -> UnavailableError:
+    def _not_enough_slots(self, missing: sp.Missing) -> UnavailableError:
         return UnavailableError(
             f"not enough slots: {missing.needed} needed, got {missing.there} after {self._waits_ms} ms; the other "
             "processes did not start in time; check the load of this machine, or raise slot.request.timeout"
@@ -147,7 +147,7 @@ def _hangs(group: WorkerGroup, worker: int, for_ms: int) -> UnavailableError:
     ran = group.ran_by(worker)
     group.failed(ran)
     return UnavailableError(
-        f"{called(worker)} hangs: it has not answered for {for_ms} ms and was killed; it ran "
+        f"{task_manager_name(worker)} hangs: it has not answered for {for_ms} ms and was killed; it ran "
         f"{', '.join(map(str, ran))}; raise heartbeat.timeout if its functions call native code that blocks all "
         "threads for that long"
     )

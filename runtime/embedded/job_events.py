@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.embedded.cluster import WorkerLost
 from tidegate.runtime.requests import CancelRequested, SavepointRequested, StopRequested
-from tidegate.runtime.schedule.slots import called
+from tidegate.runtime.schedule.slots import task_manager_name
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task import messages
 
@@ -27,6 +27,6 @@ def log_event(status: RunStatus, message: object) -> None:
         case messages.Failed():
             note("failed", str(message.error), subtask=message.subtask)
         case WorkerLost():
-            note("lost", f"{called(message.worker)} is gone ({message.how})")
+            note("lost", f"{task_manager_name(message.worker)} ended ({message.how})")
         case StopRequested() | SavepointRequested() | CancelRequested():
             note("asked", message.words)

@@ -84,7 +84,7 @@ class JobManager:
             start = replace(start, batch=self._progress(start))
         slots = allocate(start.graph, *self._size(start.graph), options.managed_bytes)
         heard = EventQueue()
-        self._requests.heard_by(heard)
+        self._requests.deliver_to(heard)
         parts = worker_groups(
             start.graph,
             self._executions,

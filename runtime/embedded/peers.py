@@ -21,7 +21,7 @@ from tidegate.runtime.embedded.framed_socket import FramedSocket
 from tidegate.runtime.embedded.inbox import Inbox
 from tidegate.runtime.embedded.peer_messages import Granted, Hello, decode
 from tidegate.runtime.graph.job_graph import JobEdge
-from tidegate.runtime.schedule.slots import called
+from tidegate.runtime.schedule.slots import task_manager_name
 from tidegate.runtime.task.credit import Credit
 from tidegate.runtime.task.exchange import ChannelId
 from tidegate.runtime.task.frames import EdgeCodec, Frame
@@ -64,7 +64,7 @@ class RemoteChannel:
         try:
             self._line.send(data)
         except OSError as error:
-            raise UnavailableError(f"{called(self._place)} cannot be reached: {error}") from error
+            raise UnavailableError(f"{task_manager_name(self._place)} cannot be reached: {error}") from error
         if isinstance(element, Batch):
             self.credit.used += len(element)
 
@@ -98,7 +98,7 @@ class Peers:
                 line = FramedSocket(Client(self._addresses[place], "AF_UNIX", authkey=self._token))
                 line.send(msgspec.msgpack.encode(Hello(self._me)))
             except (OSError, EOFError) as error:
-                raise UnavailableError(f"{called(place)} cannot be reached: {error}") from error
+                raise UnavailableError(f"{task_manager_name(place)} cannot be reached: {error}") from error
             self._to[place] = line
             _thread(lambda: self._read(line))
         sender = RemoteChannel(channel, self._wire(edge), self._to[place], place)

@@ -33,7 +33,7 @@ from tidegate.runtime.embedded.handshake import (
 from tidegate.runtime.embedded.inbox import Inbox, Wake
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker, tell
-from tidegate.runtime.kernel import KillTimer, die_with_parent
+from tidegate.runtime.process_signals import KillTimer, die_with_parent
 from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.task.messages import Failed, FromSubtask
 from tidegate.runtime.tracebacks import carry, hide_engine

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.ids import OperatorUid, Subtask
+from tidegate.runtime.component_settings import apply_settings
 from tidegate.runtime.graph.chaining import obstacles
 from tidegate.runtime.graph.job_graph import JobEdge, JobGraph, JobVertex, build_job_graph
 from tidegate.runtime.graph.plan import real_inputs, ship_strategy
 from tidegate.runtime.graph.stream_graph import StreamGraph, StreamNode, build_stream_graph
-from tidegate.runtime.in_use import apply_settings
 from tidegate.runtime.launch import Launch, default_parallelism, job_name
 from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.options import JobOptions

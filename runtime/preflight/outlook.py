@@ -151,7 +151,7 @@ def _verdict(operator: OperatorState | None, error: TidegateError | None) -> tup
         return "incompatible", str(error)
     if operator is None:
         return "new", ""
-    return "restored", _beside(operator)
+    return "restored", _unnamed(operator)
 
 
 def _states(operator: OperatorState | None, result: Tried, files: SnapshotFiles) -> Iterator[StateOutlook]:
@@ -187,11 +187,11 @@ def _undecided(row: OperatorOutlook, why: str | None) -> OperatorOutlook:
 def _lost(operator: OperatorState, files: SnapshotFiles) -> OperatorOutlook:
     states = tuple(StateOutlook(name, kind, "lost") for name, kind in dict(_known(operator, files)).items())
     return OperatorOutlook(
-        operator.uid, operator.name, "lost", operator.parallelism, None, states, _beside(operator)
+        operator.uid, operator.name, "lost", operator.parallelism, None, states, _unnamed(operator)
     )
 
 
-def _beside(operator: OperatorState) -> str:
+def _unnamed(operator: OperatorState) -> str:
     """Its state without names: splits and writers."""
     parts = ((operator.splits, "splits of its source"), (operator.writers, "open writers of its sink"))
     return ", ".join(f"{len(held)} {what}" for held, what in parts if held)

@@ -21,7 +21,7 @@ from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.options import JobOptions
 
-__all__ = ["Slot", "allocate", "called", "cluster_size", "memory_of_task", "memory_shares"]
+__all__ = ["Slot", "allocate", "cluster_size", "memory_of_task", "memory_shares", "task_manager_name"]
 
 _LEAST_BYTES: Final = 1024 * 1024
 
@@ -36,10 +36,10 @@ class Slot:
     """Its share of the task manager's managed memory; None without a limit."""
 
     def __str__(self) -> str:
-        return f"{called(self.task_manager)}, slot {self.number + 1}"
+        return f"{task_manager_name(self.task_manager)}, slot {self.number + 1}"
 
 
-def called(task_manager: int) -> str:
+def task_manager_name(task_manager: int) -> str:
     """What people read of a task manager; they count from one."""
     return f"task manager {task_manager + 1}"
 

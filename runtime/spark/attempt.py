@@ -46,7 +46,7 @@ from tidegate.runtime.spark.restore_routing import with_starts
 from tidegate.runtime.spark.shape import shape_of
 from tidegate.runtime.spark.slots import SlotHolds, Slots
 from tidegate.runtime.spark.winners import Disagreement, undisputed, winners
-from tidegate.runtime.status import RunStatus, note_answers
+from tidegate.runtime.status import RunStatus, log_commit_answers
 from tidegate.runtime.task.flow import Flow
 from tidegate.twophase import ledger
 from tidegate.twophase.spi import Retry
@@ -363,7 +363,7 @@ class SparkAttempt:
         answered = ledger.Answered(action.checkpoint, self._committers.commit(action.committables))
         left = by_sink(each for each, answer in answered.answers if isinstance(answer, Retry))
         news = self._retries.answered(answered.answers, self._clock.monotonic())
-        note_answers(self._status, answered, left, news)
+        log_commit_answers(self._status, answered, left, news)
         return answered
 
     def _await_retry(self, delay_s: float) -> None:

@@ -98,7 +98,7 @@ class SparkDriver:
         start = startup.start_point()
         with self._context() as context:
             heard: SimpleQueue[Request] = SimpleQueue()
-            self._requests.heard_by(heard)
+            self._requests.deliver_to(heard)
             attempt = SparkAttempt(
                 *(startup, start, context, self._clock, self._status, restart, self._observe, heard),
                 self._holds,

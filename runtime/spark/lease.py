@@ -12,7 +12,7 @@ from tidegate.clock import Clock
 from tidegate.errors import FencedError, UnavailableError
 from tidegate.ids import CheckpointId, PipelineId, RunId
 from tidegate.runtime.checkpoint.record import read_record
-from tidegate.runtime.kernel import KillTimer
+from tidegate.runtime.process_signals import KillTimer
 from tidegate.runtime.worker_lease import WorkerLease
 
 __all__ = ["watched_lease"]

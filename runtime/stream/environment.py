@@ -30,12 +30,12 @@ from tidegate.runtime.result import JobResult
 from tidegate.runtime.stream.checkpoint_config import CheckpointingMode
 from tidegate.runtime.stream.configuration import Configuration
 from tidegate.runtime.stream.datastream import DataStream, instance_of
-from tidegate.runtime.stream.forgotten import note_executed, note_step
 from tidegate.runtime.stream.generics import T
 from tidegate.runtime.stream.state import declared_states
 from tidegate.runtime.stream.step import buffer_timeout, positive
 from tidegate.runtime.stream.supplies import Supplies
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
+from tidegate.runtime.stream.unexecuted import note_executed, note_step
 from tidegate.runtime.stream.watermarks import WatermarkStrategy, ingestion_time
 from tidegate.runtime.working_directory import OwnedDirectory
 from tidegate.types import TypeInformation, Types

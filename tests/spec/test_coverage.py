@@ -105,7 +105,7 @@ def test_the_executors_of_the_tests_are_named_and_who_was_to_run_on_spark_must(p
     assert words("002/AX-04")[1:5] == ["passed", "1", "spark", "a"]
     assert words("002/AX-02")[1:4] == ["passed", "1", "each"]
     assert code == 1
-    assert "002/AX-03 has tests, but none that ran on Spark; expected one" in output
+    assert "002/AX-03 has no test that ran on Spark; expected one" in output
     assert "002/AX-04 has tests" not in output
     assert coverage(project, "--last")[0] == 0, "a run may have been of other tests only"
 
@@ -152,6 +152,6 @@ def test_the_assertions_behind_an_id_are_shown(project: Path, cited: str, assert
 def test_an_id_without_tests_and_an_unknown_one_are_told_apart(project: Path) -> None:
     assert coverage(project, "--show", "002/AX-04") == (
         0,
-        "002/AX-04: a connected map turns integers into true and strings into false\nno test cites it yet\n",
+        "002/AX-04: a connected map turns integers into true and strings into false\nno test cites this id yet\n",
     )
     assert coverage(project, "--show", "002/AX-99")[0] == 2

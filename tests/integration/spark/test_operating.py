@@ -161,7 +161,7 @@ def test_what_is_stopped_for_good_with_a_savepoint_begins_anew(job: Any) -> None
     client = start(job)
     taken = client.stop_with_savepoint(False, str(job.directory / "savepoints"), for_good=True)
     assert Path(taken.result(PATIENCE_S), "_savepoint").exists()
-    with pytest.raises(JobCancelledError, match="job 'totals' was stopped for good"):
+    with pytest.raises(JobCancelledError, match="job 'totals' was cancelled after a savepoint"):
         client.get_job_execution_result().result(PATIENCE_S)
 
     job.rate = 0

@@ -14,11 +14,11 @@ from tidegate.runtime.requests import CancelRequested, Request, Requests, Savepo
 
 def heard_after(*asked: Request) -> list[Request]:
     """What an attempt hears that begins after all was asked."""
-    requests, heard = Requests("orders"), SimpleQueue[Any]()
+    requests, queue = Requests("orders"), SimpleQueue[Any]()
     for request in asked:
         requests.ask(request)
-    requests.heard_by(heard)
-    return [heard.get() for _ in range(heard.qsize())]
+    requests.deliver_to(queue)
+    return [queue.get() for _ in range(queue.qsize())]
 
 
 def order(*, written: bool) -> SavepointOrder:
@@ -29,12 +29,12 @@ def order(*, written: bool) -> SavepointOrder:
 
 
 def test_an_attempt_hears_what_was_asked_before_and_what_is_asked_meanwhile() -> None:
-    requests, heard = Requests("orders"), SimpleQueue[Any]()
+    requests, queue = Requests("orders"), SimpleQueue[Any]()
     requests.ask(SavepointRequested(order(written=False)))
-    requests.heard_by(heard)
+    requests.deliver_to(queue)
     requests.ask(CancelRequested())
 
-    assert [heard.get().words for _ in range(2)] == ["savepoint /savepoints/one", "cancel"]
+    assert [queue.get().words for _ in range(2)] == ["savepoint /savepoints/one", "cancel"]
 
 
 def test_a_savepoint_that_is_written_is_not_asked_for_again() -> None:

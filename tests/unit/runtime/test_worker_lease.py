@@ -13,14 +13,14 @@ import pytest
 from tests.waiting import until
 from tidegate.clock import ManualClock
 from tidegate.errors import FencedError, UnavailableError
-from tidegate.runtime.kernel import KillTimer
+from tidegate.runtime.process_signals import KillTimer
 from tidegate.runtime.worker_lease import WorkerLease
 
 LEASE_MS = 10_000
 
 STOPPED = """
 import os, signal, sys
-from tidegate.runtime.kernel import KillTimer
+from tidegate.runtime.process_signals import KillTimer
 timer = KillTimer()
 timer.set(0.2)
 os.kill(os.getpid(), signal.SIGSTOP)
@@ -29,7 +29,7 @@ open(sys.argv[1], "w").close()
 
 FAMILY = """
 import os, subprocess, sys
-from tidegate.runtime.kernel import die_with_parent
+from tidegate.runtime.process_signals import die_with_parent
 if len(sys.argv) == 1:
     child = subprocess.Popen([sys.executable, "-P", __file__, "child"])
     child.wait()

@@ -276,7 +276,7 @@ def test_a_finished_lineage_goes_on_if_a_checkpoint_of_it_is_asked_for(storage: 
     kept = write(first, 1)
     first.leave("finished")
 
-    second = start(storage, "second", going_back=True)
+    second = start(storage, "second", restoring_older=True)
 
     assert (second.record.lineage, second.record.retained) == ("lineage of first", (kept,))
 

@@ -130,7 +130,7 @@ def test_a_task_manager_that_is_killed_is_noticed_at_once_and_named(place: Path)
 
     pid, at = (place / "witness").read_text().split()
     assert SYSTEM_CLOCK.monotonic() - float(at) < 20, "noticed, not missed after heartbeat.timeout"
-    assert f"is gone (pid {pid}, killed by SIGKILL); it ran " in str(caught.value)
+    assert f"ended (pid {pid}, killed by SIGKILL); it ran " in str(caught.value)
     assert "fragile[1]" in str(caught.value)
 
 
@@ -218,7 +218,7 @@ def test_workers_end_when_the_process_they_were_forked_from_is_killed(place: Pat
         env.execute("orphans")
 
     worker, parent = map(int, (place / "witness").read_text().split())
-    assert f"is gone (pid {parent}, killed by SIGKILL); it ran " in str(caught.value)
+    assert f"ended (pid {parent}, killed by SIGKILL); it ran " in str(caught.value)
     with contextlib.suppress(ProcessLookupError):
         end = os.pidfd_open(worker)
         assert select.select([end], [], [], PATIENCE_S)[0] == [end]
@@ -240,5 +240,5 @@ def test_a_worker_that_always_dies_is_named_and_nothing_is_left(place: Path) -> 
     env = environment(place, "embedded")
     env.from_parallel_collection([1, 2]).key_by(abs).process(dies_at_once()).sink_to(FileSink(place / "out"))
 
-    with pytest.raises(JobFailedError, match=r"task manager \d is gone \(pid \d+, exit code 9\); it ran "):
+    with pytest.raises(JobFailedError, match=r"task manager \d ended \(pid \d+, exit code 9\); it ran "):
         env.execute("dying")

@@ -151,7 +151,5 @@ def test_what_belongs_to_java_says_so() -> None:
         AttributeError, match="get_java_memory_size is not available: it has no Java implementation"
     ):
         size.get_java_memory_size()
-    with pytest.raises(
-        AttributeError, match="get_java_slot_sharing_group is not available: it has no Java"
-    ):
+    with pytest.raises(AttributeError, match="get_java_slot_sharing_group is not available: it has no Java"):
         group.get_java_slot_sharing_group()

@@ -21,7 +21,7 @@ from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.job import Program
 from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.options import JobOptions
-from tidegate.runtime.reread import read_again
+from tidegate.runtime.record_lookup import find_records
 
 
 def graph(source: Source[Any], parallelism: int = 2) -> JobGraph:
@@ -36,7 +36,7 @@ def origin(split: str, position: int, source: str = "numbers") -> RecordOrigin:
 def test_records_of_several_splits_are_found_from_the_start() -> None:
     wanted = [origin("0-3", 1), origin("3-6", 4)]
 
-    found = read_again(graph(CollectionSource(["a", "b", "c", "d", "e", "f"])), None, wanted, SYSTEM_CLOCK)
+    found = find_records(graph(CollectionSource(["a", "b", "c", "d", "e", "f"])), None, wanted, SYSTEM_CLOCK)
 
     assert found == {wanted[0]: "b", wanted[1]: "e"}
 
@@ -46,7 +46,7 @@ def test_lines_are_found_by_the_byte_they_begin_at(tmp_path: Path) -> None:
     job = graph(TextFileSource(str(tmp_path / "lines.txt")), 1)
     split = next(iter(_splits_of(job)))
 
-    assert read_again(job, None, [origin(split, 4)], SYSTEM_CLOCK) == {origin(split, 4): "two"}
+    assert find_records(job, None, [origin(split, 4)], SYSTEM_CLOCK) == {origin(split, 4): "two"}
 
 
 def test_what_lies_before_the_checkpoint_is_not_read() -> None:
@@ -62,7 +62,7 @@ def test_what_lies_before_the_checkpoint_is_not_read() -> None:
         PipelineId("job"), LineageId("l"), Branch(0), RunId("r"), CheckpointId(1), None, 0, (state,), ()
     )
 
-    found = read_again(graph(GeneratorSource(make, 100), 1), before, [origin("0/1", 95)], SYSTEM_CLOCK)
+    found = find_records(graph(GeneratorSource(make, 100), 1), before, [origin("0/1", 95)], SYSTEM_CLOCK)
 
     assert found == {origin("0/1", 95): 950}
     assert min(asked) == 90
@@ -72,7 +72,7 @@ def test_what_no_source_has_is_left_out() -> None:
     job = graph(CollectionSource(["a", "b"]))
     gone = [origin("9/9", 0), origin("0-1", 77), origin("0-1", 0, "other")]
 
-    assert read_again(job, None, [*gone, origin("0-1", 0)], SYSTEM_CLOCK) == {origin("0-1", 0): "a"}
+    assert find_records(job, None, [*gone, origin("0-1", 0)], SYSTEM_CLOCK) == {origin("0-1", 0): "a"}
 
 
 def _splits_of(job: JobGraph) -> list[str]:
@@ -93,8 +93,8 @@ def test_a_source_is_waited_for_while_it_says_when_it_goes_on_and_not_for_ever()
     clock = ManualClock()
     slow = graph(GeneratorSource(int, 100, rate_per_second=1), 1)
 
-    assert read_again(slow, None, [origin("0/1", 3)], clock) == {origin("0/1", 3): 3}
+    assert find_records(slow, None, [origin("0/1", 3)], clock) == {origin("0/1", 3): 3}
     assert clock.monotonic() >= 3
 
     stuck = graph(GeneratorSource(int, 100, rate_per_second=0.01), 1)
-    assert read_again(stuck, None, [origin("0/1", 3)], clock) == {}
+    assert find_records(stuck, None, [origin("0/1", 3)], clock) == {}

@@ -17,14 +17,14 @@ from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.enumerators import open_enumerator
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 
-__all__ = ["read_again"]
+__all__ = ["find_records"]
 
 _BATCH: Final = 1_000
 _PATIENCE_S: Final = 5.0
 """After this time without a record, a source is assumed not to have it any more."""
 
 
-def read_again(
+def find_records(
     graph: JobGraph, before: Manifest | None, origins: Collection[RecordOrigin], clock: Clock
 ) -> dict[RecordOrigin, Any]:
     """The records of these origins that their sources still have.
