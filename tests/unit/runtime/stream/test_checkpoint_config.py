@@ -135,7 +135,7 @@ def test_how_many_failed_checkpoints_are_tolerated_is_a_setting(
                 .set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
                 .get_checkpointing_mode()
             ),
-            r"unaligned checkpoints need execution.checkpointing.mode EXACTLY_ONCE; got AT_LEAST_ONCE, leave",
+            r"unaligned checkpoints need execution.checkpointing.mode EXACTLY_ONCE; got AT_LEAST_ONCE; leave",
         ),
         (
             lambda it: it.set_min_pause_between_checkpoints(-1).get_min_pause_between_checkpoints(),
