@@ -323,6 +323,6 @@ def test_a_checkpoint_with_splits_of_another_source_under_the_same_uid_is_refuse
 
     with pytest.raises(
         StateFormatError,
-        match=r"(?s)source 'numbers': cannot decode a split .*RangeSplit as SixSplits writes it.*own",
+        match=r"(?s)source 'numbers': cannot decode a split .*RangeSplit as SixSplits writes it.*a new uid",
     ):
         Wire(SixSplits(), before)
