@@ -17,7 +17,7 @@ from tidegate.ids import OperatorUid
 from tidegate.isolation import ATOMS, isolate
 from tidegate.runtime.operators.operator import Call
 from tidegate.runtime.operators.rows import Declared, Shaper
-from tidegate.runtime.stream.results import refuse_text
+from tidegate.runtime.stream.results import may_return_text, refuse_text
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.types import TypeInformation
 
@@ -190,7 +190,7 @@ def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -
             result, depth = value, depth + 1
         case "flat_map":
             loop.add(depth, f"results = {function}({value})", stage.uid)
-            loop.add(depth, f"if type(results) is str: refuse_text(results, {function})", stage.uid)
+            _refuse_text(loop, stage, call, depth)
             loop.add(depth, f"for {result} in results or ():", stage.uid)
             depth += 1
         case "stamp":
@@ -229,10 +229,16 @@ def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, time
     else:
         loop.add(depth, f"{context}.stamp = {time}")
     loop.add(depth, f"results = f{number}({value}, {context})", stage.uid)
-    loop.add(depth, f"if type(results) is str: refuse_text(results, f{number})", stage.uid)
+    _refuse_text(loop, stage, call, depth)
     loop.add(depth, "if results is not None:")
     loop.add(depth + 1, f"for {result} in results:", stage.uid)
     _sort_out(loop, stage, depth + 1, time)
+
+
+def _refuse_text(loop: _Loop, stage: Stage, call: Call, depth: int) -> None:
+    """Refuse a text in place of results, unless the function cannot return one."""
+    if may_return_text(call.function):
+        loop.add(depth, f"if type(results) is str: refuse_text(results, f{stage.number})", stage.uid)
 
 
 def _sort_out(loop: _Loop, stage: Stage, depth: int, time: str | None) -> None:

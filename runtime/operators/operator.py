@@ -105,7 +105,7 @@ class StepKind:
     declares_results: bool = False
     """Whether its function says of which type its results are, so that the first of them are checked."""
     keeps_records: bool = False
-    """Whether it emits nothing but what came in, so that results have their declared shape already."""
+    """Whether results have their declared shape already: it emits what came in, or has shaped what it made of it."""
     may_await: bool = False
     """Whether its function may be `async def`."""
     nests: bool = False

@@ -51,7 +51,13 @@ def _open(node: StreamNode, context: OperatorContext) -> Operator:
     return Operator((call,), store, gives_away=True)
 
 
-REDUCE: Final = StepKind("reduce", _open, inputs=(StepInput("required", "insert-only"),), gives="insert-only")
+REDUCE: Final = StepKind(
+    "reduce",
+    _open,
+    inputs=(StepInput("required", "insert-only"),),
+    gives="insert-only",
+    keeps_records=True,
+)
 
 
 def _shortcut(
