@@ -29,6 +29,9 @@ __all__ = ["KafkaReader"]
 _PAUSES_MS: Final = (1, 1, 2, 3, 5, 8, 10)
 """How long to leave the client alone after as many fruitless polls."""
 
+_BATCH: Final = 1_024
+"""Records that are handed out at once: decoded, more of them would not stay in the processor's cache for all steps of a chain."""
+
 _SHOWN: Final = 60
 
 
@@ -104,6 +107,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         if self._idle:
             self._idle = False
             return Idle(False)
+        limit = min(limit, _BATCH)
         batch = self._next_batch(limit)
         if batch is None:
             self._fetch(limit)

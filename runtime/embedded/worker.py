@@ -29,6 +29,7 @@ from tidegate.runtime.operators.measures import Measures
 from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.shipping import unpack
 from tidegate.runtime.task.blocking import BlockingTask, FinishedRunner
+from tidegate.runtime.task.credit import LOCAL
 from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import (
     Buffer,
@@ -202,7 +203,7 @@ class Worker:
 
     def _grant(self, channel: ChannelId, records: int, limit: int) -> None:
         if channel in self._local:
-            self._local[channel].credit.granted(records, limit)
+            self._local[channel].credit.granted(records, min(limit, LOCAL))
         else:
             self._peers.grant(channel, records, limit)
 

@@ -3,6 +3,7 @@
 A checkpoint's barrier and the end of a job stand in line behind the records that wait in a receiver's queue. So what
 waits is bounded by the time it takes, not by number or size: a receiver measures how many records it works off in a
 second, with the time its own receivers hold it up, and lets its senders have 0.2 seconds of work on the way together.
+Where sender and receiver share a thread, `LOCAL` records are enough.
 
 Example:
     >>> rate = WorkRate()
@@ -16,13 +17,16 @@ from __future__ import annotations
 from math import exp
 from typing import Final
 
-__all__ = ["FULL", "Credit", "WorkRate"]
+__all__ = ["FULL", "LOCAL", "Credit", "WorkRate"]
 
 _FIRST: Final = 16
 FULL: Final = 1_024
 """Records that make a buffer worth sending whatever its timeout says."""
 _MOST: Final = 131_072
 """Records in a channel, however quick the receiver is: they take memory."""
+LOCAL: Final = 2_048
+"""Records in a channel whose ends share a thread: nothing is gained by more, and what waits there long is no longer in the
+processor's cache when it is worked off."""
 _WAITING_S: Final = 0.2
 _MEMORY_S: Final = 0.1
 
