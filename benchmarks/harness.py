@@ -66,7 +66,11 @@ class Measured:
     rounds: list[Round]
 
     def median(self, clock: str) -> float:
-        return float(statistics.median(getattr(found, clock) for found in self.rounds))
+        return float(statistics.median(self.each(clock)))
+
+    def each(self, clock: str) -> list[float]:
+        """What every round took."""
+        return [getattr(found, clock) for found in self.rounds]
 
 
 @dataclass
@@ -103,8 +107,10 @@ class Report:
         for case in self.cases:
             wall, cpu = case.median("wall_s"), case.median("cpu_s")
             per_item = f"{wall / case.work * 1e9:12,.0f} ns/item"
+            low, high = (end(case.each(self.clock)) * 1e3 for end in (min, max))
             lines.append(
-                f"  {case.name:{width}}  wall {wall * 1e3:10.3f} ms  cpu {cpu * 1e3:10.3f} ms {per_item}"
+                f"  {case.name:{width}}  wall {wall * 1e3:10.3f} ms  cpu {cpu * 1e3:10.3f} ms {per_item}; "
+                f"{self.clock.removesuffix('_s')} {low:,.3f} to {high:,.3f} ms"
             )
         for verdict in self.verdicts:
             bar = verdict.bar

@@ -10,9 +10,7 @@ from tidegate.types import Kind, result_type
 
 __all__ = ["iterated", "may_return_text", "refuse_text"]
 
-_COLLECTIONS: Final = frozenset(
-    {Kind.LIST, Kind.SET, Kind.FROZENSET, Kind.MAP, Kind.TUPLE, Kind.VARIADIC}
-)
+_COLLECTIONS: Final = frozenset({Kind.LIST, Kind.SET, Kind.FROZENSET, Kind.MAP, Kind.TUPLE, Kind.VARIADIC})
 
 
 def iterated(results: Iterable[Any] | None, function: Callable[..., Any]) -> Iterable[Any]:

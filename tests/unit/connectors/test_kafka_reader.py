@@ -154,6 +154,11 @@ def test_the_position_is_behind_what_was_polled_however_much_was_fetched() -> No
     assert positions(reader) == {"orders:0": 4, "orders:1": 0}
 
 
+def test_a_batch_is_small_enough_to_stay_in_a_cache_however_large_it_may_be() -> None:
+    reader = reading(Client([Fake(n) for n in range(3_000)]))
+    assert [len(polled(reader, 16_384)) for _ in range(3)] == [1_024, 1_024, 952]
+
+
 @pytest.mark.spec("003/SRC-04", "003/SRC-06")
 def test_a_split_is_a_partition_or_the_offsets_of_a_part_of_it_and_says_all_it_takes_to_read_it() -> None:
     whole = KafkaSplit.of("orders", 0, "id", at=100)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -186,6 +187,31 @@ def test_each_line_that_calls_a_user_function_knows_its_step() -> None:
         "if type(results) is str: refuse_text(results, f2)": "flat_map-2",
         "for v2 in results or ():": "flat_map-2",
     }
+
+
+def listed(value: int) -> list[str] | None:
+    return None
+
+
+def generated(value: int) -> Any:
+    yield value
+
+
+def said_to_be_iterable(value: int) -> Iterable[str]:
+    return "text"
+
+
+@pytest.mark.parametrize(
+    ("function", "tested"),
+    [(listed, False), (generated, False), (said_to_be_iterable, True), (lambda value: [value], True)],
+    ids=["annotated", "generator", "a text is iterable", "says nothing"],
+)
+@pytest.mark.parametrize("shape", ["flat_map", "process"])
+def test_only_what_can_be_a_text_is_tested_for_one(shape: Shape, function: Any, *, tested: bool) -> None:
+    call = Call(shape, function, Keyed())
+    loop = compile_stages("texts", stage(shape, 0, does=call, outputs=(0,)), timed=False)
+
+    assert ("refuse_text" in loop.source) is tested
 
 
 def test_a_stamp_changes_the_time_of_what_follows_it_and_of_nothing_beside_it() -> None:
