@@ -24,7 +24,7 @@ FULL: Final = 1_024
 """Records that make a buffer worth sending whatever its timeout says."""
 _MOST: Final = 131_072
 """Records in a channel, however quick the receiver is: they take memory."""
-LOCAL: Final = 2_048
+LOCAL: Final = 4_096
 """Records in a channel whose ends share a thread: nothing is gained by more, and what waits there long is no longer in the
 processor's cache when it is worked off."""
 _WAITING_S: Final = 0.2
