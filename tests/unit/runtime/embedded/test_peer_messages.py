@@ -12,7 +12,9 @@ CHANNEL = ChannelId("a->b", 1, 2)
 
 
 @pytest.mark.parametrize(
-    "message", [Hello(3), Granted(CHANNEL, 7, 500), Frame(CHANNEL, EndOfInput())], ids=repr
+    "message",
+    [Hello(3), Granted(CHANNEL, 7, 500), Frame(CHANNEL, EndOfInput())],
+    ids=lambda each: type(each).__name__,
 )
 def test_what_workers_say_to_each_other_is_told_apart(message: Hello | Granted | Frame) -> None:
     assert decode(msgspec.msgpack.encode(message)) == message
