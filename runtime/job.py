@@ -84,6 +84,14 @@ class Program:
             return "cancelling the job; no final checkpoint is possible"
         return "taking a final checkpoint"
 
+    def takes_no_checkpoint(self, graph: JobGraph, *, decided: bool) -> str | None:
+        """Why no checkpoint of it can be taken now; `decided` says whether one was since it started."""
+        if graph.batch and not decided:
+            return f"no final checkpoint is possible: batch job {self.name!r} takes one only at its end"
+        if graph.iterative and not self.options.forced:
+            return f"no final checkpoint is possible: job {self.name!r} has iterations, whose in-flight records it would lose"
+        return None
+
     def interval_ms(self, graph: JobGraph) -> int:
         """The time between two checkpoints; as good as never without them, or where iterations forbid them."""
         never = self.options.checkpointing == "NONE" or (graph.iterative and not self.options.forced)

@@ -315,12 +315,8 @@ class Attempt:
         return True
 
     def _takes_no_checkpoint(self) -> str | None:
-        name = self._startup.program.name
-        if self._graph.batch and self._coordinator.confirmed == self._start.checkpoint:
-            return f"no final checkpoint is possible: batch job {name!r} takes one only at its end"
-        if self._graph.iterative and not self._startup.program.options.forced:
-            return f"no final checkpoint is possible: job {name!r} has iterations, whose in-flight records it would lose"
-        return None
+        decided = self._coordinator.confirmed != self._start.checkpoint
+        return self._startup.program.takes_no_checkpoint(self._graph, decided=decided)
 
     def _tell(self, *events: cp.Event) -> None:
         for event in events:

@@ -101,7 +101,9 @@ class SparkAttempt:
         self._committers = startup.committers(start.graph)
         self._claims = startup.claims(start.graph)
         self._readers = Readers(start.graph, start.manifest, clock, status.discovery.looked)
-        self._jobs = EpochJobs(context, clock, startup.program.options.timeout_ms, self._meanwhile)
+        patience_ms = None if start.graph.batch else startup.program.options.timeout_ms
+        self._jobs = EpochJobs(context, clock, patience_ms, self._meanwhile)
+        self._confirmed = start.checkpoint
         self._restored = start.restored
         self._decided = start.manifest
         self._moments = Moments(clock, startup.program.options.resources.clock, start.manifest)
@@ -181,21 +183,40 @@ class SparkAttempt:
         self._status.note("asked", request.words)
         match request:
             case StopRequested(order):
-                self._stop = request
-                if order is not None:
-                    self._take_on(order)
+                self._take_stop(request, order)
             case SavepointRequested(order):
-                self._take_on(order)
+                if (refusal := self._takes_no_checkpoint()) is not None:
+                    order.fail(refusal)
+                else:
+                    self._take_on(order)
             case CancelRequested():
                 raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
+
+    def _take_stop(self, request: StopRequested, order: SavepointOrder | None) -> None:
+        refusal = self._takes_no_checkpoint()
+        if refusal is None:
+            self._stop = request
+            if order is not None:
+                self._take_on(order)
+        elif order is not None:
+            order.fail(refusal)
+        else:
+            raise JobCancelledError(
+                f"{refusal}; it was cancelled instead of stopped, and the next start begins anew"
+            )
+
+    def _takes_no_checkpoint(self) -> str | None:
+        decided = self._coordinator.confirmed != self._confirmed
+        return self._startup.program.takes_no_checkpoint(self._graph, decided=decided)
 
     def _take_on(self, order: SavepointOrder) -> None:
         self._orders[order.place] = order
         self._perform(self._coordinator.on(cp.SavepointWanted(order.place)))
 
     def _next(self) -> list[cp.Action]:
-        last: How | None = "finish" if self._readers.drained else "stop" if self._pace.over else None
-        if self._stop is not None:
+        ends = self._graph.batch or self._readers.drained
+        last: How | None = "finish" if ends else "stop" if self._pace.over else None
+        if self._stop is not None and not self._graph.batch:
             last = "stop"
         if last == "stop":
             self._status.become("stopping")
@@ -251,8 +272,9 @@ class SparkAttempt:
             return [numbered]
         self._status.note("triggered", f"checkpoint {checkpoint}", checkpoint=checkpoint)
         stop = self._stop
+        limit = self._startup.program.options.epoch_records if stop is None else 0
         reads = self._readers.orders(
-            self._startup.program.options.epoch_records if stop is None else 0,
+            None if self._graph.batch else limit,
             thorough=self._pace.thorough and stop is None,
             ending=stop is not None and stop.drain,
         )
@@ -311,6 +333,7 @@ class SparkAttempt:
             backend=startup.backend,
             options=self._options(),
             path=tuple(entry or str(Path.cwd()) for entry in sys.path),
+            batch=self._graph.batch,
         )
 
     def _options(self) -> JobOptions:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Final
@@ -17,11 +17,12 @@ import msgspec
 from tidegate.backends.spi import Chunk
 from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.elements import Barrier
+from tidegate.elements import Barrier, EndOfInput
 from tidegate.errors import ConfigError, InternalError, UnavailableError
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.spark.messages import Order, ReadOrder
+from tidegate.runtime.task.blocking import BlockingTask
 from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import ChannelId, channels_into
 from tidegate.runtime.task.frames import EdgeCodec, Frame
@@ -29,6 +30,7 @@ from tidegate.runtime.task.messages import (
     Acked,
     AssignSplits,
     Declined,
+    Drained,
     EndInput,
     Failed,
     FromSubtask,
@@ -42,7 +44,16 @@ from tidegate.runtime.task.runner import StreamTask
 from tidegate.runtime.task.source import SourceTask
 from tidegate.runtime.worker_lease import WorkerLease
 
-__all__ = ["DeclinedError", "StateFiles", "WakeSignal", "read_epoch", "reports_of", "work_epoch"]
+__all__ = [
+    "DeclinedError",
+    "StateFiles",
+    "WakeSignal",
+    "read_all",
+    "read_epoch",
+    "reports_of",
+    "work_all",
+    "work_epoch",
+]
 
 _PATIENCE_S: Final = 0.5
 """How long an epoch waits for records that a reader promises for later."""
@@ -170,6 +181,31 @@ def work_epoch(
     wake.work(runner, partial(_until, runner.chain.operators.empty))
 
 
+def read_all(
+    runner: SourceTask, order: Order, read: ReadOrder, said: Sequence[FromSubtask], wake: WakeSignal
+) -> None:
+    """Read all splits to their ends and take the part of a batch job's one checkpoint; `said` is what the task reports."""
+    runner.post(AssignSplits(read.splits))
+    runner.post(NoMoreSplits())
+    wake.work(runner, partial(_until_said, runner, said, Drained))
+    runner.post(Trigger(order.checkpoint, order.confirmed))
+    wake.work(runner, partial(_until_said, runner, said, (Acked, Declined, Failed)))
+
+
+def work_all(
+    runner: BlockingTask,
+    order: Order,
+    channels: Iterable[ChannelId],
+    said: Sequence[FromSubtask],
+    wake: WakeSignal,
+) -> None:
+    """Work off what the task has received, now that all of it is there, and take the part of a batch job's one checkpoint."""
+    for channel in channels:
+        runner.deliver(channel, EndOfInput())
+        runner.deliver(channel, Barrier(order.checkpoint, order.confirmed))
+    wake.work(runner, partial(_until_said, runner, said, (Acked, Declined, Failed)))
+
+
 def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
     """A subtask's part of the checkpoint, durable.
 
@@ -205,6 +241,13 @@ def _end(runner: StreamTask, wake: WakeSignal) -> None:
 
 def _until(come: Callable[[], bool]) -> float:
     return 0.0 if come() else _LISTEN_S
+
+
+def _until_said(runner: StreamTask, said: Sequence[FromSubtask], what: type | tuple[type, ...]) -> float:
+    if any(isinstance(message, what) for message in said):
+        return 0.0
+    wait_s = runner.wait_s()
+    return _LISTEN_S if wait_s is None else min(_LISTEN_S, max(0.001, wait_s))
 
 
 class _Patience:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
@@ -31,11 +32,11 @@ class EpochJobs:
     """Runs one job after the other, in a thread of its own, so that the driver hears signals meanwhile."""
 
     def __init__(
-        self, context: SparkContext, clock: Clock, timeout_ms: int, meanwhile: Callable[[], None]
+        self, context: SparkContext, clock: Clock, timeout_ms: int | None, meanwhile: Callable[[], None]
     ) -> None:
         self._context = context
         self._clock = clock
-        self._timeout_ms = timeout_ms
+        self._timeout_s = math.inf if timeout_ms is None else timeout_ms / 1000
         self._meanwhile = meanwhile
         self._exchange = Exchange(context)
         self._group = ""
@@ -55,9 +56,9 @@ class EpochJobs:
         try:
             while not wait([job], _TICK_S).done:
                 self._meanwhile()
-                if self._clock.monotonic() - started > self._timeout_ms / 1000 + _GRACE_S:
+                if self._clock.monotonic() - started > self._timeout_s + _GRACE_S:
                     raise UnavailableError(
-                        f"the epoch of checkpoint {order.checkpoint} did not end within {self._timeout_ms} ms; "
+                        f"the epoch of checkpoint {order.checkpoint} did not end within {self._timeout_s * 1000:.0f} ms; "
                         f"{self._progress(group)}"
                     )
         finally:

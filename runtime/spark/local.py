@@ -27,7 +27,7 @@ from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.messages import Order
 from tidegate.runtime.working_directory import OwnedDirectory, hold_in_common, sweep, working_directory
 
-__all__ = ["LARGE_BYTES", "Start", "own_directory", "remove_later", "removed", "state_of"]
+__all__ = ["LARGE_BYTES", "Start", "own_directory", "remove_later", "removed", "spill_directory", "state_of"]
 
 LARGE_BYTES: Final = 4 * 1024 * 1024
 """State that is larger is not read into memory in every epoch."""
@@ -51,9 +51,17 @@ def own_directory(options: JobOptions, partition: int) -> OwnedDirectory:
     Raises:
         ConfigError: it cannot be made.
     """
-    roots = options.local_dirs or _resources() or (tempfile.gettempdir(),)
+    roots = _roots(options)
     _sweep_once(roots)
     return working_directory("state", roots[partition % len(roots)])
+
+
+def spill_directory(options: JobOptions, partition: int) -> Path:
+    """Where a task keeps files without names, on the disk that its own directory is on."""
+    roots = _roots(options)
+    directory = Path(roots[partition % len(roots)])
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
 
 
 def remove_later(directory: OwnedDirectory) -> None:
@@ -75,9 +83,10 @@ def state_of(
     handles = [handle for restored in start.values() for handle in restored.keyed]
     if backend.name in _IN_MEMORY and _is_large(handles):
         backend, options = _on_disk(), replace(options, backend=_ON_DISK)
-    return backend, BackendContext(
-        directory, files, options.of_backend, options.managed_bytes, _versions_of(order, subtask)
-    )
+    memory = options.managed_bytes
+    if memory is not None and order.batch:
+        memory //= 2  # the other half is for sorting its input
+    return backend, BackendContext(directory, files, options.of_backend, memory, _versions_of(order, subtask))
 
 
 @cache
@@ -118,6 +127,10 @@ def _in_common(own: Path) -> Path:
     standalone, yarn = os.environ.get("SPARK_EXECUTOR_DIRS", ""), os.environ.get("LOCAL_DIRS", "")
     given = [*standalone.split(os.pathsep), *(yarn.split(",") if "CONTAINER_ID" in os.environ else ())]
     return own.parent if str(own.parent) in given else own
+
+
+def _roots(options: JobOptions) -> tuple[str, ...]:
+    return options.local_dirs or _resources() or (tempfile.gettempdir(),)
 
 
 def _resources() -> tuple[str, ...]:

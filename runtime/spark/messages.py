@@ -46,17 +46,22 @@ class Order:
     backend: Any
     options: JobOptions
     path: tuple[str, ...]
+    batch: bool = False
+    """Whether this one epoch is a batch job: all input is read in it, and a level begins when the one before is through."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOrder:
-    """What one source subtask reads in an epoch: at most `limit` records of these splits, and what the options allow."""
+    """What one source subtask reads in an epoch: at most `limit` records of these splits, and what the options allow.
+
+    Without a limit it reads them to their ends, whatever the options say.
+    """
 
     subtask: Subtask
     splits: tuple[bytes, ...]
     complete: bool
     """Whether these are the last splits it will ever get."""
-    limit: int
+    limit: int | None
     until_ms: int | None = None
     """How far in event time it may read, for the sake of slower sources; None if it keeps together with none."""
     thorough: bool = False
@@ -106,17 +111,20 @@ def digest(executions: Iterable[int]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Everything one task sends to one task of the next level; sent even if there are no records.
+    """What one task sends to one task of the next level, or a piece of it; sent even if there are no records.
 
-    Besides what is for that task, it carries what goes further, which the task passes on; and one of a task's parcels
-    brings along what is known of the tasks so far.
+    Besides what is for that task, it carries what goes further, which the task passes on. Only the last piece says what
+    became of the sender, and one of a task's last pieces brings along what is known of the tasks so far.
     """
 
     sender: int
     """The partition of the task that sent it."""
     task: int
     """Spark's id of the execution that sent it."""
-    failed: bool
+    number: int
+    """Among the pieces for one receiver."""
     frames: tuple[tuple[Subtask, tuple[bytes, ...]], ...]
-    starts: tuple[tuple[Subtask, tuple[bytes, ...]], ...]
-    outcomes: tuple[Outcome, ...]
+    last: bool = False
+    failed: bool = False
+    starts: tuple[tuple[Subtask, tuple[bytes, ...]], ...] = ()
+    outcomes: tuple[Outcome, ...] = ()

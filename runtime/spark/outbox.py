@@ -3,51 +3,75 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from sys import maxsize
+from typing import Final
 
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.elements import Barrier, Element
+from tidegate.elements import Barrier, Batch, Element
 from tidegate.ids import Subtask
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.transformations import NEVER_MS
+from tidegate.runtime.spark.spilled import SpilledFrames
 from tidegate.runtime.task.credit import Credit
 from tidegate.runtime.task.exchange import Buffer, ChannelId, RecordWriter
 from tidegate.runtime.task.frames import EdgeCodec
+from tidegate.runtime.task.spill import SpillFile
 
-__all__ = ["Outbox"]
+__all__ = ["Outbox", "Share", "pieces"]
+
+Share = Mapping[Subtask, Iterable[bytes]]
+"""Frames that go to one partition, by the subtask they are for."""
+
+_MOST: Final = 256
+"""Records of a batch job in one frame: each of them is in memory three times when it is read."""
 
 
 class Outbox:
-    """Encoded elements by the subtask they are for."""
+    """Encoded elements by the subtask they are for.
 
-    def __init__(self) -> None:
+    Args:
+        directory: Where they wait on disk, which those of a batch job do: a receiver that begins when all are there needs
+            no control elements among them. Without it they wait in memory.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
         self.bytes = 0
         """Of what is of its own."""
-        self._frames: defaultdict[Subtask, list[bytes]] = defaultdict(list)
+        self._file = None if directory is None else SpillFile(directory)
+        self._frames: defaultdict[Subtask, list[bytes] | SpilledFrames] = defaultdict(
+            list if self._file is None else partial(SpilledFrames, self._file)
+        )
 
     def pass_on(self, subtask: Subtask, frames: Iterable[bytes]) -> None:
-        """Take what a task before has for a later level; a channel's frames come in one piece."""
-        self._frames[subtask] += frames
+        """Take what a task before has for a later level, a channel's frames in their order."""
+        self._frames[subtask].extend(frames)
 
     def gates(self, vertex: JobVertex, index: int) -> dict[str, RecordWriter]:
-        """The sending ends of a subtask's exchanges; nobody holds it up."""
+        """The sending ends of a subtask's exchanges; nothing holds it up."""
         return {edge.name: RecordWriter(edge, index, self._channels(edge, index)) for edge in vertex.outputs}
 
-    def dealt(self, level: Sequence[Subtask], partition: int) -> list[dict[Subtask, tuple[bytes, ...]]]:
+    def dealt(self, level: Sequence[Subtask], partition: int) -> list[Share]:
         """All of it, by partition of the next level; what is for later ones goes by way of one of those."""
         places = {subtask: place for place, subtask in enumerate(level)}
-        shares: list[dict[Subtask, tuple[bytes, ...]]] = [{} for _ in level]
+        shares: list[dict[Subtask, Iterable[bytes]]] = [{} for _ in level]
         for subtask, frames in self._frames.items():
-            shares[places.get(subtask, partition % len(level))][subtask] = tuple(frames)
-        return shares
+            shares[places.get(subtask, partition % len(level))][subtask] = frames
+        return list(shares)
+
+    def close(self) -> None:
+        """Give the disk back."""
+        if self._file is not None:
+            self._file.close()
 
     def _channels(self, edge: JobEdge, index: int) -> Mapping[int, Buffer]:
         wire = EdgeCodec(edge)
+        channel = _Channel if self._file is None else _BatchChannel
         return {
             target: Buffer(
-                _Channel(
+                channel(
                     partial(wire.encode, ChannelId(edge.name, index, target)),
                     partial(self._keep, self._frames[Subtask(edge.target, target)]),
                 ),
@@ -57,7 +81,7 @@ class Outbox:
             for target in edge.reached_from(index)
         }
 
-    def _keep(self, frames: list[bytes], frame: bytes) -> None:
+    def _keep(self, frames: list[bytes] | SpilledFrames, frame: bytes) -> None:
         frames.append(frame)
         self.bytes += len(frame)
 
@@ -74,3 +98,37 @@ class _Channel:
         """Keep an element. Where the epoch ends every receiver knows by itself."""
         if not isinstance(element, Barrier):
             self._keep(self._encode(element))
+
+
+class _BatchChannel(_Channel):
+    """The same in a batch job."""
+
+    def send(self, element: Element) -> None:
+        """Keep records, few in a frame. Time stands for every receiver, and all know by themselves when all is there."""
+        if isinstance(element, Batch):
+            for start in range(0, len(element), _MOST):
+                self._keep(self._encode(element.part(slice(start, start + _MOST))))
+
+
+def pieces(share: Share, most: int) -> Iterator[tuple[Mapping[Subtask, list[bytes]], bool]]:
+    """A share in pieces of about `most` bytes, at least one, and of each whether it is the last.
+
+    Example:
+        >>> one, two = Subtask("totals", 0), Subtask("totals", 1)
+        >>> for piece, last in pieces({one: [b"abc", b"de"], two: [b"f"]}, most=4):
+        ...     print([*piece.values()], last)
+        [[b'abc']] False
+        [[b'de'], [b'f']] True
+        >>> list(pieces({}, most=4))
+        [({}, True)]
+    """
+    piece: dict[Subtask, list[bytes]] = {}
+    size = 0
+    for subtask, frames in share.items():
+        for frame in frames:
+            if size and size + len(frame) > most:
+                yield piece, False
+                piece, size = {}, 0
+            piece.setdefault(subtask, []).append(frame)
+            size += len(frame)
+    yield piece, True

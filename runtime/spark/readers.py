@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tidegate.clock import Clock
+from tidegate.errors import ConfigError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.enumerators import Enumerators
@@ -51,13 +52,16 @@ class Readers:
         """Whether everything is read and nothing more is promised."""
         return all(reader.complete and not reader.splits for reader in self._readers.values())
 
-    def orders(self, limit: int, *, thorough: bool = False, ending: bool = False) -> list[ReadOrder]:
-        """What to read now, and how; who has nothing left asks its enumerator first.
+    def orders(self, limit: int | None, *, thorough: bool = False, ending: bool = False) -> list[ReadOrder]:
+        """What to read now, and how; a reader that has nothing left asks its enumerator first. Without a limit it is all.
 
         Raises:
+            ConfigError: all shall be read, and an enumerator does not give all of its splits.
             TidegateError: there is no going on with what a look for more splits found.
         """
         self._enumerators.look(int(self._clock.monotonic() * 1000))
+        if limit is None:
+            self._deal_all()
         for subtask, reader in self._readers.items():
             if not reader.splits and not reader.complete:
                 self._enumerators.request(reader.uid, subtask.index)
@@ -96,6 +100,19 @@ class Readers:
     def close(self) -> None:
         """Close the enumerators."""
         self._enumerators.close()
+
+    def _deal_all(self) -> None:
+        """Ask the enumerators, for each reader in turn, until they have nothing left."""
+        while left := {s: reader for s, reader in self._readers.items() if not reader.complete}:
+            dealt = sum(len(reader.splits) for reader in left.values())
+            for subtask, reader in left.items():
+                self._enumerators.request(reader.uid, subtask.index)
+            if not any(r.complete for r in left.values()) and dealt == sum(len(r.splits) for r in left.values()):
+                raise ConfigError(
+                    f"source {next(iter(left.values())).uid!r}: its enumerator neither gives splits nor says that there are "
+                    "no more, and a batch job on Spark deals all of them before it reads; set execution.runtime-mode to "
+                    "STREAMING, or execution.target to embedded"
+                )
 
     def _assign(self, vertex: JobVertex, index: int, splits: tuple[bytes, ...] | None) -> None:
         reader = self._readers[Subtask(vertex.id, index)]

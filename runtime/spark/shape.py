@@ -32,7 +32,7 @@ def shape_of(graph: JobGraph) -> Shape:
     """Deal the subtasks to the levels of a job.
 
     Raises:
-        ConfigError: it is a batch job, or a step does not fit into epochs.
+        ConfigError: a step does not fit into epochs.
     """
     _refuse_misfits(graph)
     depths: dict[str, int] = {}
@@ -44,11 +44,6 @@ def shape_of(graph: JobGraph) -> Shape:
 
 
 def _refuse_misfits(graph: JobGraph) -> None:
-    if graph.batch:
-        raise ConfigError(
-            "runtime mode BATCH is not available on Spark; got a program whose inputs end; set "
-            "execution.runtime-mode to STREAMING, which runs it too, or execution.target to embedded"
-        )
     for node in graph.nodes.values():
         if node.kind.role is Role.SOURCE and node.payload.continuous:
             raise ConfigError(

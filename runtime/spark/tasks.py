@@ -12,11 +12,12 @@ import dataclasses
 import functools
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import xxhash
 from pyspark import TaskContext
@@ -35,17 +36,21 @@ from tidegate.runtime.spark.epoch_runner import (
     DeclinedError,
     StateFiles,
     WakeSignal,
+    read_all,
     read_epoch,
     reports_of,
+    work_all,
     work_epoch,
 )
 from tidegate.runtime.spark.lease import watched_lease
 from tidegate.runtime.spark.limit import time_limit
-from tidegate.runtime.spark.local import Start, own_directory, remove_later, state_of
+from tidegate.runtime.spark.local import Start, own_directory, remove_later, spill_directory, state_of
 from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult, digest
-from tidegate.runtime.spark.outbox import Outbox
+from tidegate.runtime.spark.outbox import Outbox, Share, pieces
 from tidegate.runtime.spark.restore_routing import start_of
 from tidegate.runtime.spark.slots import Slots, surely_first
+from tidegate.runtime.spark.spilled import ReceivedFrames
+from tidegate.runtime.task.blocking import BlockingTask
 from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import channels_into
 from tidegate.runtime.task.messages import FromSubtask
@@ -54,33 +59,42 @@ from tidegate.runtime.task.source import SourceTask
 from tidegate.runtime.worker_lease import WorkerLease
 from tidegate.runtime.working_directory import OwnedDirectory
 
-__all__ = ["conclude", "relay"]
+__all__ = ["conclude", "in_order", "relay"]
+
+_PIECE_BYTES: Final = 1024 * 1024
+"""What one parcel holds at most, unless a single frame is larger: a batch job's tasks have one in memory at a time."""
 
 
 def relay(order: Order, level: int, partition: int, given: Iterable[Any]) -> Iterator[tuple[int, Parcel]]:
-    """Run a subtask of a level that is not the last; a parcel for each partition of the next one.
+    """Run a subtask of a level that is not the last; parcels for each partition of the next one.
 
     `given` is what to read for a source, and parcels behind an exchange.
     """
     done = _run(order, level, partition, given)
     following = order.shape.levels[level + 1]
     failed = done.failed or done.result.error is not None
-    shares = zip(
-        done.outbox.dealt(following, partition), done.starts.dealt(following, partition), strict=True
-    )
-    for target, (frames, starts) in enumerate(shares):
-        outcomes = done.outcomes if target == partition % len(following) else ()
-        yield (
-            target,
-            Parcel(
-                partition, done.result.task, failed, tuple(frames.items()), tuple(starts.items()), outcomes
-            ),
-        )
+    with contextlib.closing(done.outbox) as outbox:
+        shares = zip(outbox.dealt(following, partition), done.starts.dealt(following, partition), strict=True)
+        for target, (share, starts) in enumerate(shares):
+            outcomes = done.outcomes if target == partition % len(following) else ()
+            for number, (frames, last) in enumerate(pieces(share, _PIECE_BYTES)):
+                parcel = Parcel(partition, done.result.task, number, _packed(frames))
+                if last:
+                    parcel = replace(
+                        parcel, last=True, failed=failed, starts=_packed(starts), outcomes=outcomes
+                    )
+                yield target, parcel
 
 
 def conclude(order: Order, level: int, partition: int, given: Iterable[Any]) -> Iterator[Outcome]:
     """Run a subtask of the last level; what has become of it and of all tasks before it that it knows of."""
-    yield from _run(order, level, partition, given).outcomes
+    done = _run(order, level, partition, given)
+    done.outbox.close()
+    yield from done.outcomes
+
+
+def _packed(share: Share) -> tuple[tuple[Subtask, tuple[bytes, ...]], ...]:
+    return tuple((subtask, tuple(frames)) for subtask, frames in share.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +110,8 @@ class _Done:
 
 
 def _run(order: Order, level: int, partition: int, given: Iterable[Any]) -> _Done:
-    outbox, onward = Outbox(), Outbox()
+    directory = spill_directory(order.options, partition) if order.batch else None
+    outbox, onward = Outbox(directory), Outbox()
     if level == 0:
         (read,) = given
         for other, start in read.starts.items():
@@ -107,35 +122,67 @@ def _run(order: Order, level: int, partition: int, given: Iterable[Any]) -> _Don
             order, 0, partition, read.subtask, start, (), lambda task: _read(order, read, task, outbox)
         )
         return _Done(result, (Outcome(result),), False, outbox, onward)
-    # In the order of the senders, whatever order the shuffle delivers in: a repeat does the same.
-    parcels: list[Parcel] = sorted(given, key=lambda parcel: parcel.sender)
     subtask = order.shape.levels[level][partition]
-    frames, starts = list[bytes](), list[bytes]()
-    for parcel in parcels:
+    frames, starts = [] if directory is None else ReceivedFrames(directory), list[bytes]()
+    ends: list[Parcel] = []
+    for parcel in in_order(given, senders=len(order.shape.levels[level - 1])):
         _sort_out(parcel.frames, subtask, frames, outbox)
         _sort_out(parcel.starts, subtask, starts, onward)
-    failed = any(parcel.failed for parcel in parcels)
+        if parcel.last:
+            ends.append(replace(parcel, frames=(), starts=()))
+    # In the order of the senders, whatever order the shuffle delivers in: a repeat does the same.
+    ends.sort(key=lambda parcel: parcel.sender)
+    failed = any(parcel.failed for parcel in ends)
     if failed:
         result = TaskResult(subtask, _task_id())
     else:
         start = start_of(starts[0] if starts else None)
-        senders = [parcel.task for parcel in parcels]
+        senders = [parcel.task for parcel in ends]
         result = _execute(
             order, level, partition, subtask, start, senders, lambda task: _work(order, frames, task, outbox)
         )
-    own = Outcome(result, digest(parcel.task for parcel in parcels))
-    known = (outcome for parcel in parcels for outcome in parcel.outcomes)
+    if isinstance(frames, ReceivedFrames):
+        frames.close()
+    own = Outcome(result, digest(parcel.task for parcel in ends))
+    known = (outcome for parcel in ends for outcome in parcel.outcomes)
     return _Done(result, (own, *known), failed, outbox, onward)
 
 
+def in_order(given: Iterable[Parcel], senders: int) -> Iterator[Parcel]:
+    """The pieces of each sender in their order, whatever order the shuffle delivers in.
+
+    Raises:
+        UnavailableError: some are missing, or are of another execution than the rest.
+    """
+    due: Counter[int] = Counter()
+    early: dict[tuple[int, int], Parcel] = {}
+    ended: dict[int, int] = {}
+    executions: dict[int, int] = {}
+    for parcel in given:
+        sender = parcel.sender
+        if executions.setdefault(sender, parcel.task) != parcel.task:
+            raise UnavailableError(f"spark delivered parts of two executions of task {sender}; the epoch runs again")
+        early[sender, parcel.number] = parcel
+        while (next_one := early.pop((sender, due[sender]), None)) is not None:
+            due[sender] += 1
+            if next_one.last:
+                ended[sender] = next_one.number
+            yield next_one
+    if early or len(ended) != senders:
+        raise UnavailableError(f"spark delivered the records of {len(ended)} of {senders} tasks; the epoch runs again")
+
+
 def _sort_out(
-    sent: Iterable[tuple[Subtask, Iterable[bytes]]], subtask: Subtask, mine: list[bytes], others: Outbox
+    sent: Iterable[tuple[Subtask, Iterable[bytes]]],
+    subtask: Subtask,
+    mine: list[bytes] | ReceivedFrames,
+    others: Outbox,
 ) -> None:
-    for receiver, pieces in sent:
+    for receiver, frames in sent:
         if receiver == subtask:
-            mine += pieces
+            mine.extend(frames)
         else:
-            others.pass_on(receiver, pieces)
+            others.pass_on(receiver, frames)
 
 
 class _Task:
@@ -191,7 +238,9 @@ def _read(order: Order, read: ReadOrder, task: _Task, outbox: Outbox) -> TaskRes
     runner = SourceTask(task.vertex, task.env, gates, task.said.append, task.background)
     with contextlib.closing(runner):
         runner.open()
-        limited = read_epoch(runner, order, read, task.wake, lambda: outbox.bytes)
+        if order.batch:
+            read_all(runner, order, read, task.said, task.wake)
+        limited = not order.batch and read_epoch(runner, order, read, task.wake, lambda: outbox.bytes)
         reports = reports_of(task.said)
         chain, measured = runner.chain, task.env.measures.measured()
         promised_s, timer_ms = runner.promised_s, _timer_ms(order, runner)
@@ -210,20 +259,22 @@ def _read(order: Order, read: ReadOrder, task: _Task, outbox: Outbox) -> TaskRes
         )
 
 
-def _work(order: Order, frames: list[bytes], task: _Task, outbox: Outbox) -> TaskResult:
-    gates, vertex = outbox.gates(task.vertex, task.subtask.index), task.vertex
-    runner = DownstreamTask(
-        vertex,
-        task.env,
-        gates,
-        task.said.append,
-        task.background,
-        channels=channels_into(vertex, task.subtask.index),
-        grant=lambda channel, records, limit: None,
-    )
+def _work(order: Order, frames: list[bytes] | ReceivedFrames, task: _Task, outbox: Outbox) -> TaskResult:
+    vertex, env = task.vertex, task.env
+    channels = channels_into(vertex, task.subtask.index)
+    parts = (vertex, env, outbox.gates(vertex, task.subtask.index), task.said.append, task.background)
+    runner: BlockingTask | DownstreamTask
+    if isinstance(frames, ReceivedFrames):
+        memory = env.state.memory_bytes or order.options.sort_buffer_bytes
+        runner = BlockingTask(*parts, channels=channels, results=frames, memory_bytes=memory)
+    else:
+        runner = DownstreamTask(*parts, channels=channels, grant=lambda channel, records, limit: None)
     with contextlib.closing(runner):
         runner.open()
-        work_epoch(runner, order, vertex, frames, task.wake)
+        if isinstance(runner, BlockingTask):
+            work_all(runner, order, channels, task.said, task.wake)
+        else:
+            work_epoch(runner, order, vertex, frames, task.wake)
         chain, reports, measured = runner.chain, reports_of(task.said), task.env.measures.measured()
         return TaskResult(
             task.subtask,
@@ -260,7 +311,7 @@ def _execute(
         with (
             _lease(order) as lease,
             contextlib.closing(_Task(order, subtask, start, owned.path, lease, first=first)) as task,
-            time_limit(order.options.timeout_ms),
+            time_limit(None if order.batch else order.options.timeout_ms),
         ):
             return work(task)
     except DeclinedError as declined:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor
+from typing import Protocol
 
 from tidegate.elements import (
     MAX_WATERMARK,
@@ -25,11 +26,18 @@ from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.alignment import Alignment, BarrierArrived, TakeSnapshot
 from tidegate.runtime.task.exchange import ChannelId, RecordWriter
 from tidegate.runtime.task.messages import Drained, ToSubtask, Trigger
-from tidegate.runtime.task.results import Results
 from tidegate.runtime.task.runner import Report, StreamTask
 from tidegate.runtime.task.sorted_input import PIECE, SortedInput
 
-__all__ = ["BlockingTask", "FinishedRunner"]
+__all__ = ["BlockingTask", "FinishedRunner", "Kept"]
+
+
+class Kept(Protocol):
+    """What senders that have finished have handed on."""
+
+    def batches(self, edge: JobEdge, source: int, target: int) -> Iterator[Batch]:
+        """What a subtask handed on to another one, in the order in which it did; raises `UnavailableError` if it is lost."""
+        ...
 
 
 class BlockingTask(StreamTask):
@@ -44,7 +52,7 @@ class BlockingTask(StreamTask):
         background: Executor,
         *,
         channels: list[ChannelId],
-        results: Results,
+        results: Kept,
         memory_bytes: int,
     ) -> None:
         super().__init__(vertex, env, gates, report, background)

@@ -39,7 +39,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "anywhere" in metafunc.fixturenames:
         places = [pytest.param(place, id=id) for id, place in HERE.items()]
         cited = {id for mark in metafunc.definition.iter_markers("spec") for id in mark.args}
-        if cited & ON_SPARK:
+        if cited & ON_SPARK or "batch" in metafunc.fixturenames:
             places.append(pytest.param(("local[2]", 2), id="spark", marks=pytest.mark.spark))
         metafunc.parametrize("anywhere", places, indirect=True)
 
