@@ -17,7 +17,7 @@ from typing import Literal
 
 from pyspark import SparkContext
 
-from tidegate.clock import Clock, new_id
+from tidegate.clock import SYSTEM_CLOCK, Clock, new_id
 from tidegate.errors import InternalError, JobCancelledError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint import protocol as cp
@@ -305,7 +305,11 @@ class SparkAttempt:
     def _acks(self, checkpoint: CheckpointId) -> list[cp.Event]:
         for result in self._results:
             self._note("acked", checkpoint, result.subtask)
-        return [cp.Ack(result.subtask, checkpoint, result.reports) for result in self._results]
+        now_ms = SYSTEM_CLOCK.now_ms()
+        return [
+            cp.Ack(result.subtask, checkpoint, result.reports, result.decide_by_ms - now_ms)
+            for result in self._results
+        ]
 
     def _note(
         self, what: Literal["acked", "declined"], checkpoint: CheckpointId, subtask: Subtask, why: str = ""

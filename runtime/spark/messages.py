@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import xxhash
@@ -91,6 +92,9 @@ class TaskResult:
     """What its functions have measured in the epoch."""
     limited: bool = False
     """Whether it might have read more, had it been allowed to."""
+    decide_by_ms: float = inf
+    """The wall-clock time after which what its sinks have prepared could expire before its commit; an epoch of a stream is
+    too short for that."""
     error: TidegateError | None = None
     declined: bool = False
     """Whether all that failed is its part of the checkpoint."""

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,7 +54,7 @@ from tidegate.runtime.spark.spilled import ReceivedFrames
 from tidegate.runtime.task.blocking import BlockingTask
 from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import channels_into
-from tidegate.runtime.task.messages import FromSubtask
+from tidegate.runtime.task.messages import Acked, FromSubtask
 from tidegate.runtime.task.runner import StreamTask
 from tidegate.runtime.task.source import SourceTask
 from tidegate.runtime.worker_lease import WorkerLease
@@ -256,6 +257,7 @@ def _read(order: Order, read: ReadOrder, task: _Task, outbox: Outbox) -> TaskRes
             runner.time,
             measured,
             limited,
+            decide_by_ms=_decide_by_ms(order, task.said),
         )
 
 
@@ -284,7 +286,14 @@ def _work(order: Order, frames: list[bytes] | ReceivedFrames, task: _Task, outbo
             _timer_ms(order, runner),
             chain.time.reached,
             measured=measured,
+            decide_by_ms=_decide_by_ms(order, task.said),
         )
+
+
+def _decide_by_ms(order: Order, said: Iterable[FromSubtask]) -> float:
+    """In a batch job what an early task prepares waits for all that come later."""
+    spare_ms = [message.spare_ms for message in said if isinstance(message, Acked)] if order.batch else []
+    return min((SYSTEM_CLOCK.now_ms() + spare for spare in spare_ms), default=inf)
 
 
 def _timer_ms(order: Order, runner: StreamTask) -> int | None:

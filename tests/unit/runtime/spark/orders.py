@@ -50,4 +50,5 @@ def epoch_order(
         # Nothing renews this lease, and with it would end this process.
         options=replace(options or JobOptions(), lease_ms=3_600_000),
         path=(),
+        batch=graph.batch,
     )

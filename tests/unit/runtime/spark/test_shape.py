@@ -82,16 +82,18 @@ def test_an_operator_is_behind_the_last_of_its_inputs() -> None:
     ]
 
 
-def test_a_batch_job_is_refused_with_the_ways_out() -> None:
-    job = build_job_graph(
-        build_stream_graph([step(Input(source()), uid="absolute")], parallelism=1, mode="AUTOMATIC")
-    )
+def test_a_batch_job_has_a_level_for_each_blocking_exchange_in_a_row() -> None:
+    read = source()
+    first = step(Input(read, Hash(abs)), uid="first")
+    second = step(Input(first, Rebalance()), uid="second")
+    job = build_job_graph(build_stream_graph([second], parallelism=1, mode="AUTOMATIC"))
 
-    with pytest.raises(
-        ConfigError,
-        match=r"runtime mode BATCH is not available on Spark; .*execution.runtime-mode to STREAMING.*to embedded",
-    ):
-        shape_of(job)
+    assert job.batch
+    assert [{subtask.vertex for subtask in level} for level in shape_of(job).levels] == [
+        {"in"},
+        {"first"},
+        {"second"},
+    ]
 
 
 def test_a_source_that_must_stay_open_is_refused_by_name() -> None:
