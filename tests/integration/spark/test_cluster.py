@@ -256,9 +256,11 @@ def marked(place: Path) -> Counter[int]:
     return Counter(int(line.split()[0]) for line in (place / "marked").read_text().splitlines())
 
 
+@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
 def test_an_executor_that_dies_half_through_an_epoch_takes_its_random_records_with_it(
-    job: Any, cluster: SparkService, half_through: Path
+    job: Any, cluster: SparkService, half_through: Path, mode: str
 ) -> None:
+    job.settings["execution.runtime-mode"] = mode
     with job.started(cluster.address) as process:
         victim = kill_half_through(cluster, half_through)
         said, complaints = process.communicate(timeout=PATIENCE_S)
