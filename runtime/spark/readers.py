@@ -107,7 +107,9 @@ class Readers:
             dealt = sum(len(reader.splits) for reader in left.values())
             for subtask, reader in left.items():
                 self._enumerators.request(reader.uid, subtask.index)
-            if not any(r.complete for r in left.values()) and dealt == sum(len(r.splits) for r in left.values()):
+            if not any(r.complete for r in left.values()) and dealt == sum(
+                len(r.splits) for r in left.values()
+            ):
                 raise ConfigError(
                     f"source {next(iter(left.values())).uid!r}: its enumerator neither gives splits nor says that there are "
                     "no more, and a batch job on Spark deals all of them before it reads; set execution.runtime-mode to "

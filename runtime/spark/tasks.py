@@ -162,7 +162,9 @@ def in_order(given: Iterable[Parcel], senders: int) -> Iterator[Parcel]:
     for parcel in given:
         sender = parcel.sender
         if executions.setdefault(sender, parcel.task) != parcel.task:
-            raise UnavailableError(f"spark delivered parts of two executions of task {sender}; the epoch runs again")
+            raise UnavailableError(
+                f"spark delivered parts of two executions of task {sender}; the epoch runs again"
+            )
         early[sender, parcel.number] = parcel
         while (next_one := early.pop((sender, due[sender]), None)) is not None:
             due[sender] += 1
@@ -170,7 +172,9 @@ def in_order(given: Iterable[Parcel], senders: int) -> Iterator[Parcel]:
                 ended[sender] = next_one.number
             yield next_one
     if early or len(ended) != senders:
-        raise UnavailableError(f"spark delivered the records of {len(ended)} of {senders} tasks; the epoch runs again")
+        raise UnavailableError(
+            f"spark delivered the records of {len(ended)} of {senders} tasks; the epoch runs again"
+        )
 
 
 def _sort_out(

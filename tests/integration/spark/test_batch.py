@@ -155,7 +155,9 @@ def test_an_error_of_the_program_runs_all_of_it_again_and_its_output_is_there_on
 
 
 def test_one_checkpoint_is_taken_and_everything_is_read_in_it(tmp_path: Path) -> None:
-    env = environment("local[2]", **{"execution.runtime-mode": "AUTOMATIC", "execution.spark.epoch-records": 10})
+    env = environment(
+        "local[2]", **{"execution.runtime-mode": "AUTOMATIC", "execution.spark.epoch-records": 10}
+    )
     env.from_source(GeneratorSource(abs, count=1_000, splits=7)).key_by(lambda n: n % 5).sum().sink_to(
         CollectSink(str(tmp_path))
     )
@@ -192,7 +194,9 @@ def test_a_stop_cancels_a_batch_job_and_a_savepoint_of_it_is_refused(tmp_path: P
     client = env.execute_async("stuck")
     until((tmp_path / "hangs").exists)
 
-    with pytest.raises(UnavailableError, match="batch job 'stuck' has no checkpoint to go on from before its end"):
+    with pytest.raises(
+        UnavailableError, match="batch job 'stuck' has no checkpoint to go on from before its end"
+    ):
         client.trigger_savepoint(str(tmp_path / "savepoint")).result()
     client.stop()
     with pytest.raises(JobCancelledError, match="before its end; it was cancelled instead of stopped"):

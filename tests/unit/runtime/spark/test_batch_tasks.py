@@ -152,7 +152,9 @@ def test_a_source_that_does_not_give_all_its_splits_is_refused_with_the_ways_out
     graph = batch_graph(env, JobOptions(mode="BATCH"))
     with (
         contextlib.closing(Readers(graph, None, SYSTEM_CLOCK, lambda uid, reason: None)) as readers,
-        pytest.raises(ConfigError, match=r"source 'silent': its enumerator neither .* STREAMING, or .* embedded"),
+        pytest.raises(
+            ConfigError, match=r"source 'silent': its enumerator neither .* STREAMING, or .* embedded"
+        ),
     ):
         readers.orders(None)
 
