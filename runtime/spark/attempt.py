@@ -103,15 +103,13 @@ class SparkAttempt:
         self._readers = Readers(start.graph, start.manifest, clock, status.discovery.looked)
         patience_ms = None if start.graph.batch else startup.program.options.timeout_ms
         self._jobs = EpochJobs(context, clock, patience_ms, self._meanwhile)
-        self._confirmed = start.checkpoint
-        self._restored = start.restored
+        self._restored, self._confirmed = start.restored, start.checkpoint
         self._decided = start.manifest
         self._moments = Moments(clock, startup.program.options.resources.clock, start.manifest)
         self._title = _title(startup.program.name, start.graph)
         self._enumerated: dict[OperatorUid, bytes] = {}
         self._results: list[TaskResult] = []
-        vertices = start.graph.vertices.values()
-        self._sources = [s for vertex in vertices if vertex.is_source for s in vertex.subtasks]
+        self._sources = self._shape.sources
         self._worked: Counter[Subtask] = Counter()
         """Records that each subtask has read or received."""
         self._measured: dict[Subtask, Measured] = {}

@@ -8,14 +8,13 @@ like any other, so Spark repeats only executions that died.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import functools
 import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -124,8 +123,8 @@ def _run(order: Order, level: int, partition: int, given: Iterable[Any]) -> _Don
         )
         return _Done(result, (Outcome(result),), False, outbox, onward)
     subtask = order.shape.levels[level][partition]
-    frames, starts = [] if directory is None else ReceivedFrames(directory), list[bytes]()
-    ends: list[Parcel] = []
+    frames: list[bytes] | ReceivedFrames = [] if directory is None else ReceivedFrames(directory)
+    starts, ends = list[bytes](), list[Parcel]()
     for parcel in in_order(given, senders=len(order.shape.levels[level - 1])):
         _sort_out(parcel.frames, subtask, frames, outbox)
         _sort_out(parcel.starts, subtask, starts, onward)
@@ -224,11 +223,11 @@ class _Task:
             checkpoint=order.confirmed,
             restored=start,
         )
-        self.env = dataclasses.replace(
+        self.env = replace(
             env,
             snapshots_wait=True,
             outside=SYSTEM_CLOCK,
-            slot=functools.cache(functools.partial(_slot, slots, subtask, first=first)),
+            slot=cache(partial(_slot, slots, subtask, first=first)),
             wake=self.wake.ring,
         )
 
@@ -269,18 +268,18 @@ def _work(order: Order, frames: list[bytes] | ReceivedFrames, task: _Task, outbo
     vertex, env = task.vertex, task.env
     channels = channels_into(vertex, task.subtask.index)
     parts = (vertex, env, outbox.gates(vertex, task.subtask.index), task.said.append, task.background)
-    runner: BlockingTask | DownstreamTask
+    runner: StreamTask
+    work: Callable[[], None]
     if isinstance(frames, ReceivedFrames):
         memory = env.state.memory_bytes or order.options.sort_buffer_bytes
-        runner = BlockingTask(*parts, channels=channels, results=frames, memory_bytes=memory)
+        blocking = BlockingTask(*parts, channels=channels, results=frames, memory_bytes=memory)
+        runner, work = blocking, partial(work_all, blocking, order, channels, task.said, task.wake)
     else:
-        runner = DownstreamTask(*parts, channels=channels, grant=lambda channel, records, limit: None)
+        stream = DownstreamTask(*parts, channels=channels, grant=lambda channel, records, limit: None)
+        runner, work = stream, partial(work_epoch, stream, order, vertex, frames, task.wake)
     with contextlib.closing(runner):
         runner.open()
-        if isinstance(runner, BlockingTask):
-            work_all(runner, order, channels, task.said, task.wake)
-        else:
-            work_epoch(runner, order, vertex, frames, task.wake)
+        work()
         chain, reports, measured = runner.chain, reports_of(task.said), task.env.measures.measured()
         return TaskResult(
             task.subtask,

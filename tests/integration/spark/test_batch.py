@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
@@ -26,7 +28,10 @@ from tidegate.datastream import (
     ValueStateDescriptor,
 )
 from tidegate.datastream.window import TumblingEventTimeWindows
-from tidegate.errors import ConfigError, JobCancelledError, UnavailableError
+from tidegate.elements import Batch
+from tidegate.errors import ConfigError, JobCancelledError, JobFailedError, UnavailableError
+from tidegate.ids import CheckpointId
+from tidegate.twophase.spi import SinkWriter, WriterContext
 from tidegate.types import Types
 
 Env = StreamExecutionEnvironment
@@ -36,6 +41,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 BY_TIME = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda item, _: item[1])
 Item = tuple[int, int, int]
 """Key, time, amount."""
+
+
+@pytest.fixture(autouse=True)
+def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Executors cannot import test modules."""
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
 
 
 def environment(target: str, **more: Any) -> Env:
@@ -52,50 +65,54 @@ def environment(target: str, **more: Any) -> Env:
     )
 
 
+ODD: OutputTag = OutputTag("odd")
+NAMES = MapStateDescriptor("names", Types.LONG(), Types.STRING())
+
+
+class Parts(ProcessFunction):
+    def process_element(self, value: Item, ctx: Any) -> Iterator[Any]:
+        yield value
+        if value[2] % 2:
+            yield ODD, value
+
+
+class Both(KeyedCoProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.sums = runtime_context.get_state(ValueStateDescriptor("sums", default=(0, 0)))
+
+    def process_element1(self, value: Item, ctx: Any) -> None:
+        self._add(value[2], 0, ctx)
+
+    def process_element2(self, value: Item, ctx: Any) -> None:
+        self._add(0, value[2], ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield "both", ctx.get_current_key(), self.sums.value()
+
+    def _add(self, one: int, two: int, ctx: Any) -> None:
+        sums = self.sums.value()
+        self.sums.update((sums[0] + one, sums[1] + two))
+        ctx.timer_service().register_event_time_timer(0)
+
+
+class Named(KeyedBroadcastProcessFunction):
+    def process_broadcast_element(self, value: tuple[int, str], ctx: Any) -> None:
+        ctx.get_broadcast_state(NAMES).put(*value)
+
+    def process_element(self, value: Item, ctx: Any) -> Iterator[Any]:
+        yield "named", ctx.get_broadcast_state(NAMES).get(value[0] % 2), value
+
+
 def program(env: Env, items: list[Item], out: Path) -> None:
     """Windows, co-processing, broadcast state, a reduction, a side output and several sinks, with exchanges that skip levels."""
-    odd: OutputTag = OutputTag("odd")
-    names = MapStateDescriptor("names", Types.LONG(), Types.STRING())
-
-    class Parts(ProcessFunction):
-        def process_element(self, value: Item, ctx: Any) -> Iterator[Any]:
-            yield value
-            if value[2] % 2:
-                yield odd, value
-
-    class Both(KeyedCoProcessFunction):
-        def open(self, runtime_context: Any) -> None:
-            self.sums = runtime_context.get_state(ValueStateDescriptor("sums", default=(0, 0)))
-
-        def process_element1(self, value: Item, ctx: Any) -> None:
-            self._add(value[2], 0, ctx)
-
-        def process_element2(self, value: Item, ctx: Any) -> None:
-            self._add(0, value[2], ctx)
-
-        def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
-            yield "both", ctx.get_current_key(), self.sums.value()
-
-        def _add(self, one: int, two: int, ctx: Any) -> None:
-            sums = self.sums.value()
-            self.sums.update((sums[0] + one, sums[1] + two))
-            ctx.timer_service().register_event_time_timer(0)
-
-    class Named(KeyedBroadcastProcessFunction):
-        def process_broadcast_element(self, value: tuple[int, str], ctx: Any) -> None:
-            ctx.get_broadcast_state(names).put(*value)
-
-        def process_element(self, value: Item, ctx: Any) -> Iterator[Any]:
-            yield "named", ctx.get_broadcast_state(names).get(value[0] % 2), value
-
     read = env.from_collection(items, Types.PICKLED_BYTE_ARRAY()).assign_timestamps_and_watermarks(BY_TIME)
     parts = read.rebalance().process(Parts())
     keyed = parts.key_by(lambda item: item[0])
     windows = keyed.window(TumblingEventTimeWindows.of(Duration.of_millis(10))).sum(2)
     reduced = keyed.reduce(lambda one, two: (one[0], max(one[1], two[1]), one[2] + two[2]))
-    both = keyed.connect(parts.get_side_output(odd).key_by(lambda item: item[0])).process(Both())
+    both = keyed.connect(parts.get_side_output(ODD).key_by(lambda item: item[0])).process(Both())
     named = reduced.key_by(lambda item: item[0]).connect(
-        env.from_collection([(0, "even"), (1, "odd")]).broadcast(names)
+        env.from_collection([(0, "even"), (1, "odd")]).broadcast(NAMES)
     )
     several = {
         "windows": windows,
@@ -165,6 +182,48 @@ def test_one_checkpoint_is_taken_and_everything_is_read_in_it(tmp_path: Path) ->
 
     assert (result.checkpoint, result.records) == (1, 1_000)
     assert len(list(read_collected(tmp_path))) == 5
+
+
+class Lapsing(SinkWriter):
+    """Writes files as `CollectSink` does; what it has prepared is gone after half a second."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def write(self, batch: Batch) -> None:
+        self._writer.write(batch)
+
+    def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
+        prepared: tuple[bytes, str, int] | None = self._writer.prepare(checkpoint)
+        return prepared
+
+    def expires_in_ms(self) -> int:
+        return 500
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@dataclass(frozen=True)
+class LapsingSink(CollectSink):
+    def open_writer(self, context: WriterContext) -> Any:
+        return Lapsing(super().open_writer(context))
+
+
+def slow(value: int) -> int:
+    SYSTEM_CLOCK.sleep(0.6)
+    return value
+
+
+def test_what_an_early_stage_has_prepared_is_not_committed_when_it_could_have_run_out(tmp_path: Path) -> None:
+    env = environment("local[2]", **{"execution.checkpointing.interval": "100 ms"})
+    numbers = env.from_collection([1])
+    numbers.sink_to(LapsingSink(str(tmp_path / "early")))
+    numbers.key_by(lambda number: number).sum().map(slow).sink_to(CollectSink(str(tmp_path / "late")))
+
+    with pytest.raises(JobFailedError, match="prepared work could expire before its commit"):
+        env.execute("late")
+    assert [*read_collected(tmp_path / "early"), *read_collected(tmp_path / "late")] == []
 
 
 def test_sources_one_after_the_other_are_read_to_the_last(tmp_path: Path) -> None:

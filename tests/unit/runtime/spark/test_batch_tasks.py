@@ -15,12 +15,12 @@ from hypothesis import given, settings, strategies as st
 
 from tests.unit.runtime.spark.orders import epoch_order
 from tidegate.clock import SYSTEM_CLOCK
+from tidegate.connectors.base import ListEnumerator, RangeSplit
 from tidegate.connectors.collection import CollectionSource, CollectSink
 from tidegate.connectors.generator import GeneratorSource
-from tidegate.connectors.base import ListEnumerator, RangeSplit
 from tidegate.datastream import KeyedProcessFunction, ListStateDescriptor, StreamExecutionEnvironment
-from tidegate.errors import ConfigError, UnavailableError
 from tidegate.elements import Batch
+from tidegate.errors import ConfigError, UnavailableError
 from tidegate.ids import CheckpointId, PipelineId, Subtask
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import Program
