@@ -13,6 +13,7 @@ ABOUT_TIMES_OF_DAY: dict[str, str] = {
     "connectors/kafka/security.py": "learns and says when a token expires, as a time of day",
     "connectors/kafka/transactions.py": "compares with a time that another process wrote down",
     "runtime/job.py": "says how long ago the checkpoint was taken that a start resumes from",
+    "runtime/spark/tasks.py": "says until when work lasts to the driver, which may run on another machine",
     "runtime/task/runner.py": "fires processing-time timers, which users register for a time of day",
     "tidegate/testing/source.py": "is a clock itself",
 }
