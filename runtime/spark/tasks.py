@@ -162,7 +162,7 @@ def in_order(given: Iterable[Parcel], senders: int) -> Iterator[Parcel]:
         sender = parcel.sender
         if executions.setdefault(sender, parcel.task) != parcel.task:
             raise UnavailableError(
-                f"spark delivered parts of two executions of task {sender}; the epoch runs again"
+                f"spark delivered parts of two executions of task {sender}; spark repeats the task"
             )
         early[sender, parcel.number] = parcel
         while (next_one := early.pop((sender, due[sender]), None)) is not None:
@@ -172,7 +172,7 @@ def in_order(given: Iterable[Parcel], senders: int) -> Iterator[Parcel]:
             yield next_one
     if early or len(ended) != senders:
         raise UnavailableError(
-            f"spark delivered the records of {len(ended)} of {senders} tasks; the epoch runs again"
+            f"spark delivered the records of {len(ended)} of {senders} tasks; spark repeats the task"
         )
 
 

@@ -181,7 +181,7 @@ def test_pieces_that_arrive_in_any_order_are_what_was_sent(
 
     assert received == sent
     missing = data.draw(st.integers(0, len(parcels) - 1))
-    with pytest.raises(UnavailableError, match="the epoch runs again"):
+    with pytest.raises(UnavailableError, match="spark repeats the task"):
         list(tasks.in_order(parcels[:missing] + parcels[missing + 1 :], senders=len(sent)))
 
 
