@@ -199,9 +199,7 @@ class SparkAttempt:
         elif order is not None:
             order.fail(refusal)
         else:
-            raise JobCancelledError(
-                f"{refusal}; it was cancelled instead of stopped, and the next start begins anew"
-            )
+            raise JobCancelledError(f"{refusal}; the job was cancelled; the next start has no state")
 
     def _takes_no_checkpoint(self) -> str | None:
         decided = self._coordinator.confirmed != self._confirmed
