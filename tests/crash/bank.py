@@ -59,6 +59,11 @@ class Bank(Job):
                 mine.setdefault(int(path.name), (moment, number))
         return {part: max(by_process.values())[1] for part, by_process in first.items()}
 
+    def resumed(self) -> bool:
+        """Whether the last processes went on from some decided checkpoint; parts that were read to their ends are in none."""
+        first = self.went_on().items()
+        return any(kept and kept.items() <= first for kept in self.positions())
+
     def positions(self) -> list[dict[str, int]]:
         """Where each decided checkpoint would go on, in every part of the input that is not read to its end."""
         return [{split.id: split.next for split in splits_of(kept)} for kept in retained_by(self)]

@@ -236,7 +236,10 @@ def test_a_python_file_is_importable_in_workers(
             lambda env: env.set_runtime_mode("BATCH"),
             "set_runtime_mode takes a RuntimeExecutionMode",
         ),
-        (lambda env: env.register_cached_file("hdfs:///a", "a"), "is on hdfs; copy it to this machine first"),
+        (
+            lambda env: env.register_cached_file("hdfs:///a", "a"),
+            "is on hdfs; expected a local file; copy it to this machine first",
+        ),
         (lambda env: env.register_cached_file("/nowhere", "a"), "cached file '/nowhere' does not exist"),
         (
             lambda env: env.register_cached_file("/tmp", "a/b"),
@@ -294,7 +297,7 @@ def test_wrong_questions_of_functions_are_answered(
 def test_an_unknown_accumulator_is_refused_with_those_known(env: StreamExecutionEnvironment) -> None:
     env.from_collection([1]).map(Counting()).print()
 
-    with pytest.raises(ConfigError, match="there is no accumulator 'total'; known are lengths, numEles"):
+    with pytest.raises(ConfigError, match="unknown accumulator 'total'; known are lengths, numEles"):
         env.execute().get_accumulator_result("total")
 
 

@@ -102,7 +102,7 @@ def test_a_timestamp_that_is_none_is_refused_with_its_record(wrong: Any) -> None
         WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, t: wrong)
     )
 
-    with pytest.raises(RecordError, match=r"answered .* for record 'r'; expected milliseconds as int"):
+    with pytest.raises(RecordError, match=r"returned .* for record 'r'; expected milliseconds as int"):
         see(operator, "r")
 
 
