@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from tidegate.elements import RowKind
 from tidegate.errors import ConfigError
 
-__all__ = ["ChangelogMode"]
+__all__ = ["ChangelogMode", "RowKinds"]
+
+RowKinds: TypeAlias = Literal["any", "rows", "insert-only"]
+"""Which changes are taken: all, those of rows, which have their kind themselves, or insertions only."""
 
 _SHORT: Final = {
     RowKind.INSERT: "I",

@@ -9,12 +9,12 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError, RecordError
 
-__all__ = ["Row", "kind_of", "kinds_of", "refuse_lost_changes"]
+__all__ = ["Row", "kind_of", "kinds_of", "kinds_or_none", "refuse_change", "refuse_lost_changes", "with_kind"]
 
 
 class Row:
@@ -173,8 +173,37 @@ def kinds_of(values: Sequence[Any]) -> list[RowKind] | None:
     """
     if not _seen:
         return None
-    kinds = [kind_of(value) for value in values]
-    return kinds if kinds.count(RowKind.INSERT) < len(kinds) else None
+    insert = RowKind.INSERT
+    return kinds_or_none([value._kind if isinstance(value, Row) else insert for value in values])
+
+
+def kinds_or_none(kinds: list[RowKind]) -> list[RowKind] | None:
+    """The column itself; None if all are insertions."""
+    return kinds if any(kinds) else None
+
+
+def with_kind(value: Any, kind: RowKind) -> Any:
+    """The record as a function sees it: a row of this kind.
+
+    Raises:
+        RecordError: it is not a row, so its kind would be lost.
+    """
+    if isinstance(value, Row):
+        return value if value._kind is kind else Row.of(value._values, value._names, kind)
+    if kind is not RowKind.INSERT:
+        raise RecordError(_lost("a function sees the kinds of rows only", value, kind, "map changes to rows"))
+    return value
+
+
+def refuse_change(value: Any, kind: RowKind) -> NoReturn:
+    """For steps that take insertions only.
+
+    Raises:
+        RecordError: always.
+    """
+    raise RecordError(
+        f"a step that takes insertions only got {value!r:.80} as {kind.name}; map changes to insertions before it"
+    )
 
 
 def refuse_lost_changes(batch: Batch, sink: str, remedy: str = "use a sink that takes changes") -> None:
@@ -185,10 +214,14 @@ def refuse_lost_changes(batch: Batch, sink: str, remedy: str = "use a sink that 
     """
     for value, kind in zip(batch.values, batch.kinds or (), strict=False):
         if kind is not kind_of(value):
-            raise RecordError(
-                f"{sink}: the kind of a change would be lost; got {value!r:.80} as {kind.name}; expected inserts, or "
-                f"rows, which have their kind; {remedy}, or map changes to rows"
-            )
+            raise RecordError(_lost(sink, value, kind, f"{remedy}, or map changes to rows"))
+
+
+def _lost(where: str, value: Any, kind: RowKind, remedy: str) -> str:
+    return (
+        f"{where}: the kind of a change would be lost; got {value!r:.80} as {kind.name}; expected inserts, or rows, "
+        f"which have their kind; {remedy}"
+    )
 
 
 def _as_dicts(value: Any) -> Any:

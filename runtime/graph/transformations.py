@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from tidegate.connectors.spi import Sink, Source
 from tidegate.runtime.graph.names import Label
-from tidegate.runtime.operators.operator import Role, StepKind
+from tidegate.runtime.operators.operator import Role, StepInput, StepKind
 from tidegate.types import TypeInformation
 
 __all__ = [
@@ -37,10 +37,11 @@ __all__ = [
 NEVER_MS: Final = -1
 """The buffer timeout by which only full buffers are sent."""
 
-SIDE_OUTPUT: Final = StepKind("side", role=Role.SIDE_OUTPUT, nests=True, landmark=True)
-UNION: Final = StepKind("union", role=Role.UNION)
-ITERATION: Final = StepKind("iterate", role=Role.ITERATION)
-FEEDBACK: Final = StepKind("feedback", role=Role.FEEDBACK)
+_ANY: Final = (StepInput(takes="any"),)
+SIDE_OUTPUT: Final = StepKind("side", role=Role.SIDE_OUTPUT, inputs=_ANY, nests=True, landmark=True)
+UNION: Final = StepKind("union", role=Role.UNION, inputs=_ANY, gives="input")
+ITERATION: Final = StepKind("iterate", role=Role.ITERATION, inputs=_ANY)
+FEEDBACK: Final = StepKind("feedback", role=Role.FEEDBACK, inputs=_ANY, gives="input")
 
 Chaining = Literal["always", "head", "never"]
 """Whether a step shares a thread with what precedes and what follows, with what follows only, or with nothing."""

@@ -2,19 +2,25 @@
 
 Each record passes the whole chain before the next one starts, and the only calls per record are those into user
 functions. The source is kept, so tracebacks show it and errors can be traced to the step whose line raised.
+
+Batches with a column of row kinds have a loop of their own. In it a function gets rows that have their kind, and what it
+gives has the kind that its rows have. Steps that only look at records, or compute them by expressions, keep the kind.
 """
 
 from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from tidegate.changelog import RowKinds
+from tidegate.elements import RowKind
 from tidegate.ids import OperatorUid
 from tidegate.isolation import ATOMS, isolate
+from tidegate.row import Row, refuse_change, with_kind
 from tidegate.runtime.operators.operator import Call
 from tidegate.runtime.operators.rows import Declared, Shaper
 from tidegate.runtime.stream.results import may_return_text, refuse_text
@@ -30,7 +36,8 @@ class Stage:
 
     `isolated` says that emitted values may change later, so an output must keep a copy. `sides` are what follows
     its side outputs, each a stage that calls nothing. `shape` gives what it emits its declared shape; `typed` is what
-    its function says its results are. Values of the class `settled` have their shape already.
+    its function says its results are. Values of the class `settled` have their shape already. `takes` are the row kinds
+    that its input may have, and `rows` says whether what it emits may be rows.
     """
 
     uid: OperatorUid
@@ -43,6 +50,8 @@ class Stage:
     shape: Shaper | None = None
     settled: type[Any] | None = None
     typed: TypeInformation | None = None
+    takes: RowKinds = "any"
+    rows: bool = True
 
     def walk(self) -> Iterator[Stage]:
         """This stage and all that follow."""
@@ -63,22 +72,41 @@ class Encoder:
 class Compiled:
     """The loop: `run(values, timestamps, rows)` answers a (values, timestamps) pair for each of `outputs`.
 
-    It stops behind a record that makes `moved` of one of `cuts` true; given iterators it goes on from there. The
-    results of the stages numbered in `checks` are looked at on their way.
+    That for batches with kinds takes them last. Where a step keeps kinds, they follow the timestamps of the output;
+    those of outputs in `of_rows` are the ones that rows have. It stops behind a record that makes `moved` of one of
+    `cuts` true; given iterators it goes on from there. The results of the stages numbered in `checks` are looked at on
+    their way. `expressions` are the texts that lines were made of.
     """
 
-    run: Callable[..., tuple[tuple[list[Any], list[int] | None], ...]]
+    run: Callable[..., tuple[tuple[Any, ...], ...]]
     outputs: tuple[int, ...]
     source: str
     filename: str
     lines: Mapping[int, OperatorUid]
     cuts: tuple[Any, ...] = ()
     checks: Mapping[int, Declared] = field(default_factory=dict)
+    of_rows: frozenset[int] = frozenset()
+    expressions: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """The variables of a record, its time and its kind.
+
+    Without a variable for its kind it is an insertion, unless it is `own`: then a row has its kind itself.
+    """
+
+    value: str
+    time: str | None
+    kind: str | None = None
+    own: bool = False
 
 
 @dataclass(slots=True)
 class _Loop:
-    """Source under construction; `before` runs once a batch, `timed` holds the outputs that get a time with each value."""
+    """Source under construction; `before` runs once a batch, `timed` and `kinded` hold the outputs that get a time or a kind with each
+    value, `of_rows` those whose rows have their kinds themselves.
+    """
 
     before: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
@@ -87,11 +115,18 @@ class _Loop:
     checks: Mapping[int, Declared] = field(default_factory=dict)
     encoders: Mapping[int, Encoder] = field(default_factory=dict)
     timed: set[int] = field(default_factory=set)
+    kinded: set[int] = field(default_factory=set)
+    of_rows: set[int] = field(default_factory=set)
+    expressions: dict[int, str] = field(default_factory=dict)
 
-    def add(self, depth: int, text: str, owner: OperatorUid | None = None) -> None:
+    def add(
+        self, depth: int, text: str, owner: OperatorUid | None = None, expression: str | None = None
+    ) -> None:
         self.lines.append("    " * depth + text)
         if owner is not None:
             self.owners[len(self.lines)] = owner
+        if expression is not None:
+            self.expressions[len(self.lines)] = expression
 
     def name(self, text: str, value: Any) -> str:
         self.names[text] = value
@@ -103,6 +138,8 @@ def compile_stages(
     head: Stage,
     *,
     timed: bool,
+    kinded: bool = False,
+    emitted: bool = False,
     checks: Mapping[int, Declared] | None = None,
     encoders: Mapping[int, Encoder] | None = None,
 ) -> Compiled:
@@ -112,28 +149,44 @@ def compile_stages(
         name: of the loop, for tracebacks.
         head: the first step.
         timed: whether records have timestamps.
+        kinded: whether records have row kinds.
+        emitted: whether records are results of `head`, so that rows have their kinds themselves.
         checks: what looks at results, by number of the stage.
         encoders: what encodes records, by the output that takes them encoded.
     """
     loop = _Loop(checks=checks or {}, encoders=encoders or {})
-    filename = f"<tidegate chain {name}{' timed' * timed}>"
+    filename = f"<tidegate chain {name}{' timed' * timed}{' with kinds' * kinded}>"
     outputs = tuple(sorted({output for stage in head.walk() for output in stage.outputs}))
+    given = ["values"] + ["timestamps"] * timed
     if head.call is None and not head.children and not (head.isolated or loop.encoders) and len(outputs) == 1:
-        loop.lines = [f"    return ((values, {'timestamps' if timed else None}),)"]
-        return _compile(filename, loop, outputs)
+        loop.lines = [
+            f"    return ((values, {'timestamps' if timed else None}{', kinds' if kinded else ''}),)"
+        ]
+        loop.of_rows.update(outputs if head.rows and not kinded else ())
+        return _compile(filename, loop, outputs, kinded)
     keyed = head.call is not None and head.call.bind is not None
-    columns = ["values"] + ["timestamps"] * timed + ["rows"] * keyed
-    variables = ["v"] + ["t"] * timed + ["row"] * keyed
+    columns = given + ["kinds"] * kinded + ["rows"] * keyed
+    variables = ["v"] + ["t"] * timed + ["k"] * kinded + ["row"] * keyed
     source = columns[0] if len(columns) == 1 else f"zip({', '.join(columns)})"
     loop.before = [f"    out{output} = []; times{output} = []" for output in outputs]
     loop.add(1, f"for {', '.join(variables)} in {source}:")
-    _emit(loop, head, "v", 2, "t" if timed else None)
+    _emit(
+        loop,
+        head,
+        _Record("v", "t" if timed else None, "k" if kinded else None, own=emitted and head.rows),
+        2,
+    )
     cuts = {stage.number: stage.call.cut for stage in head.walk() if stage.call and stage.call.cut}
     for number, cut in cuts.items():
         loop.add(2, f"if {loop.name(f'cut{number}', cut)}.moved: break")
-    pairs = [f"(out{output}, {f'times{output}' if output in loop.timed else None})," for output in outputs]
-    loop.add(1, f"return ({' '.join(pairs)})")
-    return _compile(filename, loop, outputs, tuple(cuts.values()))
+    loop.before += [f"    kinds{output} = []" for output in sorted(loop.kinded)]
+    results = [
+        f"(out{output}, {f'times{output}' if output in loop.timed else None}"
+        f"{f', kinds{output}' if output in loop.kinded else ''}),"
+        for output in outputs
+    ]
+    loop.add(1, f"return ({' '.join(results)})")
+    return _compile(filename, loop, outputs, kinded, tuple(cuts.values()))
 
 
 @lru_cache(maxsize=256)
@@ -142,8 +195,10 @@ def _code(source: str, filename: str) -> CodeType:
     return compile(source, filename, "exec")
 
 
-def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[Any, ...] = ()) -> Compiled:
-    head = ["def run(values, timestamps, rows):", *loop.before]
+def _compile(
+    filename: str, loop: _Loop, outputs: tuple[int, ...], kinded: bool, cuts: tuple[Any, ...] = ()
+) -> Compiled:
+    head = [f"def run(values, timestamps, rows{', kinds' if kinded else ''}):", *loop.before]
     source = "\n".join([*head, *loop.lines]) + "\n"
     scope: dict[str, Any] = {
         **loop.names,
@@ -152,60 +207,131 @@ def _compile(filename: str, loop: _Loop, outputs: tuple[int, ...], cuts: tuple[A
         "refuse_text": refuse_text,
         "OutputTag": OutputTag,
         "UNSET": object(),
+        "Row": Row,
+        "INSERT": RowKind.INSERT,
+        "with_kind": with_kind,
+        "refuse_change": refuse_change,
     }
     exec(_code(source, filename), scope)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    owners = {len(head) + line: owner for line, owner in loop.owners.items()}
-    return Compiled(scope["run"], outputs, source, filename, owners, cuts, loop.checks)
+    return Compiled(
+        scope["run"],
+        outputs,
+        source,
+        filename,
+        {len(head) + line: owner for line, owner in loop.owners.items()},
+        cuts,
+        loop.checks,
+        frozenset(loop.of_rows),
+        {len(head) + line: text for line, text in loop.expressions.items()},
+    )
 
 
-def _emit(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:
-    result, call = f"v{stage.number}", stage.call
+def _emit(loop: _Loop, stage: Stage, record: _Record, depth: int) -> None:
+    call = stage.call
+    result = _Record(f"v{stage.number}", record.time, own=stage.rows)
     if call is None:
-        _deliver(loop, stage, value, depth, time)
+        _deliver(loop, stage, record, depth)
         return
-    if call.shape == "emitted":
-        loop.add(depth, f"for {result} in ({value},):")
-        _sort_out(loop, stage, depth, time)
-        _deliver(loop, stage, result, depth + 1, time)
-        return
+    match call.shape:
+        case "emitted":
+            loop.add(depth, f"for {result.value} in ({record.value},):")
+            _sort_out(loop, stage, result, depth)
+            _deliver(loop, stage, result, depth + 1)
+        case "expressions":
+            _evaluate(loop, stage, call, record, depth)
+        case "stamp":
+            # A name of its own: what runs beside this step still sees the time from before it.
+            loop.name(f"f{stage.number}", call.function)
+            time = _stamp(loop, stage, call, f"{record.value}, {record.time}", depth)
+            _deliver(loop, stage, replace(record, time=time), depth)
+        case _:
+            _call(loop, stage, call, record, result, depth)
+
+
+def _call(loop: _Loop, stage: Stage, call: Call, record: _Record, result: _Record, depth: int) -> None:
+    """Call a function, and hand on what it gives."""
     function = loop.name(f"f{stage.number}", call.function)
-    behind = depth
-    if call.shortcut is not None and (time is not None or call.shape == "map"):
+    value, behind = _given(loop, stage, call, record, depth), depth
+    if call.shortcut is not None and (record.time is not None or call.shape == "map") and value == "v":
         loop.names.update(call.shortcut.names)
         given = ["given = UNSET"] if call.shape == "map" else []
         for line in (*given, *call.shortcut.lines):
             loop.add(depth, line, stage.uid)
         if given:
             loop.add(depth, "if given is UNSET:")
-            result, depth = "given", depth + 1
+            result, depth = replace(result, value="given"), depth + 1
     if call.bind is not None:
         loop.add(depth, f"{loop.name(f'cursor{stage.number}', call.bind)}.row = row")
     match call.shape:
         case "map":
-            loop.add(depth, f"{result} = {function}({value})", stage.uid)
+            loop.add(depth, f"{result.value} = {function}({value})", stage.uid)
             depth = behind
         case "filter":
             loop.add(depth, f"if {function}({value}):", stage.uid)
-            result, depth = value, depth + 1
+            result = replace(record, value=value, own=record.own or record.kind is not None)
+            depth += 1
         case "flat_map":
             loop.add(depth, f"results = {function}({value})", stage.uid)
             _refuse_text(loop, stage, call, depth)
-            loop.add(depth, f"for {result} in results or ():", stage.uid)
+            loop.add(depth, f"for {result.value} in results or ():", stage.uid)
             depth += 1
-        case "stamp":
-            # A name of its own: what runs beside this step still sees the time from before it.
-            result, time = value, _stamp(loop, stage, call, f"{value}, {time}", depth)
         case "process":
-            _process(loop, stage, call, value, depth, time)
+            _process(loop, stage, call, replace(record, value=value), result, depth)
             depth += 2
         case "emit":
-            emitted = f"t{stage.number}"
-            loop.add(depth, f"for {result}, {emitted} in {function}({value}, {time}):", stage.uid)
-            time = emitted
-            _sort_out(loop, stage, depth, time)
+            emitted = replace(result, time=f"t{stage.number}")
+            kind = f", {record.kind}" if call.takes_kind and record.kind is not None else ""
+            loop.add(
+                depth,
+                f"for {result.value}, {emitted.time} in {function}({value}, {record.time}{kind}):",
+                stage.uid,
+            )
+            result = emitted
+            _sort_out(loop, stage, result, depth)
             depth += 1
-    _deliver(loop, stage, result, depth, time)
+    _deliver(loop, stage, result, depth)
+
+
+def _given(loop: _Loop, stage: Stage, call: Call, record: _Record, depth: int) -> str:
+    """What a function gets: a row has the kind of its record; nothing but insertions where it takes nothing else."""
+    value, kind = record.value, record.kind
+    own = f"({value}._kind if type({value}) is Row else INSERT)"
+    if stage.takes == "insert-only":
+        if kind is not None or record.own:
+            loop.add(depth, f"if {kind or own}: refuse_change({value}, {kind or own})", stage.uid)
+        return value
+    if kind is None or record.own or call.takes_kind:
+        return value
+    given = f"r{stage.number}"
+    loop.add(depth, f"{given} = {value} if {own} is {kind} else with_kind({value}, {kind})", stage.uid)
+    return given
+
+
+def _evaluate(loop: _Loop, stage: Stage, call: Call, record: _Record, depth: int) -> None:
+    """Compute what each output gets in place; kinds are those of the records."""
+    expressions, uid, number = call.expressions, stage.uid, stage.number
+    assert expressions is not None
+    sides = dict(stage.sides)
+    given, suffix = (record.value, record.time), f"_{number}"
+    loop.names.update(expressions.bound(suffix))
+    if record.kind is None and record.own:
+        loop.add(depth, f"k{number} = {record.value}._kind if type({record.value}) is Row else INSERT")
+        record = replace(record, kind=f"k{number}")
+    for place, branch in enumerate(expressions.branches):
+        target = stage if branch.tag is None else sides.get(branch.tag)
+        if target is None:
+            continue
+        inside, result = depth, record
+        if branch.where is not None:
+            loop.add(depth, f"if {expressions.source(branch.where, *given, suffix)}:", uid, branch.where)
+            inside += 1
+        if branch.value is not None:
+            result = replace(record, value=f"v{number}_{place}", own=False)
+            computed = expressions.source(branch.value, *given, suffix)
+            loop.add(inside, f"{result.value} = {computed}", uid, branch.value)
+        _deliver(loop, target, result, inside)
+    loop.add(depth, "pass")
 
 
 def _stamp(loop: _Loop, stage: Stage, call: Call, given: str, depth: int) -> str:
@@ -221,18 +347,18 @@ def _stamp(loop: _Loop, stage: Stage, call: Call, given: str, depth: int) -> str
     return time
 
 
-def _process(loop: _Loop, stage: Stage, call: Call, value: str, depth: int, time: str | None) -> None:
-    number, result = stage.number, f"v{stage.number}"
+def _process(loop: _Loop, stage: Stage, call: Call, record: _Record, result: _Record, depth: int) -> None:
+    number = stage.number
     context = loop.name(f"ctx{number}", call.context)
-    if time is None:
+    if record.time is None:
         loop.before.append(f"    {context}.stamp = None")
     else:
-        loop.add(depth, f"{context}.stamp = {time}")
-    loop.add(depth, f"results = f{number}({value}, {context})", stage.uid)
+        loop.add(depth, f"{context}.stamp = {record.time}")
+    loop.add(depth, f"results = f{number}({record.value}, {context})", stage.uid)
     _refuse_text(loop, stage, call, depth)
     loop.add(depth, "if results is not None:")
-    loop.add(depth + 1, f"for {result} in results:", stage.uid)
-    _sort_out(loop, stage, depth + 1, time)
+    loop.add(depth + 1, f"for {result.value} in results:", stage.uid)
+    _sort_out(loop, stage, result, depth + 1)
 
 
 def _refuse_text(loop: _Loop, stage: Stage, call: Call, depth: int) -> None:
@@ -241,20 +367,21 @@ def _refuse_text(loop: _Loop, stage: Stage, call: Call, depth: int) -> None:
         loop.add(depth, f"if type(results) is str: refuse_text(results, f{stage.number})", stage.uid)
 
 
-def _sort_out(loop: _Loop, stage: Stage, depth: int, time: str | None) -> None:
+def _sort_out(loop: _Loop, stage: Stage, record: _Record, depth: int) -> None:
     """Send results that carry a tag to their side output, or nowhere if nobody reads it."""
-    number, result = stage.number, f"v{stage.number}"
+    number, result = stage.number, record.value
     # Most results carry none, so the length, which takes a call, is asked last.
     tagged = f"type({result}) is tuple and {result} and type({result}[0]) is OutputTag and len({result}) == 2"
     loop.add(depth + 1, f"if {tagged}:")
     for place, (tag, side) in enumerate(stage.sides):
         loop.add(depth + 2, f"if {result}[0] == {loop.name(f'tag{number}_{place}', tag)}:")
         loop.add(depth + 3, f"s{number} = {result}[1]")
-        _deliver(loop, side, f"s{number}", depth + 3, time)
+        _deliver(loop, side, replace(record, value=f"s{number}", own=side.rows), depth + 3)
     loop.add(depth + 2, "continue")
 
 
-def _deliver(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None) -> None:
+def _deliver(loop: _Loop, stage: Stage, record: _Record, depth: int) -> None:
+    value = record.value
     if stage.shape is not None:
         unless = f"if type({value}) is not {stage.settled.__name__}: " if stage.settled is not None else ""
         loop.add(depth, f"{unless}{value} = {loop.name(f'shape{stage.number}', stage.shape)}({value})")
@@ -268,10 +395,15 @@ def _deliver(loop: _Loop, stage: Stage, value: str, depth: int, time: str | None
         elif stage.isolated:
             kept = f"{value} if type({value}) in ATOMS else isolate({value})"
         loop.add(depth, f"out{output}.append({kept})", encoder.uid if encoder is not None else None)
-        if time is not None:
+        if record.time is not None:
             loop.timed.add(output)
-            loop.add(depth, f"times{output}.append({time})")
+            loop.add(depth, f"times{output}.append({record.time})")
+        if record.kind is not None:
+            loop.kinded.add(output)
+            loop.add(depth, f"kinds{output}.append({record.kind})")
+        elif stage.rows and encoder is None:
+            loop.of_rows.add(output)
     for child in stage.children:
-        _emit(loop, child, value, depth, time)
+        _emit(loop, child, record, depth)
     if not stage.outputs and not stage.children:
         loop.add(depth, "pass")

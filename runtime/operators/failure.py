@@ -30,15 +30,17 @@ def explain(
 ) -> TidegateError:
     """The error to raise for a failure inside `loop`; the user's own error becomes its cause."""
     where = f"subtask {subtask}"
-    record = ""
+    record = expression = ""
     frame = _frame(error.__traceback__, loop.filename)
     if frame is not None:
         uid = loop.lines.get(frame.tb_lineno)
         if uid is not None:
             where = _where(vertex.nodes[uid], subtask)
+        if frame.tb_lineno in loop.expressions:
+            expression = f" in expression {loop.expressions[frame.tb_lineno]!r}"
         value = frame.tb_frame.f_locals.get("v")
         record = f" on record {show(value)}{_origin(batch, value)}"
-    failure = failure_of(f"{where} failed{record}", error)
+    failure = failure_of(f"{where} failed{expression}{record}", error)
     if record and isinstance(failure, UserCodeError) and not _outside(error):
         failure.record = record
     return failure

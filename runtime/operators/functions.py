@@ -25,7 +25,9 @@ def _open(shape: Shape, methods: tuple[str, ...], node: StreamNode, context: Ope
 _TWO: Final = (StepInput(), StepInput())
 
 MAP: Final = StepKind("map", partial(_open, "map", ()), declares_results=True)
-FILTER: Final = StepKind("filter", partial(_open, "filter", ()), keeps_records=True, nests=True)
+FILTER: Final = StepKind(
+    "filter", partial(_open, "filter", ()), gives="input", keeps_records=True, nests=True
+)
 FLAT_MAP: Final = StepKind("flat_map", partial(_open, "flat_map", ()), declares_results=True, nests=True)
 CO_MAP: Final = StepKind(
     "co_map", partial(_open, "map", ("map1", "map2")), title="Co-Map", inputs=_TWO, declares_results=True

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from tidegate.changelog import RowKinds
 from tidegate.elements import Batch, Element
 from tidegate.ids import CheckpointId
 from tidegate.runtime.operators.operator_list import OperatorList
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tidegate.runtime.graph.stream_graph import StreamNode
     from tidegate.runtime.operators.context import OperatorContext
     from tidegate.runtime.operators.environment import OperatorReport
+    from tidegate.runtime.operators.expressions import Expressions
 
 __all__ = [
     "NOTHING",
@@ -40,7 +42,6 @@ __all__ = [
     "Emitted",
     "Operator",
     "Role",
-    "RowKinds",
     "Shape",
     "Shortcut",
     "StepInput",
@@ -65,17 +66,13 @@ class Role(Enum):
     """Leads back to where an iteration begins."""
 
 
-RowKinds = Literal["any", "insert-only"]
-"""Which changes an input takes or a step gives: +I, -U, +U and -D, or +I only."""
-
-
 @dataclass(frozen=True, slots=True)
 class StepInput:
     """One input of a step."""
 
     keyed: Literal["optional", "required", "none"] = "optional"
     """Whether its records are partitioned by key."""
-    takes: RowKinds = "any"
+    takes: RowKinds = "rows"
 
 
 Opener: TypeAlias = "Callable[[StreamNode, OperatorContext], Operator | None]"
@@ -99,7 +96,8 @@ class StepKind:
     title: str = ""
     """What plans call a step without a name; the capitalized name if empty."""
     inputs: tuple[StepInput, ...] = (StepInput(),)
-    gives: RowKinds = "any"
+    gives: Literal["any", "input", "insert-only"] = "any"
+    """Which changes it emits: those that rows it makes have, those that it takes, or insertions only."""
     side_outputs: bool = False
     """Whether its results may carry an `OutputTag`."""
     declares_results: bool = False
@@ -123,10 +121,10 @@ class StepKind:
         return self.name
 
 
-Shape = Literal["emitted", "map", "filter", "flat_map", "process", "stamp", "emit"]
+Shape = Literal["emitted", "map", "filter", "flat_map", "process", "stamp", "emit", "expressions"]
 """How a call turns one record into others: as it is but for side outputs, `f(v)` once, kept if true, each of `f(v)`, each of
-`f(v, context)` with side outputs among them, as it is with the time `f(v, t)`, or each of `f(v, t)` with a time of its
-own and side outputs among them."""
+`f(v, context)` with side outputs among them, as it is with the time `f(v, t)`, each of `f(v, t)` with a time of its
+own and side outputs among them, or what expressions compute."""
 
 Emitted: TypeAlias = tuple[list[Any], list[int] | None]
 """Values and their times."""
@@ -151,23 +149,30 @@ class Shortcut:
 class Call:
     """One call of the loop; `context.stamp` is set before each `process`, and the row of its key is bound to `bind`.
 
-    The loop pauses behind a record that makes `cut.moved` true. `shortcut` comes first.
+    The loop pauses behind a record that makes `cut.moved` true. `shortcut` comes first. An `emit` that `takes_kind` is
+    called as `f(v, t, kind)` where records have kinds; others get rows of that kind.
     """
 
     shape: Shape
-    function: Callable[..., Any]
+    function: Callable[..., Any] = callable
     context: Any = None
     bind: Cursor | None = None
     cut: Any = None
     shortcut: Shortcut | None = None
+    expressions: Expressions | None = None
+    takes_kind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BatchCall:
-    """What takes all records of a batch at once, behind the loop; `encode` makes of each in the loop what it takes."""
+    """What takes all records of a batch at once, behind the loop.
+
+    If there is `encode`, records without kinds are encoded in the loop, one by one, for `take_encoded`.
+    """
 
     take: Callable[[Batch], None]
     encode: Callable[[Any], Any] | None = None
+    take_encoded: Callable[[Batch], None] | None = None
 
 
 class Operator:

@@ -22,7 +22,7 @@ from tidegate.checks import checker, locate
 from tidegate.errors import RecordError
 from tidegate.types import Kind, Row, TypeInformation
 
-__all__ = ["Declared", "Shaper", "settled", "shaped", "shaper"]
+__all__ = ["Declared", "Shaper", "may_be_row", "settled", "shaped", "shaper"]
 
 Shaper = Callable[[Any], Any]
 
@@ -44,6 +44,13 @@ def shaper(info: TypeInformation | None) -> Shaper | None:
         case Kind.OPTIONAL:
             return lambda value: value if value is None else _each([value], inner)[0]
     return None
+
+
+def may_be_row(info: TypeInformation | None) -> bool:
+    """Whether records of a type can be rows."""
+    if info is not None and info.kind is Kind.OPTIONAL:
+        return may_be_row(info.items[0])
+    return info is None or info.kind in (Kind.ROW, Kind.ANY, Kind.PICKLED)
 
 
 def settled(info: TypeInformation | None) -> type[Any] | None:

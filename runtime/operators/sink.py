@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidegate import faults
-from tidegate.elements import Batch
+from tidegate.elements import Batch, RowKind
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId
-from tidegate.row import kinds_of
+from tidegate.row import kinds_of, kinds_or_none
 from tidegate.runtime.operators.environment import OperatorReport
-from tidegate.runtime.operators.operator import BatchCall, Call, Emitted, Operator, Role, StepKind
+from tidegate.runtime.operators.operator import BatchCall, Call, Emitted, Operator, Role, StepInput, StepKind
 from tidegate.twophase.spi import (
     Committable,
     SinkWriter,
@@ -45,9 +45,9 @@ class SinkOperator(Operator):
         self._writer = writer = _open_writer(node, context)
         if context.store is not None:
             # Its function asks for state of keys, so each record is written while its key is bound.
-            super().__init__((Call("emit", self._write_one, bind=context.store.cursor),), context.store)
+            super().__init__((Call("emit", self._write_one, bind=context.store.cursor, takes_kind=True),), context.store)
         elif isinstance(writer, SupportsEncoding):
-            super().__init__((), batches=BatchCall(writer.write_encoded, writer.encode))
+            super().__init__((), batches=BatchCall(writer.write, writer.encode, writer.write_encoded))
         else:
             super().__init__((), batches=BatchCall(writer.write))
 
@@ -103,9 +103,10 @@ class SinkOperator(Operator):
         finally:
             super().close()
 
-    def _write_one(self, value: Any, timestamp: int | None) -> tuple[()]:
+    def _write_one(self, value: Any, timestamp: int | None, kind: RowKind | None = None) -> tuple[()]:
         times = None if timestamp is None else [timestamp]
-        self._writer.write(Batch([value], times, kinds=kinds_of([value])))
+        kinds = kinds_of([value]) if kind is None else kinds_or_none([kind])
+        self._writer.write(Batch([value], times, kinds=kinds))
         return ()
 
     def _expires(self) -> float:
@@ -115,7 +116,7 @@ class SinkOperator(Operator):
         return self._env.clock.monotonic() + writer.expires_in_ms() / 1_000
 
 
-SINK: Final = StepKind("sink", SinkOperator, Role.SINK)
+SINK: Final = StepKind("sink", SinkOperator, Role.SINK, inputs=(StepInput(takes="any"),))
 
 
 def _open_writer(node: StreamNode, context: OperatorContext) -> SinkWriter:

@@ -11,7 +11,7 @@ from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.ids import SplitId
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.event_time import Learner, SplitTime
-from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator, Role, StepKind
+from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator, Role, StepInput, StepKind
 from tidegate.runtime.stream.watermarks import Assign, Bounded, WatermarkGenerator, WatermarkStrategy
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _open_source(node: StreamNode, context: OperatorContext) -> Operator | None:
     return _opened(node.watermarks, context.env) if node.watermarks is not None else None
 
 
-STAMP: Final = StepKind("stamp", _open, stamps=True)
+STAMP: Final = StepKind("stamp", _open, inputs=(StepInput(takes="any"),), gives="input", stamps=True)
 SOURCE: Final = StepKind("source", _open_source, Role.SOURCE, inputs=(), landmark=True)
 
 

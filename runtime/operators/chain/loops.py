@@ -12,13 +12,13 @@ from tidegate.backends.keyed.journal import TimersDue
 from tidegate.backends.keyed.row import Row
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch
 from tidegate.ids import OperatorUid
-from tidegate.row import kinds_of
+from tidegate.row import kinds_of, kinds_or_none
 from tidegate.runtime.operators.chain.operators import ChainOperators
 from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile_stages
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.failure import explain, refused
-from tidegate.runtime.operators.operator import Call, Operator, Role
-from tidegate.runtime.operators.rows import Declared, settled, shaper
+from tidegate.runtime.operators.operator import BatchCall, Call, Operator, Role
+from tidegate.runtime.operators.rows import Declared, may_be_row, settled, shaper
 from tidegate.runtime.operators.tracing import Tracer
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ class ChainLoops:
         self._operators = operators
         self._outlet = outlet
         self._tracer = Tracer(vertex.head.uid) if env.traced else None
-        self._takers: list[tuple[Callable[[Batch], None], OperatorUid | None]] = []
+        self._takers: list[tuple[BatchCall, OperatorUid | None]] = []
         """What takes each output of the loops, and the step that may refuse a record of it."""
         self._encoders: dict[int, Encoder] = {}
         self._stages: dict[OperatorUid, Stage] = {}
-        self._compiled: dict[tuple[OperatorUid, int | None, bool], Compiled] = {}
+        self._compiled: dict[tuple[OperatorUid, int | None, bool, bool], Compiled] = {}
         self._announce: Callable[[], None] = _nothing_new
 
     def wire(self, announce: Callable[[], None]) -> None:
@@ -107,8 +107,9 @@ class ChainLoops:
 
     def run(self, uid: OperatorUid, side: int | None, batch: Batch, rows: list[Row] | None = None) -> None:
         """Pass records to a step on its input `side`, or what it has emitted by itself to those behind it."""
-        loop = self._loop(uid, side, batch.timestamps is not None)
-        columns: list[Any] = [batch.values, batch.timestamps, rows]
+        kinded = batch.kinds is not None
+        loop = self._loop(uid, side, batch.timestamps is not None, kinded)
+        columns: list[Any] = [batch.values, batch.timestamps, rows, *([batch.kinds] if kinded else ())]
         if loop.cuts:
             columns = [iter(column) if column is not None else None for column in columns]
         more = True
@@ -117,10 +118,11 @@ class ChainLoops:
                 results = loop.run(*columns)
             except BaseException as error:
                 raise explain(error, loop, batch, self._vertex, self._env.subtask) from error
-            for output, (values, times) in zip(loop.outputs, results, strict=True):
+            for output, (values, times, *kept) in zip(loop.outputs, results, strict=True):
                 if values:
-                    kinds = (batch.kinds if values is batch.values else None) or kinds_of(values)
-                    self._take(output, Batch(values, times, kinds=kinds), batch)
+                    own = kinds_of(values) if output in loop.of_rows else None
+                    kinds = kinds_or_none(kept[0]) if kept else own
+                    self._take(output, Batch(values, times, kinds=kinds), batch, encoded=not kinded)
             more = any(cut.moved for cut in loop.cuts)
             self._announce()
 
@@ -136,19 +138,20 @@ class ChainLoops:
 
     def explain(self, timed: bool = False, side: int = 0) -> str:
         """The source of the generated loop for an input."""
-        return self._compile(self._vertex.head.uid, side, timed, {}).source
+        return self._compile(self._vertex.head.uid, side, timed, False, {}).source
 
-    def _take(self, output: int, batch: Batch, came_of: Batch) -> None:
-        take, uid = self._takers[output]
+    def _take(self, output: int, batch: Batch, came_of: Batch, *, encoded: bool) -> None:
+        call, uid = self._takers[output]
+        take = call.take_encoded if encoded and call.take_encoded is not None else call.take
         if uid is None:
             take(batch)
             return
         with refused(self._vertex.nodes[uid], self._env.subtask, came_of):
             take(batch)
 
-    def _loop(self, uid: OperatorUid, side: int | None, timed: bool) -> Compiled:
+    def _loop(self, uid: OperatorUid, side: int | None, timed: bool, kinded: bool) -> Compiled:
         """The loop to take for the next batch; it checks the results of steps that had none in batches before."""
-        compiled = self._compiled.get((uid, side, timed))
+        compiled = self._compiled.get((uid, side, timed, kinded))
         if compiled is None:
             stages = self._stages[uid].walk()
             checks = {each.number: Declared(each.typed) for each in stages if each.typed is not None}
@@ -156,11 +159,16 @@ class ChainLoops:
             checks = {number: check for number, check in compiled.checks.items() if not check.seen}
         else:
             return compiled
-        self._compiled[uid, side, timed] = compiled = self._compile(uid, side, timed, checks)
+        self._compiled[uid, side, timed, kinded] = compiled = self._compile(uid, side, timed, kinded, checks)
         return compiled
 
     def _compile(
-        self, uid: OperatorUid, side: int | None, timed: bool, checks: Mapping[int, Declared]
+        self,
+        uid: OperatorUid,
+        side: int | None,
+        timed: bool,
+        kinded: bool,
+        checks: Mapping[int, Declared],
     ) -> Compiled:
         """The loop that starts with a step, called for input `side`, or behind it."""
         stage, operator = self._stages[uid], self._operators.get(uid)
@@ -170,8 +178,20 @@ class ChainLoops:
         ):
             call = Call("emitted", _as_it_is)
         where = f"{self._env.subtask} {uid}{f' input {side}' if side is not None else ' timers'}"
-        head = dataclasses.replace(stage, call=call)
-        return compile_stages(where, head, timed=timed, checks=checks, encoders=self._encoders)
+        inputs = self._vertex.nodes[uid].kind.inputs
+        takes = inputs[side].takes if side is not None and inputs else "any"
+        head = dataclasses.replace(stage, call=call, takes=takes)
+        # With kinds an encoder would have to be told of them; its sink then encodes batches itself.
+        encoders = None if kinded else self._encoders
+        return compile_stages(
+            where,
+            head,
+            timed=timed,
+            kinded=kinded,
+            emitted=side is None,
+            checks=checks,
+            encoders=encoders,
+        )
 
     def _build(
         self, uid: OperatorUid, outputs: Mapping[OperatorUid, tuple[int, ...]], *, stateful: bool
@@ -195,6 +215,8 @@ class ChainLoops:
             shape=shaper(node.output_type) if not node.kind.keeps_records else None,
             settled=settled(node.output_type),
             typed=node.output_type if node.kind.declares_results else None,
+            takes=node.kind.inputs[0].takes if node.kind.inputs else "any",
+            rows=may_be_row(node.output_type),
         )
         return stage
 
@@ -209,12 +231,12 @@ class ChainLoops:
             if edge.node == uid:
                 emit = partial(self._outlet.emit, edge)
                 held = emit if self._tracer is None else self._tracer.holding(emit, edge.traced)
-                self._takers.append((held, None))
+                self._takers.append((BatchCall(held), None))
         operator = self._operators.get(uid)
         if operator is not None and operator.batches is not None:
             if operator.batches.encode is not None:
                 self._encoders[len(self._takers)] = Encoder(uid, operator.batches.encode)
-            self._takers.append((operator.batches.take, uid))
+            self._takers.append((operator.batches, uid))
         return tuple(range(first, len(self._takers)))
 
 
