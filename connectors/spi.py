@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from tidegate.changelog import ChangelogMode, RowKinds
 from tidegate.clock import Clock
 from tidegate.elements import Batch, Idle, Watermark
 from tidegate.ids import CheckpointId, OperatorUid, PipelineId, SplitId, Subtask
@@ -53,6 +54,7 @@ __all__ = [
     "SupportsAudit",
     "SupportsBacklog",
     "SupportsBranch",
+    "SupportsChangelog",
     "SupportsCommit",
     "SupportsDeadLetters",
     "SupportsDiscovery",
@@ -66,6 +68,7 @@ __all__ = [
     "SupportsPreflight",
     "SupportsRanges",
     "SupportsReaderEvents",
+    "SupportsRowKinds",
     "SupportsSettled",
     "SupportsTakeOver",
     "Unreadable",
@@ -313,6 +316,19 @@ class Source(ABC, Generic[S]):
 
 
 @runtime_checkable
+class SupportsChangelog(Protocol):
+    """A source, or what a step runs, that states which changes it emits; other sources emit insertions only.
+
+    Their kinds are in `Batch.kinds`.
+    """
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        """The kinds that its records may have. Pure; asked when a program is planned."""
+        ...
+
+
+@runtime_checkable
 class SupportsRanges(Protocol[S]):
     """A source whose splits can be bounded in advance, so that a part of one can be read again exactly."""
 
@@ -388,6 +404,16 @@ class Sink(ABC):
     @abstractmethod
     def open_writer(self, context: WriterContext) -> SinkWriter:
         """A writer; opened after everything earlier is settled or aborted. May connect."""
+
+
+@runtime_checkable
+class SupportsRowKinds(Protocol):
+    """A sink that states which changes it can write; others read `Batch.kinds` and take any."""
+
+    @property
+    def takes(self) -> RowKinds:
+        """Which changes it can write. Pure; asked when a program is planned, so that others are refused then."""
+        ...
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError, RecordError
 
-__all__ = ["Row", "kind_of", "kinds_of", "kinds_or_none", "refuse_change", "refuse_lost_changes", "with_kind"]
+__all__ = ["Row", "kind_of", "kinds_of", "kinds_or_none", "refuse_change", "values_with_kinds", "with_kind"]
 
 
 class Row:
@@ -182,8 +182,8 @@ def kinds_or_none(kinds: list[RowKind]) -> list[RowKind] | None:
     return kinds if any(kinds) else None
 
 
-def with_kind(value: Any, kind: RowKind) -> Any:
-    """The record as a function sees it: a row of this kind.
+def with_kind(value: Any, kind: RowKind, taker: str = "function", remedy: str = "") -> Any:
+    """The record as functions see it: a row of this kind.
 
     Raises:
         RecordError: it is not a row, so its kind would be lost.
@@ -191,7 +191,11 @@ def with_kind(value: Any, kind: RowKind) -> Any:
     if isinstance(value, Row):
         return value if value._kind is kind else Row.of(value._values, value._names, kind)
     if kind is not RowKind.INSERT:
-        raise RecordError(_lost("a function sees the kinds of rows only", value, kind, "map changes to rows"))
+        remedies = f"{remedy}, or map changes to rows" if remedy else "map changes to rows"
+        raise RecordError(
+            f"{taker}: the kind of a change would be lost; got {value!r:.80} as {kind.name}; expected inserts, or rows, "
+            f"which have their kind; {remedies}"
+        )
     return value
 
 
@@ -206,22 +210,16 @@ def refuse_change(value: Any, kind: RowKind) -> NoReturn:
     )
 
 
-def refuse_lost_changes(batch: Batch, sink: str, remedy: str = "use a sink that takes changes") -> None:
-    """For sinks that write nothing but values: only rows have their kind in them.
+def values_with_kinds(batch: Batch, sink: str, remedy: str = "use a sink that takes changes") -> list[Any]:
+    """For sinks that write nothing but values: rows have their kind in them.
 
     Raises:
-        RecordError: the kind of a record would be lost.
+        RecordError: a change is not a row, so its kind would be lost.
     """
-    for value, kind in zip(batch.values, batch.kinds or (), strict=False):
-        if kind is not kind_of(value):
-            raise RecordError(_lost(sink, value, kind, f"{remedy}, or map changes to rows"))
-
-
-def _lost(where: str, value: Any, kind: RowKind, remedy: str) -> str:
-    return (
-        f"{where}: the kind of a change would be lost; got {value!r:.80} as {kind.name}; expected inserts, or rows, "
-        f"which have their kind; {remedy}"
-    )
+    if batch.kinds is None:
+        return batch.values
+    pairs = zip(batch.values, batch.kinds, strict=False)
+    return [with_kind(value, kind, sink, remedy) for value, kind in pairs]
 
 
 def _as_dicts(value: Any) -> Any:

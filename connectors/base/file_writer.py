@@ -33,7 +33,7 @@ from tidegate.connectors.base.rolling import Compaction, RollingPolicy
 from tidegate.elements import MAX_WATERMARK, Batch
 from tidegate.errors import RecordError, TidegateError, UnavailableError
 from tidegate.ids import CheckpointId
-from tidegate.row import refuse_lost_changes
+from tidegate.row import values_with_kinds
 from tidegate.twophase.naming import MAX_BYTES, OutputName, WorkName, tag_of
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
@@ -152,7 +152,7 @@ class FileWriter(SinkWriter):
         return [chunk for part in parts for chunk in self._chunks(part, now_ms)]
 
     def _encoded(self, batch: Batch, now_ms: int) -> list[tuple[str, Any, int]]:
-        refuse_lost_changes(batch, f"file sink {self._context.uid!r}")
+        batch = batch.with_values(values_with_kinds(batch, f"file sink {self._context.uid!r}"))
         buckets, encode = self._shape.buckets, self._encoder.encode
         dealt = {"": batch.values} if buckets is None else buckets.deal(batch, now_ms, self._watermark)
         chunks = [(bucket, encode(values), len(values)) for bucket, values in dealt.items()]

@@ -20,14 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
+from tidegate.changelog import RowKinds
 from tidegate.connectors.spi import OnBranch, Sink
 from tidegate.elements import Batch
 from tidegate.ids import CheckpointId, OperatorUid
-from tidegate.row import refuse_lost_changes
+from tidegate.row import values_with_kinds
 from tidegate.serde import codec_for
 from tidegate.twophase.one_by_one import OneByOneCommitter
 from tidegate.twophase.spi import CommitAnswer, Committable, CommitterContext, SinkWriter, WriterContext
@@ -59,6 +60,7 @@ class WriteAheadSink(Sink):
     on_branch: OnBranch = "refuse"
 
     delivery = "exactly-once"
+    takes: ClassVar[RowKinds] = "rows"
 
     def open_writer(self, context: WriterContext) -> WriteAheadWriter:
         """Holds the records of an epoch."""
@@ -83,8 +85,8 @@ class WriteAheadWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         """Take a batch, all or nothing."""
-        refuse_lost_changes(batch, f"sink {self._uid!r}")
-        self._records += [self._encode(value) for value in batch.values]
+        values = values_with_kinds(batch, f"sink {self._uid!r}")
+        self._records += [self._encode(value) for value in values]
 
     def prepare(self, checkpoint: CheckpointId) -> tuple[bytes, str, int] | None:
         """What waits becomes part of the checkpoint."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
+from tidegate.changelog import RowKinds
 from tidegate.connectors.base import FileCommitter, FileWriter
 from tidegate.connectors.collection.serde import Frames, frames_in
 from tidegate.connectors.spi import OnBranch, Sink
@@ -34,6 +35,7 @@ class CollectSink(Sink):
     take_over: bool = False
 
     delivery = "exactly-once"
+    takes: ClassVar[RowKinds] = "rows"
 
     def __post_init__(self) -> None:
         # Subtasks and committers may run in processes with another working directory.

@@ -19,11 +19,14 @@ from typing import Any, Final
 
 import cloudpickle
 
+from tidegate.changelog import ChangelogMode
 from tidegate.connectors.base import ListEnumerator, RangeReader, RangeSplit
 from tidegate.connectors.base.pickling import dumps, dumps_plain
-from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
+from tidegate.connectors.spi import EnumeratorContext, Poll, ReaderContext, Source
+from tidegate.elements import Batch, RowKind
 from tidegate.errors import RecordError
 from tidegate.ids import SplitId
+from tidegate.row import kinds_of
 from tidegate.serde import codec_for
 from tidegate.types import TypeInformation
 
@@ -31,6 +34,8 @@ __all__ = ["CollectionSource"]
 
 _PART: Final = 4_096
 """How many values of built-in types are unpacked at once; what was just made is still near when it is worked on."""
+
+_INSERT_ONLY: Final = ChangelogMode.insert_only()
 
 _AT_HAND: Final = 16
 """How many parts a reader of several splits keeps unpacked."""
@@ -52,6 +57,7 @@ class CollectionSource(Source[RangeSplit]):
 
     type_info: TypeInformation | None
     count: int
+    changelog_mode: ChangelogMode = field(repr=False)
     _part: int = field(repr=False)
     _pickled: tuple[bytes, ...] = field(repr=False)
 
@@ -65,6 +71,7 @@ class CollectionSource(Source[RangeSplit]):
             values = [codec.decode(codec.encode(value)) for value in values]
         object.__setattr__(self, "type_info", type_info)
         object.__setattr__(self, "count", len(values))
+        object.__setattr__(self, "changelog_mode", _mode(kinds_of(values)))
         part, pickled = _pickle(values)
         object.__setattr__(self, "_part", part)
         object.__setattr__(self, "_pickled", pickled)
@@ -94,11 +101,25 @@ class CollectionSource(Source[RangeSplit]):
                 values += unpacked(part)[max(numbers.start - before, 0) : numbers.stop - before]
             return values
 
-        return RangeReader(read)
+        return RangeReader(read) if self.changelog_mode == _INSERT_ONLY else _ChangesReader(read)
 
     def bound(self, split: RangeSplit, records: int) -> tuple[RangeSplit, RangeSplit | None]:
         """At most the next `records` of a part, and the rest."""
         return split.cut(records)
+
+
+class _ChangesReader(RangeReader):
+    def poll(self, limit: int) -> Poll:
+        found = super().poll(limit)
+        if isinstance(found, Batch):
+            found.kinds = kinds_of(found.values)
+        return found
+
+
+def _mode(kinds: list[RowKind] | None) -> ChangelogMode:
+    found = {RowKind.INSERT, *(kinds or ())}
+    # Where there is an old row there is a new one, even if that is in no collection.
+    return ChangelogMode.of(found | {RowKind.UPDATE_AFTER} if RowKind.UPDATE_BEFORE in found else found)
 
 
 def _pickle(values: list[Any]) -> tuple[int, tuple[bytes, ...]]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
+from tidegate.changelog import RowKinds
 from tidegate.components import OptionsOf
 from tidegate.connectors.base import (
     BulkFormat,
@@ -60,6 +61,7 @@ class FileSink(Sink):
     options: FileSinkOptions = FileSinkOptions()
 
     delivery = "exactly-once"
+    takes: ClassVar[RowKinds] = "rows"
 
     def __post_init__(self) -> None:
         # Subtasks and committers may run in processes with another working directory.

@@ -20,10 +20,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
+from tidegate.changelog import RowKinds
 from tidegate.checks import shorten
 from tidegate.connectors.functions.life_cycle import LifeCycle, program_of
 from tidegate.connectors.spi import Sink
@@ -31,7 +32,7 @@ from tidegate.elements import Batch
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.failures import failure_of
 from tidegate.ids import CheckpointId
-from tidegate.row import refuse_lost_changes
+from tidegate.row import values_with_kinds
 from tidegate.serde import codec_for
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
@@ -93,6 +94,7 @@ class FunctionSink(Sink):
     function: SinkFunction
 
     delivery = "at-least-once"
+    takes: ClassVar[RowKinds] = "rows"
 
     def __post_init__(self) -> None:
         if not isinstance(self.function, SinkFunction):
@@ -128,12 +130,12 @@ class FunctionWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         """Call the function with each record."""
-        refuse_lost_changes(batch, self._where)
+        values = values_with_kinds(batch, self._where)
         invoke, context = self._function.invoke, self._context
         times = batch.timestamps or repeat(None)
         value: Any = None
         try:
-            for value, stamp in zip(batch.values, times, strict=False):
+            for value, stamp in zip(values, times, strict=False):
                 context.stamp = stamp
                 invoke(value, context)
         except BaseException as error:

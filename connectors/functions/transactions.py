@@ -16,10 +16,11 @@ from __future__ import annotations
 import contextlib
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
+from tidegate.changelog import RowKinds
 from tidegate.checks import shorten
 from tidegate.connectors.functions.sink import (
     Adapter,
@@ -68,6 +69,7 @@ class TransactionalFunctionSink(Sink):
     on_branch: OnBranch = "refuse"
 
     delivery = "exactly-once"
+    takes: ClassVar[RowKinds] = "rows"
 
     def open_writer(self, context: WriterContext) -> TransactionalFunctionWriter:
         """An open instance with a transaction."""

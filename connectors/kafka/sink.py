@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tidegate.changelog import RowKinds
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.components import OptionsOf
 from tidegate.connectors.base.dead_letters import OnError, check_on_error
@@ -79,6 +80,11 @@ class KafkaSink(Sink):
     def on_branch(self) -> OnBranch:
         """What happens to records committed after the checkpoint a branch goes back to."""
         return self.options.on_branch
+
+    @property
+    def takes(self) -> RowKinds:
+        """All changes where the schema has upserts; otherwise those of rows, which are messages like others."""
+        return "any" if self.schema.upsert else "rows"
 
     def taking_over(self) -> KafkaSink:
         """The same sink, which uses its prefix even though another pipeline claimed it."""
@@ -168,6 +174,11 @@ class PlainKafkaSink(Sink):
                 "once use KafkaSink"
             )
         self._settings()
+
+    @property
+    def takes(self) -> RowKinds:
+        """All changes where the schema has upserts; otherwise those of rows, which are messages like others."""
+        return "any" if self.schema.upsert else "rows"
 
     def preflight(self, job: JobFacts) -> Iterator[Finding]:
         """Whether the brokers answer and accept the client, and the topics may be written."""

@@ -27,7 +27,7 @@ from tidegate.elements import Batch, RowKind
 from tidegate.errors import TidegateError, UnavailableError
 from tidegate.faults import point
 from tidegate.ids import CheckpointId
-from tidegate.row import kind_of, refuse_lost_changes
+from tidegate.row import kind_of, values_with_kinds
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
 __all__ = ["KafkaWork", "PlainWriter", "TransactionalWriter"]
@@ -91,10 +91,12 @@ class Outlet:
         if changes is not None and batch.kinds is not None:
             pairs = zip(batch.kinds, batch.values, strict=True)
             return batch.with_values([changes[kind](value) for kind, value in pairs])
+        values, encode = batch.values, self.encode
         if changes is None:
-            refuse_lost_changes(batch, "kafka sink", "let its schema be one with upsert")
-        encode = self.encode if changes is None else changes[RowKind.INSERT]
-        return batch.with_values(list(map(encode, batch.values)))
+            values = values_with_kinds(batch, "kafka sink", "let its schema be one with upsert")
+        else:
+            encode = changes[RowKind.INSERT]
+        return batch.with_values(list(map(encode, values)))
 
     def kept(self, batch: Batch) -> Batch:
         """The messages that are to be written."""

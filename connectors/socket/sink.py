@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
+from tidegate.changelog import RowKinds
 from tidegate.clock import Clock
 from tidegate.connectors.spi import Sink
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, UnavailableError
 from tidegate.ids import CheckpointId
-from tidegate.row import refuse_lost_changes
+from tidegate.row import values_with_kinds
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
 __all__ = ["SocketTextSink", "SocketTextWriter"]
@@ -48,6 +49,7 @@ class SocketTextSink(Sink):
     max_retries: int = 0
 
     delivery = "none"
+    takes: ClassVar[RowKinds] = "rows"
 
     def __post_init__(self) -> None:
         if not self.delimiter:
@@ -77,9 +79,8 @@ class SocketTextWriter(SinkWriter):
         """
         if not batch.values:
             return
-        refuse_lost_changes(batch, "socket sink")
         end = self._sink.delimiter
-        data = "".join(f"{value}{end}" for value in batch.values).encode()
+        data = "".join(f"{value}{end}" for value in values_with_kinds(batch, "socket sink")).encode()
         for attempt in range(self._sink.max_retries + 1):
             if attempt:
                 self._clock.sleep(_RETRY_S)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tidegate.ids import OperatorUid
 from tidegate.runtime.explain.explained import Explained
+from tidegate.runtime.graph.changelogs import changing
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
 
@@ -62,7 +63,8 @@ def _chain(program: Explained, vertex: JobVertex) -> Iterator[str]:
         follows = before[node.uid]
         branch = above is not None and follows is not None and follows != above.uid
         after = f", after {follows}" if branch else ""
-        yield f"  {node.number:>3}  {node.title:<{width}}  uid {node.uid}{_class_of(node)}{after}"
+        changes = f", emits [{node.changelog.short}]" if changing(node.changelog) else ""
+        yield f"  {node.number:>3}  {node.title:<{width}}  uid {node.uid}{_class_of(node)}{changes}{after}"
     for edge in vertex.outputs:
         target = program.job.vertices[edge.target]
         yield (

@@ -10,6 +10,7 @@ from typing import Any, Final
 from tidegate.errors import ConfigError
 from tidegate.ids import OperatorUid
 from tidegate.keys import check_max_parallelism, default_max_parallelism
+from tidegate.runtime.graph.changelogs import Changelog, changelogs
 from tidegate.runtime.graph.dead_letters import dead_letter_steps
 from tidegate.runtime.graph.mode import RuntimeMode, runs_as_batch
 from tidegate.runtime.graph.names import FunctionNames, title
@@ -67,6 +68,8 @@ class StreamNode:
     """Of a source: the strategy by which its records get times."""
     shape: Shape | None = None
     """What its uid stands for."""
+    changelog: Changelog = None
+    """Which changes it emits; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,8 @@ def build_stream_graph(
 
     Raises:
         ConfigError: there is no step, a uid is used twice, a parallelism or a co-location is impossible, an
-            iteration is open, or the mode is BATCH and the program does not fit.
+            iteration is open, a step certainly gets changes that it does not take, or the mode is BATCH and the program
+            does not fit.
     """
     order = _topological(sinks)
     order += list(dead_letter_steps(order))
@@ -163,7 +167,8 @@ def build_stream_graph(
     _check_co_location(nodes.values())
     counted = {uids[id(step)] for step in steps if step.uid is None}
     found = shapes(nodes.values(), edges, counted)
-    nodes = {uid: replace(node, shape=found[uid]) for uid, node in nodes.items()}
+    modes = changelogs(nodes, edges)
+    nodes = {uid: replace(node, shape=found[uid], changelog=modes[uid]) for uid, node in nodes.items()}
     return StreamGraph(nodes, tuple(edges), chaining, runs_as_batch(mode, nodes.values()))
 
 

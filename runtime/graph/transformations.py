@@ -40,7 +40,7 @@ NEVER_MS: Final = -1
 _ANY: Final = (StepInput(takes="any"),)
 SIDE_OUTPUT: Final = StepKind("side", role=Role.SIDE_OUTPUT, inputs=_ANY, nests=True, landmark=True)
 UNION: Final = StepKind("union", role=Role.UNION, inputs=_ANY, gives="input")
-ITERATION: Final = StepKind("iterate", role=Role.ITERATION, inputs=_ANY)
+ITERATION: Final = StepKind("iterate", role=Role.ITERATION, inputs=_ANY, gives="input")
 FEEDBACK: Final = StepKind("feedback", role=Role.FEEDBACK, inputs=_ANY, gives="input")
 
 Chaining = Literal["always", "head", "never"]

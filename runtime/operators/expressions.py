@@ -112,4 +112,6 @@ def _open(node: StreamNode, context: OperatorContext) -> Operator:
     return Operator((Call("expressions", expressions=node.payload),))
 
 
-EXPRESSIONS: Final = StepKind("expressions", _open, inputs=(StepInput(takes="any"),), gives="input", side_outputs=True, nests=True)
+EXPRESSIONS: Final = StepKind(
+    "expressions", _open, inputs=(StepInput(takes="any"),), gives="input", side_outputs=True, nests=True
+)

@@ -45,7 +45,9 @@ class SinkOperator(Operator):
         self._writer = writer = _open_writer(node, context)
         if context.store is not None:
             # Its function asks for state of keys, so each record is written while its key is bound.
-            super().__init__((Call("emit", self._write_one, bind=context.store.cursor, takes_kind=True),), context.store)
+            super().__init__(
+                (Call("emit", self._write_one, bind=context.store.cursor, takes_kind=True),), context.store
+            )
         elif isinstance(writer, SupportsEncoding):
             super().__init__((), batches=BatchCall(writer.write, writer.encode, writer.write_encoded))
         else:

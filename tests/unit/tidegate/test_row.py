@@ -9,7 +9,7 @@ import pytest
 
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError, RecordError
-from tidegate.row import Row, kinds_of, refuse_lost_changes
+from tidegate.row import Row, kinds_of, values_with_kinds
 
 
 def test_fields_are_reached_by_position_name_and_attribute() -> None:
@@ -147,11 +147,11 @@ def test_the_kinds_of_rows_are_a_column_where_one_is_a_change() -> None:
 def test_a_change_is_refused_where_its_record_does_not_say_it() -> None:
     changed = Row.of_kind(RowKind.DELETE, 1)
 
-    refuse_lost_changes(Batch([changed, "a"]), "sink")
-    refuse_lost_changes(Batch([changed, "a"], kinds=[RowKind.DELETE, RowKind.INSERT]), "sink")
+    values_with_kinds(Batch([changed, "a"]), "sink")
+    values_with_kinds(Batch([changed, "a"], kinds=[RowKind.DELETE, RowKind.INSERT]), "sink")
     with pytest.raises(
         RecordError,
         match=r"^sink: the kind of a change would be lost; got 'a' as DELETE; expected inserts, or rows, which have their "
         r"kind; use a sink that takes changes, or map changes to rows$",
     ):
-        refuse_lost_changes(Batch([changed, "a"], kinds=[RowKind.DELETE, RowKind.DELETE]), "sink")
+        values_with_kinds(Batch([changed, "a"], kinds=[RowKind.DELETE, RowKind.DELETE]), "sink")

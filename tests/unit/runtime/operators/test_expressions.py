@@ -1,0 +1,137 @@
+"""Expressions in the generated loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tidegate.common import Row, RowKind, Types
+from tidegate.datastream import StreamExecutionEnvironment
+from tidegate.errors import ConfigError, JobFailedError
+from tidegate.ids import OperatorUid
+from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
+from tidegate.runtime.operators.expressions import EXPRESSIONS, Branch, Expressions
+from tidegate.runtime.operators.operator import Call
+from tidegate.runtime.stream.tags import OutputTag
+from tidegate.testing.harness import Harness
+
+SMALL = OutputTag("small")
+
+
+def compiled(*branches: Branch, timed: bool = False, kinded: bool = False, **names: Any) -> Compiled:
+    call = Call("expressions", expressions=Expressions(branches, names))
+    side = Stage(OperatorUid("side"), 1, None, outputs=(1,))
+    head = Stage(OperatorUid("calc"), 0, call, outputs=(0,), sides=((SMALL, side),))
+    return compile_stages("expressions", head, timed=timed, kinded=kinded)
+
+
+@given(
+    records=st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 99), st.sampled_from(RowKind))
+    )
+)
+def test_every_output_has_its_own_projection_and_filter(records: list[tuple[int, int, int, RowKind]]) -> None:
+    loop = compiled(
+        Branch("(v[1], v[0] * rate, t)", where="v[0] > limit"),
+        Branch(where="v[0] <= limit", tag=SMALL),
+        timed=True,
+        kinded=True,
+        limit=4,
+        rate=10,
+    )
+    values = [(first, second) for first, second, _, _ in records]
+    times, kinds = [time for _, _, time, _ in records], [kind for *_, kind in records]
+
+    large, small = loop.run(values, times, None, kinds)
+
+    assert list(zip(*large, strict=True)) == [
+        ((second, first * 10, time), time, kind) for first, second, time, kind in records if first > 4
+    ]
+    assert list(zip(*small, strict=True)) == [
+        ((first, second), time, kind) for first, second, time, kind in records if first <= 4
+    ]
+
+
+def test_nothing_is_called_per_record() -> None:
+    source = compiled(Branch("(v[0] + v[1], v[2])", where="v[3] > 1")).source
+
+    assert "v0_0 = (v[0] + v[1], v[2])" in source
+    assert all("(" not in line.replace(".append(", "") for line in source.splitlines() if "if v[3]" in line)
+
+
+def test_a_record_without_a_time_has_none() -> None:
+    ((values, times), _) = compiled(Branch("(v, t)")).run([1], None, None)
+
+    assert (values, times) == ([(1, None)], None)
+
+
+def test_steps_may_bind_the_same_name_to_different_things() -> None:
+    def step(number: int, factor: int, *children: Stage, **fields: Any) -> Stage:
+        call = Call("expressions", expressions=Expressions((Branch("v * factor"),), {"factor": factor}))
+        return Stage(OperatorUid(f"times-{factor}"), number, call, children, **fields)
+
+    loop = compile_stages("twice", step(0, 3, step(1, 5, outputs=(0,))), timed=False)
+
+    assert loop.run([1, 2], None, None)[0][0] == [15, 30]
+
+
+def test_variables_of_comprehensions_and_lambdas_are_their_own() -> None:
+    loop = compiled(Branch("[k * f for k in v] + list(map(lambda row: row + f, v))"), f=2)
+
+    assert loop.run([[1, 2]], None, None)[0][0] == [[2, 4, 3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("v[0", "is not valid Python"),
+        ("v[0] = 1", "is not valid Python"),
+        ("rate * v", r"unknown names \['rate'\]; expected 'v', 't', or one of \['limit'\]; give it in names"),
+        ("(limit := v)", "assigns a name, awaits or yields"),
+        ("[v for v in (1, 2)]", "assigns a name"),
+        ("(yield v)", "assigns a name, awaits or yields"),
+    ],
+)
+def test_what_is_no_expression_is_refused_when_it_is_written(text: str, refused: str) -> None:
+    with pytest.raises(ConfigError, match=refused):
+        Expressions((Branch(text),), {"limit": 1})
+
+
+def test_an_error_names_the_step_its_expression_and_the_record() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": "inline", "pipeline.progress": "off", "restart-strategy.type": "none"}
+    )
+    ratios = Expressions((Branch("v[0] / v[1]", where="v[0] > 0"),))
+    env.from_collection([(1, 1), (1, 0)]).transform("ratio", EXPRESSIONS, ratios).print()
+
+    with pytest.raises(
+        JobFailedError,
+        match=r"operator 'ratio' .* failed in expression 'v\[0\] / v\[1\]' on record \(1, 0\).*ZeroDivisionError",
+    ):
+        env.execute("ratios")
+
+
+def test_kinds_pass_from_rows_of_a_function_and_through_side_outputs(
+    anywhere: StreamExecutionEnvironment,
+) -> None:
+    changes = [Row.of_kind(RowKind(number % 4), number) for number in range(12)]
+    rows = anywhere.from_collection(changes).map(lambda row: row)
+    calc = Expressions((Branch("make(v[0] * 2)", "v[0] % 2"), Branch("make(-v[0])", tag=SMALL)), {"make": Row})
+    doubled = rows.transform("calc", EXPRESSIONS, calc)
+
+    every = doubled.union(doubled.get_side_output(SMALL)).map(lambda row: (int(row.get_row_kind()), row[0]))
+
+    assert sorted(every.execute_and_collect()) == sorted(
+        [(number % 4, number * 2) for number in range(12) if number % 2]
+        + [(number % 4, -number) for number in range(12)]
+    )
+
+
+def test_values_that_are_no_rows_have_kinds_behind_expressions() -> None:
+    calc = Expressions((Branch("v[0] + 1"),))
+    with Harness(lambda stream: stream.transform("calc", EXPRESSIONS, calc, Types.INT())) as harness:
+        harness.push(Row.of_kind(RowKind.DELETE, 1))
+        harness.push(Row(2))
+        assert harness.take_changes() == [(RowKind.DELETE, 2), (RowKind.INSERT, 3)]
