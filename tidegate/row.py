@@ -161,7 +161,7 @@ _seen: Final[set[RowKind]] = set()
 
 def kind_of(value: Any) -> RowKind:
     """What a record does to the table it belongs to, by itself: only rows can say."""
-    return value._kind if isinstance(value, Row) else RowKind.INSERT
+    return value._kind if type(value) is Row else RowKind.INSERT
 
 
 def kinds_of(values: Sequence[Any]) -> list[RowKind] | None:
@@ -174,7 +174,7 @@ def kinds_of(values: Sequence[Any]) -> list[RowKind] | None:
     if not _seen:
         return None
     insert = RowKind.INSERT
-    return kinds_or_none([value._kind if isinstance(value, Row) else insert for value in values])
+    return kinds_or_none([value._kind if type(value) is Row else insert for value in values])
 
 
 def kinds_or_none(kinds: list[RowKind]) -> list[RowKind] | None:

@@ -318,6 +318,9 @@ def _evaluate(loop: _Loop, stage: Stage, call: Call, record: _Record, depth: int
     if record.kind is None and record.own:
         loop.add(depth, f"k{number} = {record.value}._kind if type({record.value}) is Row else INSERT")
         record = replace(record, kind=f"k{number}")
+    if expressions.columns:
+        columns = "".join(f"{column}{suffix}, " for column in expressions.columns)
+        loop.add(depth, f"{columns}= {record.value}", uid)
     for place, branch in enumerate(expressions.branches):
         target = stage if branch.tag is None else sides.get(branch.tag)
         if target is None:

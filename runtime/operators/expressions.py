@@ -6,7 +6,7 @@ Example:
     >>> from tidegate.datastream import StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
     >>> orders = env.from_collection([(1, 20.0), (2, 3.0)])
-    >>> taxed = Expressions((Branch("(v[0], v[1] * rate)", where="v[1] > 10"),), {"rate": 1.5})
+    >>> taxed = Expressions((Branch("(id, amount * rate)", where="amount > 10"),), ("id", "amount"), {"rate": 1.5})
     >>> list(orders.transform("taxed", EXPRESSIONS, taxed).execute_and_collect())
     [(1, 30.0)]
 """
@@ -17,6 +17,7 @@ import ast
 import builtins
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.errors import ConfigError
@@ -54,16 +55,28 @@ class Expressions:
 
     Args:
         branches: The outputs; a record goes through all of them in order.
-        names: What the expressions may use besides `v`, `t` and Python's builtins.
+        columns: Names of the fields of the record, which has as many; none if it is not a tuple or row.
+        names: What the expressions may use besides `v`, `t`, the columns and Python's builtins.
 
     Raises:
-        ConfigError: a text is not an expression, uses an unknown name, or gives a name of its own to something.
+        ConfigError: a text is not an expression, uses an unknown name, or gives a name of its own to something; or a
+            name is not an identifier, or means two things.
     """
 
     branches: tuple[Branch, ...]
+    columns: tuple[str, ...] = ()
     names: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        known = [*_RECORD, *self.columns, *self.names]
+        wrong = [
+            name for name in known if known.count(name) > 1 or not name.isidentifier() or iskeyword(name)
+        ]
+        if wrong:
+            raise ConfigError(
+                f"names of expressions repeat or are not Python names; got {sorted(set(wrong))}; expected identifiers "
+                "other than 'v' and 't', each once"
+            )
         for text in (text for each in self.branches for text in (each.value, each.where) if text is not None):
             self._check(text)
 
@@ -73,7 +86,8 @@ class Expressions:
 
     def source(self, text: str, value: str, time: str | None, suffix: str) -> str:
         """An expression of the loop, where the record and its time are variables, and names end with `suffix`."""
-        renamed = {name: f"{name}{suffix}" for name in self.names} | {"v": value, "t": time or "None"}
+        renamed = {name: f"{name}{suffix}" for name in (*self.columns, *self.names)}
+        renamed |= {"v": value, "t": time or "None"}
         tree = ast.parse(text, mode="eval")
         for node in ast.walk(tree):
             if isinstance(node, ast.Name):
@@ -85,13 +99,13 @@ class Expressions:
             tree = ast.parse(text, mode="eval")
         except SyntaxError as error:
             raise ConfigError(f"expression {text!r} is not valid Python: {error.msg}") from error
-        own, known = set(_own_names(tree)), {*self.names, *_RECORD}
+        own, known = set(_own_names(tree)), {*_RECORD, *self.columns, *self.names}
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         unknown = sorted(used - known - own - set(dir(builtins)))
         if unknown:
             raise ConfigError(
-                f"expression {text!r} uses unknown names {unknown}; expected 'v', 't', or one of {sorted(self.names)}; "
-                "give it in names"
+                f"expression {text!r} uses unknown names {unknown}; expected 'v', 't', or one of "
+                f"{[*self.columns, *sorted(self.names)]}; give it in names"
             )
         if own & known or any(isinstance(node, _REFUSED) for node in ast.walk(tree)):
             raise ConfigError(
@@ -113,5 +127,11 @@ def _open(node: StreamNode, context: OperatorContext) -> Operator:
 
 
 EXPRESSIONS: Final = StepKind(
-    "expressions", _open, inputs=(StepInput(takes="any"),), gives="input", side_outputs=True, nests=True
+    "expressions",
+    _open,
+    inputs=(StepInput(takes="any"),),
+    gives="input",
+    side_outputs=True,
+    keeps_records=True,
+    nests=True,
 )

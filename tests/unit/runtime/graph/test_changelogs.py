@@ -12,7 +12,7 @@ from tidegate.common import Row, RowKind, Time, Types
 from tidegate.connectors.collection import CollectionSource, CollectSink
 from tidegate.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink, PlainKafkaSink
 from tidegate.connectors.print import PrintSink
-from tidegate.connectors.spi import Sink, SupportsRowKinds
+from tidegate.connectors.spi import SupportsRowKinds
 from tidegate.datastream import DataStream, OutputTag, StreamExecutionEnvironment
 from tidegate.datastream.window import TumblingProcessingTimeWindows
 from tidegate.errors import ConfigError
@@ -69,7 +69,7 @@ def test_what_a_function_emits_is_unknown_unless_its_type_has_no_rows(
     assert mode(changes.map(lambda row: row)) is None
     assert mode(changes.map(lambda row: row, Types.ROW([Types.INT()]))) is None
     assert mode(changes.map(lambda row: row[0], Types.INT())) == INSERTS
-    assert mode(changes.map(lambda row: row[0]).union(changes)) == DELETES
+    assert mode(changes.map(lambda row: row[0]).union(changes).filter(bool)) == DELETES
     assert mode(changes.map(lambda row: row[0]).filter(bool)) is None
 
 
@@ -116,7 +116,9 @@ def test_a_function_is_refused_behind_changes_that_are_no_rows(env: StreamExecut
 
     numbers.map(str).print()
 
-    with pytest.raises(ConfigError, match=r"'map' .* takes changes of rows only, not of .*; got changes \[I,D\]"):
+    with pytest.raises(
+        ConfigError, match=r"'map' .* takes changes of rows only, not of .*; got changes \[I,D\]"
+    ):
         env.explain()
 
 
@@ -128,9 +130,12 @@ def test_sinks_state_what_they_can_write(env: StreamExecutionEnvironment, tmp_pa
     assert not isinstance(PrintSink(), SupportsRowKinds)
 
 
-def taken(sink: Sink) -> str:
-    assert isinstance(sink, SupportsRowKinds)
-    return sink.takes
+@pytest.mark.parametrize(("upsert", "expected"), [(True, "any"), (False, "rows")])
+def test_a_kafka_sink_writes_changes_that_are_no_rows_only_as_upserts(upsert: bool, expected: str) -> None:
+    schema = KafkaRecordSerializationSchema("topic", key=str, upsert=upsert)
+    for sink in (KafkaSink("host:1", schema), PlainKafkaSink("host:1", schema)):
+        assert isinstance(sink, SupportsRowKinds)
+        assert sink.takes == expected
 
 
 def test_explain_shows_changes(env: StreamExecutionEnvironment) -> None:

@@ -21,7 +21,7 @@ SMALL = OutputTag("small")
 
 
 def compiled(*branches: Branch, timed: bool = False, kinded: bool = False, **names: Any) -> Compiled:
-    call = Call("expressions", expressions=Expressions(branches, names))
+    call = Call("expressions", expressions=Expressions(branches, names=names))
     side = Stage(OperatorUid("side"), 1, None, outputs=(1,))
     head = Stage(OperatorUid("calc"), 0, call, outputs=(0,), sides=((SMALL, side),))
     return compile_stages("expressions", head, timed=timed, kinded=kinded)
@@ -69,7 +69,7 @@ def test_a_record_without_a_time_has_none() -> None:
 
 def test_steps_may_bind_the_same_name_to_different_things() -> None:
     def step(number: int, factor: int, *children: Stage, **fields: Any) -> Stage:
-        call = Call("expressions", expressions=Expressions((Branch("v * factor"),), {"factor": factor}))
+        call = Call("expressions", expressions=Expressions((Branch("v * factor"),), names={"factor": factor}))
         return Stage(OperatorUid(f"times-{factor}"), number, call, children, **fields)
 
     loop = compile_stages("twice", step(0, 3, step(1, 5, outputs=(0,))), timed=False)
@@ -96,7 +96,24 @@ def test_variables_of_comprehensions_and_lambdas_are_their_own() -> None:
 )
 def test_what_is_no_expression_is_refused_when_it_is_written(text: str, refused: str) -> None:
     with pytest.raises(ConfigError, match=refused):
-        Expressions((Branch(text),), {"limit": 1})
+        Expressions((Branch(text),), names={"limit": 1})
+
+
+def test_columns_are_taken_from_a_record_once() -> None:
+    expressions = Expressions((Branch("(b, a + 1)", "a > 0"),), ("a", "b"))
+    head = Stage(OperatorUid("calc"), 0, Call("expressions", expressions=expressions), outputs=(0,))
+    loop = compile_stages("columns", head, timed=False)
+
+    assert loop.run([(1, "x"), (0, "y"), Row(2, "z")], None, None)[0][0] == [("x", 2), ("z", 3)]
+    assert loop.source.count("= v\n") == 1
+    with pytest.raises(ValueError, match="unpack"):
+        loop.run([(1, 2, 3)], None, None)
+
+
+@pytest.mark.parametrize("names", [("v",), ("a", "a"), ("1st",), ("class",)])
+def test_a_name_that_cannot_be_one_is_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="names of expressions repeat or are not Python names; got"):
+        Expressions((Branch(),), names)
 
 
 def test_an_error_names_the_step_its_expression_and_the_record() -> None:
@@ -111,22 +128,6 @@ def test_an_error_names_the_step_its_expression_and_the_record() -> None:
         match=r"operator 'ratio' .* failed in expression 'v\[0\] / v\[1\]' on record \(1, 0\).*ZeroDivisionError",
     ):
         env.execute("ratios")
-
-
-def test_kinds_pass_from_rows_of_a_function_and_through_side_outputs(
-    anywhere: StreamExecutionEnvironment,
-) -> None:
-    changes = [Row.of_kind(RowKind(number % 4), number) for number in range(12)]
-    rows = anywhere.from_collection(changes).map(lambda row: row)
-    calc = Expressions((Branch("make(v[0] * 2)", "v[0] % 2"), Branch("make(-v[0])", tag=SMALL)), {"make": Row})
-    doubled = rows.transform("calc", EXPRESSIONS, calc)
-
-    every = doubled.union(doubled.get_side_output(SMALL)).map(lambda row: (int(row.get_row_kind()), row[0]))
-
-    assert sorted(every.execute_and_collect()) == sorted(
-        [(number % 4, number * 2) for number in range(12) if number % 2]
-        + [(number % 4, -number) for number in range(12)]
-    )
 
 
 def test_values_that_are_no_rows_have_kinds_behind_expressions() -> None:

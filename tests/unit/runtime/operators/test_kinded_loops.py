@@ -112,7 +112,9 @@ def test_a_change_that_is_no_row_is_refused_in_front_of_a_function(shape: Shape)
     head = stage(shape, lambda value: [value], outputs=(0,))
 
     assert run(head, [7], [INSERT])[0][0]
-    with pytest.raises(RecordError, match=r"kind of a change would be lost; got 7 as DELETE; .*map changes to rows"):
+    with pytest.raises(
+        RecordError, match=r"kind of a change would be lost; got 7 as DELETE; .*map changes to rows"
+    ):
         run(head, [7], [DELETE])
 
 

@@ -32,6 +32,7 @@ from tidegate.runtime.operators.async_wait import ASYNC_WAIT
 from tidegate.runtime.operators.broadcast import BROADCAST_PROCESS
 from tidegate.runtime.operators.chain import OperatorChain
 from tidegate.runtime.operators.environment import DryRun, environment_of
+from tidegate.runtime.operators.expressions import EXPRESSIONS
 from tidegate.runtime.operators.functions import CO_FLAT_MAP, CO_MAP, FILTER, FLAT_MAP, MAP
 from tidegate.runtime.operators.keyed import CO_PROCESS, PROCESS
 from tidegate.runtime.operators.operator import StepKind
@@ -42,7 +43,7 @@ from tidegate.runtime.operators.window.operator import WINDOW
 from tidegate.runtime.options import JobOptions
 from tidegate.twophase.spi import SinkWriter, WriterContext
 
-FUNCTIONS = (MAP, FILTER, FLAT_MAP, PROCESS, REDUCE, STAMP, ASYNC_WAIT, WINDOW)
+FUNCTIONS = (MAP, FILTER, FLAT_MAP, PROCESS, REDUCE, STAMP, ASYNC_WAIT, WINDOW, EXPRESSIONS)
 OF_TWO = (CO_MAP, CO_FLAT_MAP, CO_PROCESS, BROADCAST_PROCESS)
 OTHERS = (SOURCE, SIDE_OUTPUT, UNION, ITERATION, FEEDBACK, SINK)
 ALL = (*FUNCTIONS, *OF_TWO, *OTHERS)
@@ -60,7 +61,7 @@ def test_names_are_unique_since_checkpoints_know_steps_by_them() -> None:
     names = [kind.name for kind in ALL]
 
     assert sorted(names) == [
-        "async_wait", "broadcast_process", "co_flat_map", "co_map", "co_process", "feedback", "filter", "flat_map",
+        "async_wait", "broadcast_process", "co_flat_map", "co_map", "co_process", "expressions", "feedback", "filter", "flat_map",
         "iterate", "map", "process", "reduce", "side", "sink", "source", "stamp", "union", "window",
     ]  # fmt: skip
 
