@@ -132,7 +132,7 @@ def test_sinks_state_what_they_can_write(env: StreamExecutionEnvironment, tmp_pa
 
 @pytest.mark.parametrize(("upsert", "expected"), [(True, "any"), (False, "rows")])
 def test_a_kafka_sink_writes_changes_that_are_no_rows_only_as_upserts(upsert: bool, expected: str) -> None:
-    schema = KafkaRecordSerializationSchema("topic", key=str, upsert=upsert)
+    schema = KafkaRecordSerializationSchema("topic", key=str.encode, upsert=upsert)
     for sink in (KafkaSink("host:1", schema), PlainKafkaSink("host:1", schema)):
         assert isinstance(sink, SupportsRowKinds)
         assert sink.takes == expected

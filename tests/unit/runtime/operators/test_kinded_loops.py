@@ -36,7 +36,7 @@ def test_a_filter_sees_rows_with_their_kind_and_keeps_it(changes: list[tuple[Row
 
     def odd(row: Row) -> bool:
         seen.append((row.get_row_kind(), row[0]))
-        return row[0] % 2 == 1
+        return bool(row[0] % 2)
 
     plain = [Row(number) for _, number in changes]
     ((values, _, kinds),) = run(stage("filter", odd, outputs=(0,)), plain, [kind for kind, _ in changes])
@@ -133,7 +133,12 @@ def test_a_step_that_takes_insertions_only_refuses_changes_of_batches_and_of_row
 
 def test_a_step_may_take_the_kind_itself() -> None:
     taken: list[Any] = []
-    call = Call("emit", lambda *record: taken.append(record) or (), takes_kind=True)
+
+    def take(*record: Any) -> tuple[()]:
+        taken.append(record)
+        return ()
+
+    call = Call("emit", take, takes_kind=True)
 
     run(stage("emit", call), ["a"], [DELETE], [5])
     compile_stages("plain", stage("emit", call), timed=True).run(["b"], [6], None)

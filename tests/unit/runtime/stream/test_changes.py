@@ -119,7 +119,7 @@ def test_kinds_pass_from_rows_of_a_function_and_through_side_outputs(
     changes = [Row.of_kind(RowKind(number % 4), number) for number in range(12)]
     rows = anywhere.from_collection(changes).map(lambda row: row)
     calc = Expressions(
-        (Branch("make(v[0] * 2)", "v[0] % 2"), Branch("make(-v[0])", tag=COPIES)), {"make": Row}
+        (Branch("make(v[0] * 2)", "v[0] % 2"), Branch("make(-v[0])", tag=COPIES)), names={"make": Row}
     )
     doubled = rows.transform("calc", EXPRESSIONS, calc)
 

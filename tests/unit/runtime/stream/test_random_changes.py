@@ -87,7 +87,10 @@ STEPS: dict[str, tuple[Callable[[DataStream], DataStream], Callable[[Change], li
 }  # fmt: skip
 """What each step does to a stream, and to one change."""
 
-DEALT = {**DEALS, "hash": lambda stream: stream.key_by(lambda row: row[0])}
+DEALT: dict[str, Callable[[DataStream], DataStream]] = {
+    **DEALS,
+    "hash": lambda stream: stream.key_by(lambda row: row[0]),
+}
 PROGRAMS = st.lists(
     st.one_of(st.sampled_from(sorted(STEPS)), st.tuples(st.sampled_from(sorted(DEALT)), st.integers(1, 3))),
     max_size=5,
