@@ -25,11 +25,13 @@ from tidegate.runtime.operators.operator import Call
 
 COUNT: Final = 200_000
 AT_ONCE: Final = 1_000
+ROWS: Final = 10_000
+"""Different rows of the programs, few enough for the garbage collector not to be what is measured."""
 RECORDS: Final = [(n, n % 7, float(n), f"a{n % 10}", n % 3) for n in range(COUNT)]
 BATCHES: Final = [Batch(RECORDS[at : at + AT_ONCE]) for at in range(0, COUNT, AT_ONCE)]
-INSERTIONS: Final = [Row(*record) for record in RECORDS]
-CHANGES: Final = [Row.of_kind(RowKind(record[0] % 4), *record) for record in RECORDS]
-KINDS: Final = [row.get_row_kind() for row in CHANGES]
+INSERTIONS: Final = [Row(*record) for record in RECORDS[:ROWS]]
+CHANGES: Final = [Row.of_kind(RowKind(record[0] % 4), *record) for record in RECORDS[:ROWS]]
+KINDS: Final = [row.get_row_kind() for row in CHANGES] * (COUNT // ROWS)
 
 COLUMNS: Final = ("id", "group", "amount", "name", "part")
 PICKED: Final = Expressions((Branch("(part, name, amount, group, id)", "group > 2"),), COLUMNS)
@@ -51,11 +53,11 @@ def same(row: Row) -> Row:
 
 
 def insertion(number: int) -> Row:
-    return INSERTIONS[number]
+    return INSERTIONS[number % ROWS]
 
 
 def change(number: int) -> Row:
-    return CHANGES[number]
+    return CHANGES[number % ROWS]
 
 
 class Changes(GeneratorSource[Row]):
@@ -69,6 +71,7 @@ class _ChangesReader(RangeReader):
     def poll(self, limit: int) -> Poll:
         found = super().poll(limit)
         if isinstance(found, Batch):
+            # Kinds repeat with the numbers, so any slice that begins with the first row's kind is the right one.
             first = found.values[0][0]
             found.kinds = KINDS[first : first + len(found)]
         return found

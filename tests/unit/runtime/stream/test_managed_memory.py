@@ -82,7 +82,7 @@ def test_a_sort_of_a_batch_job_takes_half_of_its_share(monkeypatch: pytest.Monke
             taken.append(memory_bytes)
             super().__init__(directory, memory_bytes)
 
-    monkeypatch.setattr("tidegate.runtime.task.blocking.Sorter", Noting)
+    monkeypatch.setattr("tidegate.runtime.task.sorted_input.Sorter", Noting)
     env = Env.get_execution_environment(
         {
             "execution.target": "inline",
