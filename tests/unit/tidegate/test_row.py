@@ -155,3 +155,15 @@ def test_a_change_is_refused_where_its_record_does_not_say_it() -> None:
         r"kind; use a sink that takes changes, or map changes to rows$",
     ):
         values_with_kinds(Batch([changed, "a"], kinds=[RowKind.DELETE, RowKind.DELETE]), "sink")
+
+
+def test_sinks_that_write_values_get_rows_with_the_kinds_of_their_batch() -> None:
+    row, deletion = Row(a=1), Row.of_kind(RowKind.DELETE, 2)
+    batch = Batch([row, deletion, "a"], kinds=[RowKind.DELETE, RowKind.DELETE, RowKind.INSERT])
+
+    values = values_with_kinds(batch, "sink")
+
+    assert values == [Row.of_kind(RowKind.DELETE, a=1), deletion, "a"]
+    assert values[1] is deletion
+    assert row == Row(a=1)
+    assert values_with_kinds(Batch([row]), "sink") == [row]
