@@ -25,6 +25,7 @@ __all__ = ["POINTS", "Fault", "arm", "disarm", "parse", "point"]
 
 POINTS = (
     "task.after-batch",
+    "timers.after-piece",
     "task.before-snapshot",
     "task.after-snapshot",
     "task.before-ack",

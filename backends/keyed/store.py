@@ -53,6 +53,7 @@ from tidegate.backends.spi import (
     KeyedHandle,
     Resumable,
     SupportsMetrics,
+    Timer,
 )
 from tidegate.checks import shorten
 from tidegate.clock import SYSTEM_CLOCK
@@ -267,8 +268,48 @@ class KeyedStore:
                 content.read(key, data)
         return rows
 
+    def due(
+        self,
+        timers: StoredTimers,
+        until: int,
+        limit: int,
+        namespace: Callable[[Timer], bytes | None] = lambda timer: None,
+    ) -> Iterator[Timer]:
+        """Remove and return timers as their queue does, each with its key bound; raises as `bind` does.
+
+        The rows of those that come next are read all at once, so are those in the `namespace` of each. Behind the last
+        one the cache is shrunk to its limit.
+        """
+
+        def ahead(coming: Sequence[Timer]) -> None:
+            self._rows_of([timer.key for timer in coming])
+            self._prefetch_in(coming, namespace)
+
+        try:
+            for timer in timers.due(until, limit, ahead):
+                self.bind(timer.key)
+                yield timer
+        finally:
+            self.end_batch()
+
+    def _prefetch_in(self, timers: Sequence[Timer], namespace: Callable[[Timer], bytes | None]) -> None:
+        lacking: dict[Any, Address] = {}
+        for timer in timers:
+            self.bind(timer.key)
+            name = namespace(timer)
+            at = (NAMESPACED, timer.key, name)
+            if name and at not in self._rows:
+                lacking[at] = self._address(timer.key, name)
+        if lacking:
+            found = self._materialisation.get_many(list(lacking.values()))
+            for (at, where), data in zip(lacking.items(), found, strict=True):
+                self._rows[at] = Row(at[1], where, data, self._codec.unpack(data), at[2])
+
     def _prefetched(self, keys: Sequence[Any]) -> list[Row]:
         self._sweeps.records(len(keys))
+        return self._rows_of(keys)
+
+    def _rows_of(self, keys: Sequence[Any]) -> list[Row]:
         rows = list(map(self._rows.get, keys))
         if all(rows):
             return rows  # type: ignore[return-value] # none is missing

@@ -7,7 +7,10 @@ store holds is read when its time comes near, and those of a later time cost not
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidegate.backends.keyed.address import address, after, split, state_prefix
@@ -28,6 +31,10 @@ _EVER: Final = _BIAS
 
 _AHEAD: Final = 16
 _FAR_AHEAD: Final = 1_024
+_TOGETHER: Final = 1_024
+"""Timers that are put in order at once, so that the first of a million need not wait for the last."""
+
+_Entry: TypeAlias = tuple[int, int, Timer]
 
 Scan: TypeAlias = Callable[[Address, Address], Iterator[tuple[Address, bytes]]]
 
@@ -43,7 +50,7 @@ class _Unread(NamedTuple):
 
 
 class StoredTimers(TimerQueue):
-    """All timers of one time service of a subtask, by time, then by address.
+    """All timers of one time service of a subtask, by time; those of one time by address, a thousand at once.
 
     Addresses are made late: of what reaches a barrier, and where several timers have the same time.
 
@@ -68,8 +75,10 @@ class StoredTimers(TimerQueue):
         self._group_of_key = group_of_key
         self._scan = scan
         self._live: set[Timer] = set()
-        self._heap: list[tuple[int, int, Timer]] = []
+        self._heap: list[_Entry] = []
         """By time; the second number keeps keys, which may be of any type, from being compared."""
+        self._front: list[_Entry] = []
+        """Taken off the heap, earlier than all that is on it; the next one to fire is the last."""
         self._pushed = 0
         prefixes = (state_prefix(group, state) for group in stored)
         ahead = _EVER if at_once else 0
@@ -106,37 +115,47 @@ class StoredTimers(TimerQueue):
         elif self._may_be_stored(timer):
             self._blind[timer] = None
 
-    def due(self, until: int) -> Iterator[Timer]:
-        """Remove and return the timers with time <= until, including those registered in the meantime."""
-        self._read(until)
-        heap, live = self._heap, self._live
-        while heap and heap[0][0] <= until:
-            time, _, first = heapq.heappop(heap)
-            alike = self._with_others(first) if heap and heap[0][0] == time else [first]
-            while alike:
-                timer = alike.pop()
-                if timer in live:
-                    live.remove(timer)
-                    self._record(timer, None)
-                    yield timer
-                if heap and heap[0][0] <= time:
-                    for rest in alike:
-                        self._push(rest)
-                    break
+    def due(
+        self, until: int, limit: int = _EVER, ahead: Callable[[Sequence[Timer]], object] = lambda timers: None
+    ) -> Iterator[Timer]:
+        """Remove and return the timers with time <= until, also those registered meanwhile; no more than `limit`.
+
+        `ahead` is told which timers come next before they do, so that what they need is read at once.
+        """
+        front, live, told = self._front, self._live, 0
+        while limit > 0 and self._advance(until):
+            if not told:
+                coming = [timer for time, _, timer in front[-limit:] if time <= until]
+                told = len(coming)
+                ahead(coming)
+            _, _, timer = front.pop()
+            told -= 1
+            if timer in live:
+                limit -= 1
+                live.remove(timer)
+                self._record(timer, None)
+                yield timer
+                if not front:
+                    told = 0
 
     def next_time(self) -> int | None:
         """The earliest time anything is due."""
-        heap, unread = self._heap, self._unread
+        front, heap, unread = self._front, self._heap, self._unread
+        while front and front[-1][2] not in self._live:
+            front.pop()
+        if front:
+            return front[-1][0]
         while True:
             while heap and heap[0][2] not in self._live:
                 heapq.heappop(heap)
-            if not unread or (heap and heap[0][0] < unread[0].time):
+            if not unread or (heap and heap[0][0] <= unread[0].time):
                 return heap[0][0] if heap else None
             self._read(unread[0].time)
 
     def pending(self) -> list[Timer]:
         """All timers, in no order."""
-        self._read(_EVER)
+        while self._unread:
+            self._read(_EVER)
         return list(self._live)
 
     def take_changes(self) -> dict[Address, bytes | None]:
@@ -147,33 +166,51 @@ class StoredTimers(TimerQueue):
         return changes
 
     def _read(self, until: int) -> None:
-        """Load the stored timers up to a time."""
-        unread = self._unread
-        while unread and unread[0].time <= until:
-            rest = heapq.heappop(unread)
-            for number, (at, _) in enumerate(self._scan(rest.first, rest.last)):
-                timer = _timer_at(at)
-                if timer.time > until and number >= rest.ahead:
-                    ahead = min(max(_AHEAD, 2 * rest.ahead), _FAR_AHEAD)
-                    heapq.heappush(unread, _Unread(timer.time, at, rest.last, ahead))
-                    break
-                if timer not in self._live and timer not in self._blind:
-                    self._live.add(timer)
-                    self._push(timer)
+        """Make known what is stored next of what is due by a time, of one key group and not more than is worth a scan."""
+        rest = heapq.heappop(self._unread)
+        for number, (at, _) in enumerate(self._scan(rest.first, rest.last)):
+            timer = _timer_at(at)
+            if number >= rest.ahead and (timer.time > until or number >= _FAR_AHEAD):
+                ahead = min(max(_AHEAD, 2 * rest.ahead), _FAR_AHEAD)
+                heapq.heappush(self._unread, _Unread(timer.time, at, rest.last, ahead))
+                break
+            if timer not in self._live and timer not in self._blind:
+                self._live.add(timer)
+                self._push(timer)
+
+    def _advance(self, until: int) -> bool:
+        """Have the timers that are due next in front; False if none is."""
+        front, heap, unread = self._front, self._heap, self._unread
+        coming: list[_Entry] = []
+        while not front and len(coming) < _TOGETHER:
+            if unread and unread[0].time <= until and not (heap and heap[0][0] <= unread[0].time):
+                self._read(until)
+            elif heap and heap[0][0] <= until:
+                coming.append(heapq.heappop(heap))
+            else:
+                break
+        for _, of_one_time in groupby(coming, key=itemgetter(0)):
+            front += self._in_order(list(of_one_time))
+        if coming:
+            front.reverse()
+        return bool(front) and front[-1][0] <= until
 
     def _may_be_stored(self, timer: Timer) -> bool:
         return bool(self._unread) and timer.time >= self._unread[0].time
 
     def _push(self, timer: Timer) -> None:
         self._pushed += 1
-        heapq.heappush(self._heap, (timer.time, self._pushed, timer))
+        entry, front = (timer.time, self._pushed, timer), self._front
+        if not front or timer.time > front[0][0]:
+            heapq.heappush(self._heap, entry)
+            return
+        first = bisect_left(front, -timer.time, key=_backwards)
+        last = bisect_right(front, -timer.time, lo=first, key=_backwards)
+        front[first:last] = self._in_order([entry, *front[first:last]])[::-1]
 
-    def _with_others(self, first: Timer) -> list[Timer]:
-        """All timers of the same time, the one to fire first last."""
-        heap, alike = self._heap, [first]
-        while heap and heap[0][0] == first.time:
-            alike.append(heapq.heappop(heap)[2])
-        return sorted(alike, key=self._address, reverse=True)
+    def _in_order(self, alike: list[_Entry]) -> list[_Entry]:
+        """Timers of one time."""
+        return alike if len(alike) == 1 else sorted(alike, key=lambda entry: self._address(entry[2]))
 
     def _record(self, timer: Timer, value: bytes | None) -> None:
         # A change that undoes one of the same epoch leaves what is stored as it was, where that is known.
@@ -197,6 +234,10 @@ def moment_bytes(time: int) -> bytes:
 def moment_from_bytes(data: bytes) -> int:
     """The time that bytes of an address start with."""
     return int.from_bytes(data[:8], "big") - _BIAS
+
+
+def _backwards(entry: _Entry) -> int:
+    return -entry[0]
 
 
 def _timer_at(at: Address) -> Timer:

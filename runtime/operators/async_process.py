@@ -26,7 +26,7 @@ from tidegate.runtime.operators.async_queue import Mark
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.event_loop import Answer, AsyncCall
 from tidegate.runtime.operators.failure import of_request
-from tidegate.runtime.operators.operator import Call, Deferring, Emitted
+from tidegate.runtime.operators.operator import Call, Deferring, Emitted, Piece
 from tidegate.runtime.stream.results import iterated
 from tidegate.runtime.stream.time_characteristic import TimeDomain
 from tidegate.serde import isolate
@@ -119,15 +119,15 @@ class AsyncProcess(Deferring):
         """Idleness waits in line."""
         self._line.append(Idle(idle))
 
-    def processing_time(self, now_ms: int) -> Emitted:
-        """Nothing yet: the timers that are due wait in line."""
-        for timer in self.state.processing_timers.due(now_ms):
+    def processing_time(self, now_ms: int, piece: Piece) -> Emitted | None:
+        """Nothing yet: the timers that are due wait in line, as many as there is room for."""
+        for timer in self.state.processing_timers.due(now_ms, max(0, _AT_ONCE - self._held)):
             self._line.append(self._due(timer, TimeDomain.PROCESSING_TIME))
-        return super().processing_time(now_ms)
+        return None
 
     def next_processing_time(self) -> int | None:
-        """When the next processing-time timer is due."""
-        return self.state.processing_timers.next_time()
+        """When the next processing-time timer is due, if there is room for it."""
+        return self.state.processing_timers.next_time() if self.ready() else None
 
     def arrivals(self) -> Iterator[Element]:
         """Carries out what is asked, emits what is done, begins what can begin."""
@@ -186,7 +186,8 @@ class AsyncProcess(Deferring):
 
     def _fired(self, watermark: int) -> list[_Record]:
         self.begin(watermark)
-        return [self._due(timer, TimeDomain.EVENT_TIME) for timer in self.state.event_timers.due(watermark)]
+        due = self.state.event_timers.due(watermark, _AT_ONCE)
+        return [self._due(timer, TimeDomain.EVENT_TIME) for timer in due]
 
     def _admit(self, record: _Record, starting: list[_Record]) -> None:
         waiting = self._of_key.get(record.key)

@@ -12,7 +12,7 @@ from tidegate.backends.keyed.store import KeyedStore
 from tidegate.errors import ConfigError
 from tidegate.runtime.operators.context import KeyedContext, OperatorContext, RecordContext
 from tidegate.runtime.operators.keyed import KeyedProcess
-from tidegate.runtime.operators.operator import Call, Emitted, Operator, StepInput, StepKind
+from tidegate.runtime.operators.operator import Call, Emitted, Operator, Piece, StepInput, StepKind
 from tidegate.runtime.operators.operator_state import BroadcastState, ReadOnlyBroadcastState
 from tidegate.runtime.stream.functions import Wrapper
 
@@ -148,10 +148,10 @@ class _Broadcast(Operator):
         for context in self._contexts:
             context.watermark = watermark
 
-    def event_time(self, watermark: int) -> Emitted:
+    def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
         """Only shown to the function."""
         self.begin(watermark)
-        return super().event_time(watermark)
+        return None
 
 
 class _KeyedBroadcast(KeyedProcess):

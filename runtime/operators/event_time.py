@@ -17,7 +17,7 @@ from tidegate.errors import ConfigError, RecordError
 from tidegate.ids import SplitId
 from tidegate.untyped import PickledValueWarning, SelfDescribing
 
-__all__ = ["EventTime", "Learner", "SplitTime", "reached"]
+__all__ = ["EventTime", "Learner", "SplitTime", "reached", "unfinished"]
 
 _PLAIN: Final = SelfDescribing(pickle="forbid")
 _ANYTHING: Final = SelfDescribing(pickle="quiet")
@@ -41,6 +41,23 @@ class EventTime(msgspec.Struct, frozen=True):
     subtask: int
     passed: int
     splits: tuple[SplitTime, ...] = ()
+    arrived: int | None = None
+    """How far it is in front of the operator, where that has not emitted all that is due by it."""
+
+
+def unfinished(times: Sequence[EventTime], before: int, index: int, parallelism: int) -> int | None:
+    """Up to where timers were firing for subtask `index`, as `reached` says where time is; None if none were.
+
+    Example:
+        >>> times = [EventTime(0, 70), EventTime(1, 50, arrived=70)]
+        >>> [unfinished(times, 2, index, parallelism=2) for index in range(2)], unfinished(times, 2, 0, parallelism=3)
+        ([None, 70], 70)
+    """
+    if before == parallelism:
+        return next((time.arrived for time in times if time.subtask == index), None)
+    if len(times) != before or all(time.arrived is None for time in times):
+        return None
+    return min(time.passed if time.arrived is None else time.arrived for time in times)
 
 
 def reached(times: Sequence[EventTime], before: int, index: int, parallelism: int) -> int:

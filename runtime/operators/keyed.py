@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.backends.keyed.store import KeyedStore
+from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.errors import ConfigError
 from tidegate.runtime.operators.async_process import AsyncProcess
 from tidegate.runtime.operators.context import KeyedContext, OperatorContext, RecordContext
-from tidegate.runtime.operators.operator import Call, Emitted, Operator, StepInput, StepKind
+from tidegate.runtime.operators.operator import Call, Emitted, Operator, Piece, StepInput, StepKind
 from tidegate.runtime.stream.results import iterated
 from tidegate.runtime.stream.time_characteristic import TimeDomain
 from tidegate.serde import isolate
@@ -76,10 +77,10 @@ class Process(Operator):
         """Only shown to the function."""
         self._context.watermark = watermark
 
-    def event_time(self, watermark: int) -> Emitted:
+    def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
         """Only shown to the function."""
         self.begin(watermark)
-        return super().event_time(watermark)
+        return None
 
 
 class KeyedProcess(Operator):
@@ -99,31 +100,29 @@ class KeyedProcess(Operator):
         """Shown to the function."""
         self._context.watermark = watermark
 
-    def event_time(self, watermark: int) -> Emitted:
+    def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
         """What the event-time timers due by `watermark` emit, with their times."""
         self.begin(watermark)
         self._context.domain = TimeDomain.EVENT_TIME
-        results: list[Any] = []
-        times: list[int] = []
-        for timer in self._store.event_timers.due(watermark):
-            for value in self._fire(timer.key, timer.time):
-                results.append(isolate(value))
-                times.append(timer.time)
-        return results, times
+        return self._fire(self._store.event_timers, watermark, piece, timed=True)
 
-    def processing_time(self, now_ms: int) -> Emitted:
+    def processing_time(self, now_ms: int, piece: Piece) -> Emitted | None:
         """What the processing-time timers due by `now_ms` emit."""
         self._context.domain = TimeDomain.PROCESSING_TIME
-        results: list[Any] = []
-        for timer in self._store.processing_timers.due(now_ms):
-            results.extend(map(isolate, self._fire(timer.key, timer.time)))
-        return results, None
+        return self._fire(self._store.processing_timers, now_ms, piece, timed=False)
 
     def next_processing_time(self) -> int | None:
         """When the next processing-time timer is due."""
         return self._store.processing_timers.next_time()
 
-    def _fire(self, key: Any, time: int) -> Iterable[Any]:
-        self._store.bind(key)
-        self._context.stamp = time
-        return iterated(self._on_timer(time, self._context), self._on_timer)
+    def _fire(self, timers: StoredTimers, until: int, piece: Piece, *, timed: bool) -> Emitted | None:
+        results: list[Any] = []
+        times: list[int] = []
+        fired = False
+        for timer in self._store.due(timers, until, piece.limit):
+            fired, self._context.stamp = True, timer.time
+            results.extend(map(isolate, iterated(self._on_timer(timer.time, self._context), self._on_timer)))
+            times.extend([timer.time] * (len(results) - len(times)))
+            if piece.full(len(results)):
+                break
+        return (results, times if timed else None) if fired else None

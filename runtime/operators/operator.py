@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from tidegate.runtime.operators.expressions import Expressions
 
 __all__ = [
-    "NOTHING",
     "BatchCall",
     "Call",
     "Deferring",
     "Emitted",
     "Operator",
+    "Piece",
     "Role",
     "Shape",
     "Shortcut",
@@ -129,7 +129,28 @@ own and side outputs among them, or what expressions compute."""
 Emitted: TypeAlias = tuple[list[Any], list[int] | None]
 """Values and their times."""
 
-NOTHING: Emitted = ([], None)
+
+class Piece:
+    """How much an operator does before it lets the chain see to barriers and receivers: in records, and until when.
+
+    Example:
+        >>> piece = Piece(16, ends=10.0, monotonic=lambda: 9.0)
+        >>> piece.full(15), piece.full(16)
+        (False, True)
+    """
+
+    __slots__ = ("_ends", "_monotonic", "limit")
+
+    def __init__(
+        self, limit: int = 1_024, ends: float = math.inf, monotonic: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        self.limit = limit
+        self._ends = ends
+        self._monotonic = monotonic
+
+    def full(self, records: int) -> bool:
+        """Whether so many emitted records, or the time they took, are enough."""
+        return records >= self.limit or self._monotonic() >= self._ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +219,16 @@ class Operator:
     def begin(self, watermark: int) -> None:
         """Event time is `watermark` from the start: what was due by it was emitted before."""
 
-    def event_time(self, watermark: int) -> Emitted:
-        """What it emits because event time is now `watermark`."""
-        return NOTHING
+    def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
+        """Some of what it emits because event time is now `watermark`; called again until that is None.
 
-    def processing_time(self, now_ms: int) -> Emitted:
-        """What it emits because the clock shows `now_ms`."""
-        return NOTHING
+        Barriers pass between two calls, so state holds what is still to come. No records come before the last one.
+        """
+        return None
+
+    def processing_time(self, now_ms: int, piece: Piece) -> Emitted | None:
+        """The same for a clock that shows `now_ms`."""
+        return None
 
     def next_processing_time(self) -> int | None:
         """When `processing_time` is worth calling."""

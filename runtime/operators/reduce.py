@@ -15,10 +15,10 @@ from tidegate.elements import MAX_WATERMARK
 from tidegate.isolation import isolate
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.operator import (
-    NOTHING,
     Call,
     Emitted,
     Operator,
+    Piece,
     Shortcut,
     StepInput,
     StepKind,
@@ -126,10 +126,10 @@ class _Final(Operator):
         self._time: int | None = None
         super().__init__((Call("emit", self._take, bind=cursor),), store)
 
-    def event_time(self, watermark: int) -> Emitted:
+    def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
         """What the key came to, at the time of its last record."""
         if watermark < MAX_WATERMARK or self._value is None:
-            return NOTHING
+            return None
         value, self._value = self._value, None
         return [value], None if self._time is None else [self._time]
 

@@ -11,7 +11,16 @@ from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId
 from tidegate.row import kinds_of, kinds_or_none
 from tidegate.runtime.operators.environment import OperatorReport
-from tidegate.runtime.operators.operator import BatchCall, Call, Emitted, Operator, Role, StepInput, StepKind
+from tidegate.runtime.operators.operator import (
+    BatchCall,
+    Call,
+    Emitted,
+    Operator,
+    Piece,
+    Role,
+    StepInput,
+    StepKind,
+)
 from tidegate.twophase.spi import (
     Committable,
     SinkWriter,
@@ -53,11 +62,11 @@ class SinkOperator(Operator):
         else:
             super().__init__((), batches=BatchCall(writer.write))
 
-    def event_time(self, watermark: int) -> Emitted:
+    def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
         """Tell the writer how far event time is, if it wants to know."""
         if isinstance(self._writer, SupportsWatermarks):
             self._writer.watermark(watermark)
-        return super().event_time(watermark)
+        return None
 
     def prepare(self, checkpoint: CheckpointId, confirmed: CheckpointId | None) -> OperatorReport:
         """Prepare the epoch.

@@ -11,7 +11,7 @@ from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.ids import SplitId
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.event_time import Learner, SplitTime
-from tidegate.runtime.operators.operator import NOTHING, Call, Emitted, Operator, Role, StepInput, StepKind
+from tidegate.runtime.operators.operator import Call, Emitted, Operator, Piece, Role, StepInput, StepKind
 from tidegate.runtime.stream.watermarks import Assign, Bounded, WatermarkGenerator, WatermarkStrategy
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class Stamp(Operator):
         self._told_idle = idle
         return idle
 
-    def processing_time(self, now_ms: int) -> Emitted:
+    def processing_time(self, now_ms: int, piece: Piece) -> Emitted | None:
         """Notice idleness, and let a generator that follows the clock be asked."""
         self._note_time(now_ms)
         self._asked_at = now_ms
@@ -191,7 +191,7 @@ class Stamp(Operator):
         if patience is not None and not self.patient:
             for time in self._awaited():
                 time.idle = now_ms >= time.active_at + patience
-        return NOTHING
+        return None
 
     def next_processing_time(self) -> int | None:
         """When a split may be idle, or the generator is asked again."""

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BatchSize"]
+__all__ = ["USUAL_S", "BatchSize"]
 
 _FIRST: Final = 16
 _LARGEST: Final = 16_384
 _SHORT_S: Final = 0.005
-_USUAL_S: Final = 0.01
+USUAL_S: Final = 0.01
 _LONG_S: Final = 0.02
 
 
@@ -45,6 +45,6 @@ class BatchSize:
         if filled > 1:
             self.limit = max(1, min(self.limit, int(records / filled)))
         if self._slow is not None and before is not None:
-            self.limit = max(1, min(self.limit, int(_USUAL_S / min(self._slow, before))))
+            self.limit = max(1, min(self.limit, int(USUAL_S / min(self._slow, before))))
         elif seconds < _SHORT_S and filled <= 1 / 2 and records >= self.limit:
             self.limit = min(self.largest, self.limit * 2)

@@ -102,6 +102,16 @@ class DownstreamTask(StreamTask):
             self._broadcast(EndOfInput())
         return self._take_next(self._blocked)
 
+    def _fire(self) -> bool:
+        """Barriers that stand next do not wait for what is still due: state holds it."""
+        for channel, queue in self._queues.items():
+            while queue and isinstance(queue[0], Barrier) and channel not in self._blocked:
+                self._take(channel, queue.popleft())
+        if self._due is None:
+            return super()._fire()
+        sent = self._chain.time.send_arrivals()
+        return self._cut(*self._due) or sent
+
     def _resume(self) -> bool:
         """What cannot be overtaken does not wait behind what was, or no barrier would pass in time."""
         if self._due is not None:

@@ -20,7 +20,8 @@ from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.chain import OperatorChain, PendingReports
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
-from tidegate.runtime.task.batch_size import BatchSize
+from tidegate.runtime.operators.operator import Piece
+from tidegate.runtime.task.batch_size import USUAL_S, BatchSize
 from tidegate.runtime.task.exchange import RecordWriter
 from tidegate.runtime.task.flow import Flow, FlowMeter
 from tidegate.runtime.task.in_flight import Backlog
@@ -94,18 +95,22 @@ class StreamTask(ABC):
             self._handle(self._mailbox.popleft())
 
     def step(self) -> bool:
-        """Handle the mailbox and due timers, then one piece of input if every receiver can take more."""
+        """Handle the mailbox, then a piece of what is due or of the input if every receiver can take more."""
         self.take_mail()
-        timer = self._chain.time.next_timer()
-        if timer is not None and timer <= self._env.clock.now_ms():
-            self._chain.time.advance_processing_time(self._env.clock.now_ms())
-        is_open = self._open
+        time, is_open = self._chain.time, self._open
         self._flow.held_up(not is_open)
         if not is_open:
             return False
         for gate in self._gates.values():
             gate.flush_due()
-        sent = self._chain.time.send_arrivals()
+        timer = time.next_timer() if not time.busy else None
+        if timer is not None and timer <= self._env.clock.now_ms():
+            time.advance_processing_time(self._env.clock.now_ms())
+        if time.busy:
+            fired = self._fire()
+            if fired or time.busy:
+                return fired
+        sent = time.send_arrivals()
         return (self._chain.operators.ready() and (self._resume() if self._backlog else self._work())) or sent
 
     def flow(self) -> Flow:
@@ -114,10 +119,11 @@ class StreamTask(ABC):
 
     def wait_s(self) -> float | None:
         """In how many seconds there is something to do even if nothing arrives; None if that is not known."""
-        timer = self._chain.time.next_timer()
+        if not self._open:
+            return None
+        timer = self._chain.time.next_timer() if not self._chain.time.busy else None
         waits = [None if timer is None else (timer - self._env.clock.now_ms()) / 1_000]
-        if self._open:
-            waits += [gate.wait_s for gate in self._gates.values()]
+        waits += [gate.wait_s for gate in self._gates.values()]
         return min((wait for wait in waits if wait is not None), default=None)
 
     def close(self) -> None:
@@ -155,6 +161,17 @@ class StreamTask(ABC):
     def _waiting(self) -> float:
         """The share of the credit it has given that is used up."""
         return 0.0
+
+    def _fire(self) -> bool:
+        """Work off a piece of what time has made due, and learn from how long it takes; False if nothing came of it."""
+        time, clock = self._chain.time, self._env.clock
+        if not time.ready():
+            return time.send_arrivals()
+        start = clock.monotonic()
+        records = time.work(Piece(self._size.limit, start + USUAL_S, clock.monotonic))
+        if records:
+            self._learn(clock.monotonic() - start, records)
+        return records > 0 or time.busy
 
     def _resume(self) -> bool:
         """Work off some of what the checkpoint found on its way, before any other records."""

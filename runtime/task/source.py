@@ -247,7 +247,8 @@ class SourceTask(StreamTask):
         self._chain.data.process(batch)
         if split not in at_hand:
             stamp.forget(split)
-            self._chain.time.announce()
+            self._chain.time.settle()
+            self._chain.time.announce(self._vertex.head.uid)
 
     def _end_input(self) -> bool:
         if not self._drained and self._chain.operators.empty():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tidegate import faults
 from tidegate.backends.keyed.journal import TimersDue
@@ -17,7 +17,7 @@ from tidegate.runtime.operators.chain.operators import ChainOperators
 from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile_stages
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.failure import explain, refused
-from tidegate.runtime.operators.operator import BatchCall, Call, Operator, Role
+from tidegate.runtime.operators.operator import BatchCall, Call, Emitted, Operator, Piece, Role
 from tidegate.runtime.operators.rows import Declared, may_be_row, settled, shaper
 from tidegate.runtime.operators.tracing import Tracer
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 
 __all__ = ["ChainLoops", "Outlet"]
+
+Announce: TypeAlias = Callable[[OperatorUid, bool], None]
+"""Called with the step, and whether more of the batch follows."""
 
 
 class Outlet(Protocol):
@@ -59,16 +62,22 @@ class ChainLoops:
         self._encoders: dict[int, Encoder] = {}
         self._stages: dict[OperatorUid, Stage] = {}
         self._compiled: dict[tuple[OperatorUid, int | None, bool, bool], Compiled] = {}
-        self._announce: Callable[[], None] = _nothing_new
+        self._announce: Announce = _nothing_new
+        self._settle: Callable[[], None] = _nothing_due
 
-    def wire(self, announce: Callable[[], None]) -> None:
-        """Connect the steps once their operators are open; `announce` is called behind each part of a batch."""
-        self._announce = announce
+    def wire(self, announce: Announce, settle: Callable[[], None]) -> None:
+        """Connect the steps once their operators are open.
+
+        `announce` is called behind each part of a batch that a step took, `settle` before records: what time has made
+        due comes before them.
+        """
+        self._announce, self._settle = announce, settle
         outputs = {uid: self._open_outputs(uid) for uid in self._vertex.nodes}
         self._build(self._vertex.head.uid, outputs, stateful=False)
 
     def process(self, batch: Batch, side: int = 0, *, at: OperatorUid | None = None) -> None:
         """Pass every record through the whole chain, or on from a step `at`; `side` is the input it came in on."""
+        self._settle()
         head = self._vertex.head.uid if at is None else at
         operator = self._operators.get(head)
         store = operator.store if operator is not None else None
@@ -78,6 +87,7 @@ class ChainLoops:
         else:
             for place, alone in enumerate(self._tracer.one_by_one(batch)):
                 self.run(head, side, alone, rows[place : place + 1] if rows is not None else None)
+                self._settle()
                 if store is not None:
                     store.note(self._tracer.origin)
             self._tracer.let_go()
@@ -100,10 +110,16 @@ class ChainLoops:
         blamed = self._operators.blame(head, "a timer at the end of its key")
         with operator.store.last_of_key(), blamed:
             for fire in (operator.event_time, operator.processing_time):
-                values, times = fire(MAX_WATERMARK)
-                if values:
-                    self.run(head, None, Batch(values, times))
-        operator.event_time(MIN_WATERMARK)
+                while (emitted := fire(MAX_WATERMARK, Piece())) is not None:
+                    self.emitted(head, emitted)
+        operator.event_time(MIN_WATERMARK, Piece())
+
+    def emitted(self, uid: OperatorUid, emitted: Emitted) -> int:
+        """Pass what a step has emitted by itself to those behind it; returns how many records that are."""
+        values, times = emitted
+        if values:
+            self.run(uid, None, Batch(values, times))
+        return len(values)
 
     def run(self, uid: OperatorUid, side: int | None, batch: Batch, rows: list[Row] | None = None) -> None:
         """Pass records to a step on its input `side`, or what it has emitted by itself to those behind it."""
@@ -124,7 +140,7 @@ class ChainLoops:
                     kinds = kinds_or_none(kept[0]) if kept else own
                     self._take(output, Batch(values, times, kinds=kinds), batch, encoded=not kinded)
             more = any(cut.moved for cut in loop.cuts)
-            self._announce()
+            self._announce(uid, more)
 
     def let_go(self) -> None:
         """Pass on what is held while the origin of a record is known."""
@@ -244,5 +260,9 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-def _nothing_new() -> None:
+def _nothing_new(uid: OperatorUid, more: bool) -> None:
     """Stands for the announcements of operators until they are open."""
+
+
+def _nothing_due() -> None:
+    """Before operators are open nothing is due."""

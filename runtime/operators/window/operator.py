@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegate.backends.keyed.timers import StoredTimers
 from tidegate.backends.spi import Timer
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.errors import RecordError
 from tidegate.runtime.operators.context import OperatorContext
-from tidegate.runtime.operators.operator import Call, Emitted, Operator, StepInput, StepKind
+from tidegate.runtime.operators.operator import Call, Emitted, Operator, Piece, StepInput, StepKind
 from tidegate.runtime.operators.window.assigner import MergingWindowAssigner
 from tidegate.runtime.operators.window.codec import WindowCodec
 from tidegate.runtime.operators.window.contents import open_contents
@@ -88,19 +89,15 @@ class WindowOperator(Operator):
         """Records of windows that ended before are late."""
         self._scope.watermark = watermark
 
-    def event_time(self, watermark: int) -> Emitted:
+    def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
         """What the windows that event time reached emit."""
         self.begin(watermark)
-        for timer in self._store.event_timers.due(watermark):
-            self._on_timer(timer, event_time=True)
-        return self._results()
+        return self._fire(self._store.event_timers, watermark, piece, event_time=True)
 
-    def processing_time(self, now_ms: int) -> Emitted:
+    def processing_time(self, now_ms: int, piece: Piece) -> Emitted | None:
         """What the windows that the clock reached emit."""
         # A moment is over when the clock shows the next one: records of it may still come while it lasts.
-        for timer in self._store.processing_timers.due(now_ms - 1):
-            self._on_timer(timer, event_time=False)
-        return self._results()
+        return self._fire(self._store.processing_timers, now_ms - 1, piece, event_time=False)
 
     def next_processing_time(self) -> int | None:
         """When the clock reaches a window next."""
@@ -186,9 +183,22 @@ class WindowOperator(Operator):
         self._kept.clear()
         self._kept.put(content)
 
+    def _fire(self, timers: StoredTimers, until: int, piece: Piece, *, event_time: bool) -> Emitted | None:
+        fired = False
+        for timer in self._store.due(timers, until, piece.limit, self._home_of):
+            fired = True
+            self._on_timer(timer, event_time=event_time)
+            if piece.full(len(self._emitted)):
+                break
+        emitted, self._emitted = self._emitted, []
+        return ([value for value, _ in emitted], [time for _, time in emitted]) if fired else None
+
+    def _home_of(self, timer: Timer) -> bytes | None:
+        """Where the contents of a timer's window are, while its key is bound."""
+        return timer.namespace if self._merging is None else self._merged.home_of(timer.namespace)
+
     def _on_timer(self, timer: Timer, *, event_time: bool) -> None:
         self._moment = timer.time
-        self._store.bind(timer.key)
         pane = self._panes.get(timer.key)
         if pane is not None and timer.namespace == self._codec.encode(pane.window):
             if pane.grew:
@@ -293,7 +303,3 @@ class WindowOperator(Operator):
                 "call assign_timestamps_and_watermarks(...) before key_by"
             )
         return MIN_WATERMARK
-
-    def _results(self) -> Emitted:
-        emitted, self._emitted = self._emitted, []
-        return [value for value, _ in emitted], [time for _, time in emitted]

@@ -187,6 +187,7 @@ def test_a_record_that_a_sink_refuses_names_the_sink(chain: OperatorChain, write
 
 def test_time_passes_a_sink_and_is_in_its_part_of_a_checkpoint(chain: OperatorChain) -> None:
     chain.time.advance_watermark(7)
+    chain.time.settle()
 
     reports = chain.snapshots.take(CheckpointId(1), None)()
 

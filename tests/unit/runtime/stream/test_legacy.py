@@ -13,6 +13,7 @@ from tidegate.common import Time, WatermarkStrategy
 from tidegate.connectors.collection import CollectionSource
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from tidegate.errors import ConfigError, RecordError
+from tidegate.runtime.operators.operator import Piece
 from tidegate.runtime.operators.stamp import Stamp
 from tidegate.runtime.stream.legacy import (
     AscendingTimestampExtractor,
@@ -122,7 +123,7 @@ def test_a_periodic_assigner_is_asked_by_the_clock_when_nothing_comes() -> None:
 
     assert (operator.own_watermark(), operator.next_processing_time()) == (1, 200)
     clock.advance(200)
-    operator.processing_time(clock.now_ms())
+    operator.processing_time(clock.now_ms(), Piece())
     assert (operator.own_watermark(), operator.next_processing_time()) == (2, 400)
 
 

@@ -23,6 +23,7 @@ from tidegate.datastream import (
 )
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK
 from tidegate.errors import ConfigError, JobFailedError, RecordError
+from tidegate.runtime.operators.operator import Piece
 from tidegate.runtime.operators.stamp import Stamp
 from tidegate.runtime.stream.watermarks import TimestampAssigner, WatermarkGenerator, ingestion_time
 
@@ -137,10 +138,10 @@ def test_a_silent_source_is_idle_after_its_time_and_active_again_with_a_record()
     operator = stamp(strategy.with_idleness(Duration.of_seconds(2)), clock)
 
     assert (operator.own_idleness(), operator.next_processing_time()) == (None, 3_000)
-    operator.processing_time(2_999)
+    operator.processing_time(2_999, Piece())
     assert operator.own_idleness() is None
     clock.advance(2_000)
-    operator.processing_time(clock.now_ms())
+    operator.processing_time(clock.now_ms(), Piece())
     assert [operator.own_idleness(), operator.own_idleness()] == [True, None]
     assert operator.next_processing_time() is None
     see(operator, 7)
@@ -158,7 +159,7 @@ def test_a_silent_source_is_idle_in_time_though_the_wall_clock_was_set_back() ->
 
     assert operator.next_processing_time() == 1_002_000
     clock.advance(2_000)
-    operator.processing_time(clock.now_ms())
+    operator.processing_time(clock.now_ms(), Piece())
     assert operator.own_idleness() is True
 
 
@@ -178,7 +179,7 @@ def test_ingestion_time_follows_a_clock_that_may_go_back() -> None:
     assert call("b", None) == 1_000
     assert operator.next_processing_time() == 600
     clock.set(1_300)
-    operator.processing_time(1_300)
+    operator.processing_time(1_300, Piece())
     assert (operator.own_watermark(), operator.next_processing_time()) == (1_299, 1_500)
 
 

@@ -12,6 +12,7 @@ from tidegate.connectors.base import RangeReader, RangeSplit
 from tidegate.connectors.spi import Finished, NotYet
 from tidegate.elements import Batch
 from tidegate.ids import SplitId
+from tidegate.runtime.operators.operator import Piece
 from tidegate.runtime.operators.stamp import Stamp
 from tidegate.runtime.task.pacing import Pacing
 
@@ -103,7 +104,7 @@ def test_a_paused_split_is_not_idle(rig: Rig) -> None:
     assert rig.pacing.may_read()
 
     rig.clock.advance(10_000)
-    rig.stamp.processing_time(rig.clock.now_ms())
+    rig.stamp.processing_time(rig.clock.now_ms(), Piece())
 
     # The split that may be read and brings nothing is idle, the paused one is not, and time is its own.
     assert (rig.stamp.time, rig.stamp.own_idleness()) == (1_008, None)

@@ -20,6 +20,7 @@ from tidegate.keys import KeyGroupRange
 from tidegate.runtime.operators.codegen import Stage, compile_stages
 from tidegate.runtime.operators.context import OperatorContext
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
+from tidegate.runtime.operators.operator import Emitted, Piece
 from tidegate.runtime.operators.window.operator import WindowOperator
 from tidegate.runtime.operators.window.windowing import Windowing
 from tidegate.runtime.stream.tags import OutputTag
@@ -59,14 +60,12 @@ class Bench:
 
     def watermark(self, time: int) -> Results:
         """What event time makes it emit."""
-        values, times = self.operator.event_time(time)
-        return list(zip(values, times or [], strict=True))
+        return self._fired(self.operator.event_time, time)
 
     def advance(self, now_ms: int) -> Results:
         """What the clock makes it emit."""
         self.clock.advance(now_ms - self.clock.now_ms())
-        values, times = self.operator.processing_time(now_ms)
-        return list(zip(values, times or [], strict=True))
+        return self._fired(self.operator.processing_time, now_ms)
 
     def save(self) -> None:
         """Take a checkpoint that is decided at once."""
@@ -94,6 +93,13 @@ class Bench:
 
     def close(self) -> None:
         self.operator.close()
+
+    def _fired(self, fire: Callable[[int, Piece], Emitted | None], time: int) -> Results:
+        results: Results = []
+        while (emitted := fire(time, Piece(2))) is not None:
+            values, times = emitted
+            results += zip(values, times or [], strict=True)
+        return results
 
     def _open(self) -> None:
         self.store = self._store()
