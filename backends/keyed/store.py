@@ -273,7 +273,7 @@ class KeyedStore:
         timers: StoredTimers,
         until: int,
         limit: int,
-        namespace: Callable[[Timer], bytes | None] = lambda timer: None,
+        namespace: Callable[[Timer], bytes | None] | None = None,
     ) -> Iterator[Timer]:
         """Remove and return timers as their queue does, each with its key bound; raises as `bind` does.
 
@@ -283,7 +283,8 @@ class KeyedStore:
 
         def ahead(coming: Sequence[Timer]) -> None:
             self._rows_of([timer.key for timer in coming])
-            self._prefetch_in(coming, namespace)
+            if namespace is not None:
+                self._prefetch_in(coming, namespace)
 
         try:
             for timer in timers.due(until, limit, ahead):

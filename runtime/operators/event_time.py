@@ -46,18 +46,20 @@ class EventTime(msgspec.Struct, frozen=True):
 
 
 def unfinished(times: Sequence[EventTime], before: int, index: int, parallelism: int) -> int | None:
-    """Up to where timers were firing for subtask `index`, as `reached` says where time is; None if none were.
+    """The watermark that subtask `index` is to be told again; None where all that was due had been emitted.
+
+    All are told, so that the next checkpoint knows of all how far they are.
 
     Example:
-        >>> times = [EventTime(0, 70), EventTime(1, 50, arrived=70)]
+        >>> times = [EventTime(0, 70), EventTime(1, 50, arrived=75)]
         >>> [unfinished(times, 2, index, parallelism=2) for index in range(2)], unfinished(times, 2, 0, parallelism=3)
-        ([None, 70], 70)
+        ([70, 75], 70)
     """
-    if before == parallelism:
-        return next((time.arrived for time in times if time.subtask == index), None)
-    if len(times) != before or all(time.arrived is None for time in times):
+    if all(time.arrived is None for time in times):
         return None
-    return min(time.passed if time.arrived is None else time.arrived for time in times)
+    arrived = [EventTime(time.subtask, time.passed if time.arrived is None else time.arrived) for time in times]
+    found = reached(arrived, before, index, parallelism)
+    return found if found > MIN_WATERMARK else None
 
 
 def reached(times: Sequence[EventTime], before: int, index: int, parallelism: int) -> int:
