@@ -197,3 +197,58 @@ def test_a_restored_timer_that_is_deleted_before_it_was_read_is_gone(open_store:
 
     last = open_store(again.snapshot(CheckpointId(2), None).finish(), backend=RocksDBBackend())
     assert list(last.event_timers.due(9)) == list(again.event_timers.due(9)) == [Timer(9, "kept")]
+
+
+@given(
+    timers=st.lists(st.builds(Timer, st.integers(0, 9), st.integers(0, 2_000)), unique=True, max_size=60),
+    limit=st.integers(1, 9),
+    restored=st.booleans(),
+)
+def test_timers_taken_in_pieces_are_those_taken_at_once(
+    timers: list[Timer], limit: int, restored: bool
+) -> None:
+    def opened() -> StoredTimers:
+        store = Stored()
+        queue = store.opened()
+        for timer in timers:
+            queue.register(timer)
+        store.flush(queue)
+        return store.opened() if restored else queue
+
+    whole, pieces = opened(), opened()
+    told: list[Timer] = []
+    fired: list[Timer] = []
+    while piece := list(pieces.due(6, limit, told.extend)):
+        assert len(piece) == limit or pieces.next_time() is None or pieces.next_time() > 6
+        fired += piece
+        assert set(fired) <= set(told), "what fires was announced"
+
+    assert fired == list(whole.due(6))
+    assert pieces.next_time() == whole.next_time()
+
+
+def test_a_piece_that_is_given_up_leaves_the_rest_where_it_was(open_store: Open) -> None:
+    timers = open_store().event_timers
+    for time in range(5):
+        timers.register(Timer(time, "a"))
+    for timer in timers.due(9):
+        if timer.time == 1:
+            break
+    timers.register(Timer(0, "b"))
+    assert timers.next_time() == 0
+    assert [timer.time for timer in timers.due(9)] == [0, 2, 3, 4]
+
+
+def test_the_first_of_many_timers_of_one_time_does_not_wait_for_an_order_of_all(open_store: Open) -> None:
+    store = Stored()
+    timers = store.opened()
+    for key in range(5_000):
+        timers.register(Timer(1, key))
+    store.flush(timers)
+    again = store.opened()
+
+    first = list(again.due(1, 10))
+
+    assert len(first) == 10
+    assert store.read < 4_000
+    assert {*first, *again.due(1)} == {Timer(1, key) for key in range(5_000)}
