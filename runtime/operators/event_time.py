@@ -57,7 +57,9 @@ def unfinished(times: Sequence[EventTime], before: int, index: int, parallelism:
     """
     if all(time.arrived is None for time in times):
         return None
-    arrived = [EventTime(time.subtask, time.passed if time.arrived is None else time.arrived) for time in times]
+    arrived = [
+        EventTime(time.subtask, time.passed if time.arrived is None else time.arrived) for time in times
+    ]
     found = reached(arrived, before, index, parallelism)
     return found if found > MIN_WATERMARK else None
 

@@ -105,12 +105,19 @@ class DownstreamTask(StreamTask):
     def _fire(self) -> bool:
         """Barriers that stand next do not wait for what is still due: state holds it."""
         for channel, queue in self._queues.items():
-            while queue and isinstance(queue[0], Barrier) and channel not in self._blocked:
+            while (
+                not self._at_end and queue and isinstance(queue[0], Barrier) and channel not in self._blocked
+            ):
                 self._take(channel, queue.popleft())
         if self._due is None:
             return super()._fire()
         sent = self._chain.time.send_arrivals()
         return self._cut(*self._due) or sent
+
+    @property
+    def _at_end(self) -> bool:
+        """Whether what follows in the channels waits until everything has come out."""
+        return self._ending
 
     def _resume(self) -> bool:
         """What cannot be overtaken does not wait behind what was, or no barrier would pass in time."""

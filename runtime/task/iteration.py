@@ -88,6 +88,11 @@ class IterationTask(DownstreamTask):
             return self._lap > 0
         return super()._work() or self._lap > 0
 
+    @property
+    def _at_end(self) -> bool:
+        """Also until the end has come back."""
+        return super()._at_end or self._over
+
     def _take_back(self) -> None:
         if self._late:
             raise ConfigError(
