@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate.clock import SYSTEM_CLOCK, Clock
+from tidegate.clock import SYSTEM_CLOCK, ManualClock
 from tidegate.common import Types
 from tidegate.datastream import DataStream, KeyedProcessFunction, RuntimeContext, ValueStateDescriptor
 from tidegate.elements import Barrier, Batch, Watermark
@@ -50,15 +50,20 @@ def counted(stream: DataStream) -> DataStream:
     return stream.key_by(lambda value: value).process(Counts()).uid("counts")
 
 
+class MachineClock(ManualClock):
+    """The clock of the machine where a harness has one that a test moves."""
+
+    def monotonic(self) -> float:
+        return SYSTEM_CLOCK.monotonic()
+
+    def now_ms(self) -> int:
+        return SYSTEM_CLOCK.now_ms()
+
+
 class Subtask(Harness):
     """A harness by the machine's clock, one step at a time."""
 
-    @property
-    def clock(self) -> Clock:  # type: ignore[override] # the machine's instead of one that a test moves
-        return SYSTEM_CLOCK
-
-    @clock.setter
-    def clock(self, clock: Clock) -> None: ...
+    clock_type = MachineClock
 
     def background(self, executor: ThreadPoolExecutor) -> None:
         self._expected = 0
@@ -74,8 +79,9 @@ class Subtask(Harness):
         for gate in self._sources[0].values():
             gate.broadcast(element)
 
-    def step(self) -> bool:
-        return any([runner.step() for runner in self._runners.values()])
+    def step(self) -> None:
+        for runner in self._runners.values():
+            runner.step()
 
     def barrier(self) -> Took:
         """Until a barrier has passed the subtask; what its part of the checkpoint is written by is another thread."""
@@ -129,8 +135,8 @@ def measure(backend: str, count: int) -> Figures:
     """Fire `count` timers that are due at once."""
     with Subtask(counted, backend=backend) as subtask, ThreadPoolExecutor(1) as background:
         subtask.background(background)
-        for first in range(0, count, PIECE):
-            subtask.load(first, min(PIECE, count - first))
+        for start in range(0, count, PIECE):
+            subtask.load(start, min(PIECE, count - start))
         subtask.barrier()
         barriers, pieces = list[Took](), list[Took]()
         background.submit(gc.collect).result()
@@ -180,4 +186,4 @@ if __name__ == "__main__":
     parser.add_argument("--backend", choices=["heap", "rocksdb"], action="append")
     given = parser.parse_args()
     for name in given.backend or ["heap", "rocksdb"]:
-        print(json.dumps({key: value for key, value in asdict(measure(name, given.count)).items()}))
+        print(json.dumps(asdict(measure(name, given.count))))

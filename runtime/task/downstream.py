@@ -104,11 +104,10 @@ class DownstreamTask(StreamTask):
 
     def _fire(self) -> bool:
         """Barriers that stand next do not wait for what is still due: state holds it."""
-        for channel, queue in self._queues.items():
-            while (
-                not self._at_end and queue and isinstance(queue[0], Barrier) and channel not in self._blocked
-            ):
-                self._take(channel, queue.popleft())
+        passing = {} if self._at_end else self._queues
+        for channel, queue in passing.items():
+            while queue and isinstance(queue[0], Barrier) and channel not in self._blocked:
+                self._take(channel, queue)
         if self._due is None:
             return super()._fire()
         sent = self._chain.time.send_arrivals()

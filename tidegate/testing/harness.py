@@ -29,7 +29,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from itertools import repeat
 from sys import maxsize
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from tidegate import registry
 from tidegate.backends.keyed.descriptors import StateDescriptor
@@ -86,6 +86,8 @@ class Harness:
         ConfigError: `build` does not take streams and return one.
     """
 
+    clock_type: ClassVar[type[ManualClock]] = ManualClock
+
     def __init__(
         self,
         build: Callable[..., DataStream],
@@ -97,7 +99,7 @@ class Harness:
         restored: HarnessSnapshot | None = None,
         now_ms: int = 0,
     ) -> None:
-        self.clock = ManualClock(now_ms)
+        self.clock = self.clock_type(now_ms)
         self._storage = restored.storage if restored is not None else MemoryStorage()
         before = manifest.decode(restored.metadata, "snapshot") if restored is not None else None
         self._number = before.checkpoint if before is not None else CheckpointId(0)

@@ -1,0 +1,16 @@
+"""The benchmark of timers runs, at a size that takes no time."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.bench_timers import measure
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_all_timers_fire_with_a_barrier_in_the_middle(backend: str) -> None:
+    figures = measure(backend, 3_000)
+
+    assert (figures.backend, figures.count) == (backend, 3_000)
+    assert figures.barriers >= 1
+    assert figures.above_mb < 64
