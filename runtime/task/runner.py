@@ -165,10 +165,10 @@ class StreamTask(ABC):
     def _fire(self) -> bool:
         """Work off a piece of what time has made due, and learn from how long it takes; False if nothing came of it."""
         time, clock = self._chain.time, self._env.clock
-        if not time.ready():
-            return time.send_arrivals()
         start = clock.monotonic()
         records = time.work(Piece(self._size.limit, start + USUAL_S, clock.monotonic))
+        if records is None:
+            return time.send_arrivals()
         if records:
             self._learn(clock.monotonic() - start, records)
         return records > 0 or time.busy

@@ -38,10 +38,9 @@ class OperatorChain:
         """Open state, functions and writers, restored to what the environment says."""
         for node in self._vertex.nodes.values():
             self.operators.open(node)
-        self.data.wire(self.time.announce, self.time.settle)
+        self.time.open()
         for _, operator in self.operators.all():
             operator.open()
-        self.time.open()
 
     def close(self) -> None:
         """Close functions, writers and state; all of them, even if one fails."""

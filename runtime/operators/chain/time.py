@@ -67,6 +67,7 @@ class ChainTime:
 
         Of two steps that had one each, the one behind was to be done first.
         """
+        self._data.wire(self._announce, self.settle)
         for uid in self._vertex.nodes:
             before = self._env.operator(uid)
             time = unfinished(
@@ -122,18 +123,12 @@ class ChainTime:
         """Whether something that time has made due is not worked off; nothing else comes before it but barriers."""
         return bool(self._moves)
 
-    def ready(self) -> bool:
-        """Whether those that what is due goes to can take it."""
-        return all(
-            self._operators.deferring[uid].ready()
-            for uid in self._behind(self._moves[-1].uid)
-            if uid in self._operators.deferring
-        )
-
-    def work(self, piece: Piece) -> int:
-        """Work off some of what is due; returns how many records were emitted."""
+    def work(self, piece: Piece) -> int | None:
+        """Work off some of what is due; returns how many records were emitted, None where they cannot be taken now."""
         records = 0
-        while self._moves and not records and not piece.full(0) and self.ready():
+        while self._moves and not records and not piece.full(0):
+            if not self._ready():
+                return None
             records = self._step(self._moves[-1], piece)
         if not self._moves:
             self._announce(self._vertex.head.uid)
@@ -152,16 +147,6 @@ class ChainTime:
             deferring.idle(idle)
         else:
             self._pass_idleness(head, idle)
-
-    def announce(self, uid: OperatorUid, more: bool = False) -> None:
-        """Pass on what operators have to say about event time themselves, of those that records of a step come to.
-
-        With `more` records to come at once, what that makes due comes before them.
-        """
-        due = len(self._moves)
-        self._announce(uid)
-        if more:
-            self._settle(due)
 
     def next_timer(self) -> int | None:
         """When the next processing-time timer is due."""
@@ -210,6 +195,11 @@ class ChainTime:
             self._arrived[uid] = timestamp
             self._moves.append(_Move(uid, timestamp))
 
+    def _ready(self) -> bool:
+        """Whether operators that what is due goes to can take it."""
+        deferring = self._operators.deferring
+        return all(deferring[uid].ready() for uid in self._behind(self._moves[-1].uid) if uid in deferring)
+
     def _settle(self, due: int) -> None:
         while len(self._moves) > due:
             self._step(self._moves[-1], Piece())
@@ -235,7 +225,12 @@ class ChainTime:
                 self._pass_on(uid, forwarded)
         return 0
 
-    def _announce(self, uid: OperatorUid) -> None:
+    def _announce(self, uid: OperatorUid, more: bool = False) -> None:
+        """Pass on what operators have to say about event time themselves, of those that records of a step come to.
+
+        With `more` records to come at once, what that makes due comes before them.
+        """
+        due = len(self._moves)
         for behind in self._behind(uid):
             operator = self._operators.get(behind)
             if operator is None:
@@ -246,6 +241,8 @@ class ChainTime:
             watermark = operator.own_watermark()
             if watermark is not None:
                 self._pass_on(behind, watermark)
+        if more:
+            self._settle(due)
 
     def _behind(self, uid: OperatorUid) -> Sequence[OperatorUid]:
         """A step and all behind it; those in front first."""
