@@ -41,8 +41,8 @@ class EventTime(msgspec.Struct, frozen=True):
     subtask: int
     passed: int
     splits: tuple[SplitTime, ...] = ()
-    arrived: int | None = None
-    """How far it is in front of the operator, where that has not emitted all that is due by it."""
+    arrived: int | msgspec.UnsetType = msgspec.UNSET
+    """How far it is in front of the operator, where that has not emitted all that is due by it; not stored elsewhere."""
 
 
 def unfinished(times: Sequence[EventTime], before: int, index: int, parallelism: int) -> int | None:
@@ -55,10 +55,11 @@ def unfinished(times: Sequence[EventTime], before: int, index: int, parallelism:
         >>> [unfinished(times, 2, index, parallelism=2) for index in range(2)], unfinished(times, 2, 0, parallelism=3)
         ([70, 75], 70)
     """
-    if all(time.arrived is None for time in times):
+    if all(time.arrived is msgspec.UNSET for time in times):
         return None
     arrived = [
-        EventTime(time.subtask, time.passed if time.arrived is None else time.arrived) for time in times
+        EventTime(time.subtask, time.passed if time.arrived is msgspec.UNSET else time.arrived)
+        for time in times
     ]
     found = reached(arrived, before, index, parallelism)
     return found if found > MIN_WATERMARK else None

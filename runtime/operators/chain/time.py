@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from tidegate import faults
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch, Idle, Watermark
 from tidegate.ids import OperatorUid, SplitId
@@ -178,7 +180,9 @@ class ChainTime:
         }
         passed = dict.fromkeys([*stamps, *arrived], MIN_WATERMARK) | self._passed
         return [
-            OperatorReport(uid, index, time=EventTime(index, time, stamps.get(uid, ()), arrived.get(uid)))
+            OperatorReport(
+                uid, index, time=EventTime(index, time, stamps.get(uid, ()), arrived.get(uid, UNSET))
+            )
             for uid, time in passed.items()
             if time < MAX_WATERMARK
         ]
