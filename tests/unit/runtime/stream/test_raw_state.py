@@ -219,9 +219,9 @@ class Misplaced(KeyedProcessFunction, CheckpointedFunction):
     [
         (
             Misplaced(128),
-            "key group 128 cannot be written; got one of another subtask; expected each of 0 to 127",
+            "key group 128 cannot be written; got a group of another subtask; expected each of 0 to 127",
         ),
-        (Misplaced(5, 2), "key group 5 cannot be written; got one that was written already"),
+        (Misplaced(5, 2), "key group 5 cannot be written; got a group already written"),
         (Misplaced(None), "written outside a key group; call start_new_key_group"),
     ],
     ids=["of another subtask", "twice", "none"],

@@ -176,7 +176,7 @@ def test_every_kind_of_process_function_has_side_outputs(
         (lambda s: s.get_side_output(SIDE), "'collection' has no side outputs"),
         (lambda s: s.process(Both()).get_side_output("late"), "get_side_output takes a OutputTag; got str"),
         (lambda s: s.process(lambda v: v), "process takes a ProcessFunction; got function"),
-        (lambda s: OutputTag(""), "the name of a side output is empty; give it one"),
+        (lambda s: OutputTag(""), "the name of a side output is empty; give it a name"),
     ],
     ids=["no function", "no tag", "no process function", "no name"],
 )
