@@ -106,11 +106,10 @@ class StreamTask(ABC):
         timer = time.next_timer() if not time.busy else None
         if timer is not None and timer <= self._env.clock.now_ms():
             time.advance_processing_time(self._env.clock.now_ms())
-        if time.busy:
-            fired = self._fire()
-            if fired or time.busy:
-                return fired
-        sent = time.send_arrivals()
+        fired = time.busy and self._fire()
+        if time.busy or (fired and not self._open):
+            return fired
+        sent = time.send_arrivals() or fired
         return (self._chain.operators.ready() and (self._resume() if self._backlog else self._work())) or sent
 
     def flow(self) -> Flow:
@@ -163,7 +162,7 @@ class StreamTask(ABC):
         return 0.0
 
     def _fire(self) -> bool:
-        """Work off a piece of what time has made due, and learn from how long it takes; False if nothing came of it."""
+        """Work off a piece of what time has made due, and learn from how long it takes; False if receivers take nothing now."""
         time, clock = self._chain.time, self._env.clock
         start = clock.monotonic()
         records = time.work(Piece(self._size.limit, start + USUAL_S, clock.monotonic))
@@ -171,7 +170,7 @@ class StreamTask(ABC):
             return time.send_arrivals()
         if records:
             self._learn(clock.monotonic() - start, records)
-        return records > 0 or time.busy
+        return True
 
     def _resume(self) -> bool:
         """Work off some of what the checkpoint found on its way, before any other records."""
