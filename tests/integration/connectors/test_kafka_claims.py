@@ -128,7 +128,7 @@ def test_a_job_without_records_renews_its_claim_and_fails_once_it_is_another_pip
     until(taken)
     taking.close()
     with pytest.raises(
-        ConfigError, match=rf"that begin with '{topic}' belong to pipeline 'refunds', operator 'sink'"
+        ConfigError, match=rf"that start with '{topic}' belong to pipeline 'refunds', operator 'sink'"
     ):
         result.result()
 

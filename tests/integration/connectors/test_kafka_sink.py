@@ -167,7 +167,7 @@ def test_a_prefix_of_another_pipeline_is_refused_by_its_name_unless_taken_over(
     second = sink.open_committer(other)
     with pytest.raises(
         ConfigError,
-        match=rf"^kafka sink: transactional ids that begin with '{topic}' belong to pipeline 'orders', operator 'sink', "
+        match=rf"^kafka sink: transactional ids that start with '{topic}' belong to pipeline 'orders', operator 'sink', "
         r"with its checkpoints in file:///state; choose another prefix; or, if .* start with --take-over$",
     ):
         second.abort_except(())
@@ -230,9 +230,8 @@ def test_another_subtask_goes_on_with_a_key_after_what_was_written_of_it_is_comm
     )
     sink = KafkaSink(kafka.address, schema, KafkaSinkOptions(prefix=topic))
     before = sink.open_writer(replace(WRITER, subtask=Subtask("sink", 1), parallelism=2))
-    before.write(
-        Batch([Row(b"ada", b"1"), Row.of_kind(RowKind.UPDATE_BEFORE, b"ada", b"1"), Row(b"bob", b"1")])
-    )
+    changed = [RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.INSERT]
+    before.write(Batch([Row(b"ada", b"1"), Row(b"ada", b"1"), Row(b"bob", b"1")], kinds=changed))
     work = prepared(before, 1)
     before.write(Batch([Row(b"ada", b"lost")]))
     before.close()
@@ -240,9 +239,8 @@ def test_another_subtask_goes_on_with_a_key_after_what_was_written_of_it_is_comm
     assert committer.commit([work]) == [CommitAnswer.COMMITTED]
     assert committer.abort_except(()) <= 1
     after = sink.open_writer(WRITER)
-    after.write(
-        Batch([Row.of_kind(RowKind.UPDATE_AFTER, b"ada", b"2"), Row.of_kind(RowKind.DELETE, b"bob", b"1")])
-    )
+    changed = [RowKind.UPDATE_AFTER, RowKind.DELETE]
+    after.write(Batch([Row(b"ada", b"2"), Row(b"bob", b"1")], kinds=changed))
     assert committer.commit([prepared(after, 2)]) == [CommitAnswer.COMMITTED]
     after.close()
     committer.close()

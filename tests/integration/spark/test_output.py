@@ -220,7 +220,7 @@ def test_a_second_query_under_the_prefix_is_refused_before_it_touches_anything(q
     other = Query(query.kafka, query.topic, query.directory / "other", id="other")
     with pytest.raises(
         ConfigError,
-        match=rf"transactional ids that begin with '{query.topic}.0' belong to pipeline 'query', .* choose another",
+        match=rf"transactional ids that start with '{query.topic}.0' belong to pipeline 'query', .* choose another",
     ):
         other.write(0, other.output())
     query.run(0)

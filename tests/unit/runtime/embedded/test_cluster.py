@@ -168,7 +168,7 @@ def test_processes_that_do_not_start_in_time_are_slots_that_are_missing(place: P
     env.from_parallel_collection([1, 2]).rebalance().map(abs).sink_to(FileSink(place / "out"))
 
     with pytest.raises(
-        JobFailedError, match=r"not enough slots: 2 needed, 0 there after 1 ms; .* slot.request.timeout"
+        JobFailedError, match=r"not enough slots: 2 needed, got 0 after 1 ms; .* slot.request.timeout"
     ):
         env.execute("crowded")
 
