@@ -212,7 +212,8 @@ def test_backends_and_clients_say_why_too(env: StreamExecutionEnvironment) -> No
     ):
         EmbeddedRocksDBStateBackend().set_predefined_options(None)  # type: ignore[attr-defined] # what is refused
     with pytest.raises(
-        AttributeError, match=r"get_savepoint_path is not available: the directory of savepoints is a separate setting"
+        AttributeError,
+        match=r"get_savepoint_path is not available: the directory of savepoints is a separate setting",
     ):
         FileSystemCheckpointStorage("/data").get_savepoint_path()  # type: ignore[attr-defined] # what is refused
     env.from_collection([1]).print()
