@@ -8,15 +8,15 @@ Example:
     >>> coordinator.on(Tick(0))
     []
     >>> coordinator.on(Tick(1000))
-    [TriggerSources(checkpoint=1, confirmed=None)]
+    [Trigger(checkpoint=1, confirmed=None)]
     >>> coordinator.on(Ack("a[0]", 1, ()))
     [WriteMetadata(checkpoint=1, reports=(), unsettled=(Unsettled(checkpoint=1, committables=()),))]
     >>> coordinator.on(MetadataDurable(1, frozenset()))
     [SwapLatest(checkpoint=1)]
     >>> coordinator.on(Swapped(1))
-    [WriteSettled(checkpoint=1)]
+    [Settle(checkpoint=1)]
     >>> coordinator.on(SettledDurable(1))
-    [Settled(checkpoint=1, release=Release(checkpoints=(), files=frozenset()))]
+    [Settled(checkpoint=1), Release(checkpoints=(), files=frozenset())]
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ from tidegate.runtime.checkpoint.protocol import (
     Ack,
     Action,
     Announce,
-    CommitWork,
     Decline,
-    Ended,
+    EndJob,
     Event,
     FailJob,
     Finish,
@@ -56,10 +55,9 @@ from tidegate.runtime.checkpoint.protocol import (
     SwapLost,
     Swapped,
     Tick,
-    TriggerSources,
+    Trigger,
     WriteMetadata,
     WriteSavepoint,
-    WriteSettled,
 )
 from tidegate.runtime.checkpoint.retention import FileRegistry
 from tidegate.runtime.operators.environment import OperatorReport
@@ -216,7 +214,7 @@ class CheckpointCoordinator:
         self._wanted = ()
         if last is not None:
             self._last_id = checkpoint
-        return [TriggerSources(checkpoint, self._confirmed)]
+        return [Trigger(checkpoint, self._confirmed)]
 
     def _announce(self, pending: _Pending) -> list[Action]:
         """Overtaking, if it is time and somebody has taken part: before that the number might not be used up.
@@ -303,10 +301,8 @@ class CheckpointCoordinator:
         actions: list[Action] = []
         for answer in answers:
             match answer:
-                case ledger.Commit():
-                    actions.append(CommitWork(answer.checkpoint, answer.committables))
-                case ledger.Settle():
-                    actions.append(WriteSettled(answer.checkpoint))
+                case ledger.Commit() | ledger.Settle():
+                    actions.append(answer)
                 case ledger.Replay():
                     lost = UnavailableError(
                         f"all output of checkpoint {answer.checkpoint} was aborted; restoring the newest settled checkpoint"
@@ -338,7 +334,7 @@ class CheckpointCoordinator:
 
     def _settled(self, checkpoint: CheckpointId) -> list[Action]:
         self._decided_ms.pop(checkpoint, None)
-        actions: list[Action] = [Settled(checkpoint, self._registry.settled(checkpoint))]
+        actions: list[Action] = [Settled(checkpoint), self._registry.settled(checkpoint)]
         actions += [WriteSavepoint(at, place) for place, at in self._savepoints.items() if at == checkpoint]
         return actions + self._end(checkpoint)
 
@@ -353,7 +349,7 @@ class CheckpointCoordinator:
         """The end, if this settled checkpoint is the last one and every savepoint of it is over."""
         if checkpoint != self._last_id or self._last is None or checkpoint in self._savepoints.values():
             return []
-        return [Ended(self._last, checkpoint)]
+        return [EndJob(self._last, checkpoint)]
 
     def _give_up(self, checkpoint: CheckpointId, error: TidegateError) -> list[Action]:
         pending = self._pending

@@ -1,4 +1,9 @@
-"""Checkpoint protocol: the events and actions of the checkpoint coordinator."""
+"""Checkpoint protocol: the messages between coordinator, ledger, subtasks and executors.
+
+Each message is one class, whoever hands it on: a subtask's `Ack` is the coordinator's event, and the ledger's `Commit` is
+the coordinator's action and the message to the subtask that prepared the work. Each executor has one performer of the
+actions; see `docs/decisions/messages-and-performers.md`.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +16,17 @@ from tidegate.ids import CheckpointId, Subtask
 from tidegate.runtime.checkpoint.manifest import Unsettled
 from tidegate.runtime.checkpoint.retention import Release
 from tidegate.runtime.operators.environment import OperatorReport
-from tidegate.twophase import ledger
-from tidegate.twophase.spi import Committable
+from tidegate.twophase.ledger import Answered, Commit, Settle
 
 __all__ = [
     "Abort",
     "Ack",
     "Action",
     "Announce",
-    "CommitWork",
+    "Answered",
+    "Commit",
     "Decline",
-    "Ended",
+    "EndJob",
     "Event",
     "FailJob",
     "Finish",
@@ -30,20 +35,21 @@ __all__ = [
     "MetadataFailed",
     "Pause",
     "Plan",
+    "Release",
     "Resume",
     "SavepointFailed",
     "SavepointOver",
     "SavepointWanted",
+    "Settle",
     "Settled",
     "SettledDurable",
     "SwapLatest",
     "SwapLost",
     "Swapped",
     "Tick",
-    "TriggerSources",
+    "Trigger",
     "WriteMetadata",
     "WriteSavepoint",
-    "WriteSettled",
 ]
 
 How = Literal["finish", "stop"]
@@ -180,15 +186,15 @@ Event = (
     | MetadataFailed
     | Swapped
     | SwapLost
-    | ledger.Answered
+    | Answered
     | SettledDurable
     | SavepointOver
 )
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerSources:
-    """Send the barrier from every source; what `confirmed` refers to is pinned meanwhile."""
+class Trigger:
+    """Send the barrier from every source; what `confirmed`, the newest decided checkpoint, refers to is kept meanwhile."""
 
     checkpoint: CheckpointId
     confirmed: CheckpointId | None
@@ -196,7 +202,7 @@ class TriggerSources:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Tell all subtasks without a source to take part at once and to overtake what is in front of the barriers."""
+    """Let all subtasks without a source take part at once and overtake what is in front of the barriers."""
 
     checkpoint: CheckpointId
     confirmed: CheckpointId | None
@@ -219,26 +225,10 @@ class SwapLatest:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitWork:
-    """Make work visible; only ever asked for after the decision."""
-
-    checkpoint: CheckpointId
-    committables: tuple[Committable, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WriteSettled:
-    """Mark that all output of the checkpoint is visible."""
-
-    checkpoint: CheckpointId
-
-
-@dataclass(frozen=True, slots=True)
 class Settled:
-    """Notify sources, delete released files."""
+    """All output up to the checkpoint is visible: notify all subtasks."""
 
     checkpoint: CheckpointId
-    release: Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,14 +249,14 @@ class SavepointFailed:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """The checkpoint will not be decided; the job continues."""
+    """The checkpoint will not be decided: notify all subtasks; the job continues."""
 
     checkpoint: CheckpointId
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndJob:
     """The last checkpoint is settled: nothing is left to do."""
 
     how: How
@@ -281,16 +271,17 @@ class FailJob:
 
 
 Action = (
-    TriggerSources
+    Trigger
     | Announce
     | WriteMetadata
     | SwapLatest
-    | CommitWork
-    | WriteSettled
+    | Commit
+    | Settle
     | Settled
+    | Release
     | WriteSavepoint
     | SavepointFailed
     | Abort
-    | Ended
+    | EndJob
     | FailJob
 )

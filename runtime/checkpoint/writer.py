@@ -67,7 +67,7 @@ class CheckpointWriter:
         self._promised = {each.checkpoint: each for each in action.unsettled}
         return cp.MetadataDurable(action.checkpoint, files)
 
-    def number(self, action: cp.TriggerSources) -> cp.TriggerSources | cp.SwapLost | cp.MetadataFailed:
+    def number(self, action: cp.Trigger) -> cp.Trigger | cp.SwapLost | cp.MetadataFailed:
         """Make sure that no other checkpoint ever has the number of this one, before it begins; raises as `decide` does."""
         return self._swapped(action.checkpoint, self._pipeline.use) or action
 

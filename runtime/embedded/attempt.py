@@ -21,7 +21,7 @@ from tidegate.runtime.discovery import Found
 from tidegate.runtime.embedded.cluster import ShutdownMode, WorkerLost
 from tidegate.runtime.embedded.coordinator_events import BackgroundFailed, SettleMarkFailed
 from tidegate.runtime.embedded.failover_regions import FailoverRegions, RegionDue, RegionFailed
-from tidegate.runtime.embedded.handshake import Ended, Pong, Ready
+from tidegate.runtime.embedded.handshake import Closed, Pong, Ready
 from tidegate.runtime.embedded.job_events import log_event
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.worker_group import EventQueue, WorkerGroup, WorkerMessage
@@ -36,7 +36,6 @@ from tidegate.runtime.status import RunStatus, log_commit_answers
 from tidegate.runtime.supervise import used_up
 from tidegate.runtime.task import messages
 from tidegate.runtime.task.drift import Drift
-from tidegate.twophase import ledger
 from tidegate.twophase.spi import Committable, Retry
 
 __all__ = ["Attempt", "How"]
@@ -178,7 +177,7 @@ class Attempt:
                 self._enumerators.take(message)
             case BackgroundFailed():
                 raise message.error
-            case cp.TriggerSources():
+            case cp.Trigger():
                 self._trigger(message)
             case cp.Swapped():
                 self._restart.progressed()
@@ -193,7 +192,7 @@ class Attempt:
                 | cp.SavepointOver()
             ):
                 self._tell(message)
-            case ledger.Answered():
+            case cp.Answered():
                 self._answered(message)
             case WorkerMessage():
                 if message.group.is_current(message):
@@ -204,12 +203,10 @@ class Attempt:
     def _hear_worker(self, group: WorkerGroup, message: object) -> None:
         log_event(self._status, message)
         match message:
-            case messages.Acked():
-                self._tell(cp.Ack(message.subtask, message.checkpoint, message.reports, message.spare_ms))
-            case messages.Declined():
-                self._tell(cp.Decline(message.subtask, message.checkpoint, message.error))
-            case messages.Answered():
-                self._answered(ledger.Answered(message.checkpoint, message.answers))
+            case cp.Ack() | cp.Decline():
+                self._tell(message)
+            case cp.Answered():
+                self._answered(message)
             case messages.Opened():
                 self._opened(group, message.worker)
             case messages.SplitsWanted():
@@ -236,7 +233,7 @@ class Attempt:
                     self._deployed(deployed)
             case Pong():
                 self._parts.answered(message.worker)
-            case Ended():
+            case Closed():
                 self._fail(
                     group, InternalError(f"{task_manager_name(message.worker)} ended before the job did")
                 )
@@ -274,7 +271,7 @@ class Attempt:
         for checkpoint, work in list(self._coordinator.unsettled.items())[:1]:
             # What its workers were told to commit and did not answer is asked of the systems themselves.
             mine = tuple(committable for committable in work if self._owner(committable) in group.slots)
-            self._commit(cp.CommitWork(checkpoint, mine))
+            self._commit(cp.Commit(checkpoint, mine))
 
     def _bring_back(self, group: WorkerGroup) -> None:
         try:
@@ -325,33 +322,37 @@ class Attempt:
     def _perform(self, actions: list[cp.Action]) -> None:
         for action in actions:
             match action:
-                case cp.TriggerSources() if self._startup.pipeline.record.passes_over(action.checkpoint):
+                case cp.Trigger() if self._startup.pipeline.record.passes_over(action.checkpoint):
                     log_event(self._status, action)
                     self._trigger(action)
-                case cp.TriggerSources():
+                case cp.Trigger():
                     self._in_background(lambda action=action: self._number(action))  # type: ignore[misc]
                 case cp.Announce():
                     for subtask in set(self._graph.subtasks).difference(self._sources):
-                        self._post(subtask, messages.Announce(action.checkpoint, action.confirmed))
+                        self._post(subtask, action)
                 case cp.WriteMetadata():
                     self._enumerators.reported(action.reports)
                     self._in_background(lambda action=action: self._write(action))  # type: ignore[misc] # bound per action
                 case cp.SwapLatest():
                     self._in_background(lambda action=action: self._decide(action.checkpoint))  # type: ignore[misc]
-                case cp.CommitWork():
+                case cp.Commit():
                     self._commit_soon(action)
-                case cp.WriteSettled():
+                case cp.Settle():
                     self._in_background(lambda action=action: self._mark(action.checkpoint))  # type: ignore[misc]
                 case cp.Settled():
-                    self._settled(action)
+                    self._status.settled(action.checkpoint)
+                    self._post_all(tuple(self._graph.subtasks), action)
+                case cp.Release():
+                    self._in_background(_if_it_answers(partial(self._startup.pipeline.release, action)))
+                    self._in_background(partial(self._copies.forget, action.files))
                 case cp.WriteSavepoint():
                     self._savepoints.submit(self._write_savepoint, action)
                 case cp.SavepointFailed():
                     self._orders.pop(action.place).fail(action.reason)
                 case cp.Abort():
                     log_event(self._status, action)
-                    self._post_all(tuple(self._graph.subtasks), messages.Aborted(action.checkpoint))
-                case cp.Ended():
+                    self._post_all(tuple(self._graph.subtasks), action)
+                case cp.EndJob():
                     self._ended = action.how
                 case cp.FailJob():
                     raise action.error
@@ -363,11 +364,11 @@ class Attempt:
                     case WorkerMessage(message=messages.Progress() as last):
                         self._status.progress(last.worker, last.read, last.measured, last.flow)
 
-    def _trigger(self, action: cp.TriggerSources) -> None:
+    def _trigger(self, action: cp.Trigger) -> None:
         self._enumerated = {action.checkpoint: self._enumerators.snapshot(action.checkpoint)}
-        self._post_all(self._sources, messages.Trigger(action.checkpoint, action.confirmed))
+        self._post_all(self._sources, action)
 
-    def _number(self, action: cp.TriggerSources) -> None:
+    def _number(self, action: cp.Trigger) -> None:
         self._events.put(self._writer.number(action))
 
     def _write(self, action: cp.WriteMetadata) -> None:
@@ -396,31 +397,25 @@ class Attempt:
     def _soon(self, work: Callable[[], None], delay_s: float = _RETRY_S) -> None:
         self._later.append((self._clock.monotonic() + delay_s, work))
 
-    def _settled(self, action: cp.Settled) -> None:
-        self._status.settled(action.checkpoint)
-        self._in_background(_if_it_answers(partial(self._startup.pipeline.release, action.release)))
-        self._in_background(partial(self._copies.forget, action.release.files))
-        self._post_all(tuple(self._graph.subtasks), messages.Settled(action.checkpoint))
-
     def _write_savepoint(self, action: cp.WriteSavepoint) -> None:
         self._orders[action.place].write(self._startup, action.checkpoint)
         self._events.put(cp.SavepointOver(action.place))
 
-    def _commit_soon(self, action: cp.CommitWork) -> None:
+    def _commit_soon(self, action: cp.Commit) -> None:
         delay_s = self._retries.delay_s(action.committables)
         if delay_s:
             self._soon(partial(self._commit, action), delay_s)
         else:
             self._commit(action)
 
-    def _commit(self, action: cp.CommitWork) -> None:
+    def _commit(self, action: cp.Commit) -> None:
         orphaned: list[Committable] = []
         for owner in sorted({self._owner(c) for c in action.committables}):
             mine = tuple(c for c in action.committables if self._owner(c) == owner)
             if self._parts.is_down(self._parts.of(owner)):
                 orphaned += mine
             else:
-                self._post(owner, messages.Commit(action.checkpoint, mine))
+                self._post(owner, cp.Commit(action.checkpoint, mine))
         if orphaned:
             self._in_background(partial(self._commit_here, action.checkpoint, tuple(orphaned)))
 
@@ -430,9 +425,9 @@ class Attempt:
                 answers = committers.commit(orphaned)
         except UnavailableError as error:
             answers = tuple((committable, Retry(str(error))) for committable in orphaned)
-        self._events.put(ledger.Answered(checkpoint, answers))
+        self._events.put(cp.Answered(checkpoint, answers))
 
-    def _answered(self, answers: ledger.Answered) -> None:
+    def _answered(self, answers: cp.Answered) -> None:
         actions, number = self._coordinator.on(answers), answers.checkpoint
         left = by_sink(c for c in self._coordinator.left(number) if c.checkpoint == number)
         log_commit_answers(

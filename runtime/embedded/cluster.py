@@ -22,7 +22,7 @@ from typing import IO, Any, Literal, TextIO, TypeAlias
 from tidegate.clock import Clock, new_token
 from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.handshake import (
-    Ended,
+    Closed,
     Gone,
     LeaseLost,
     LeaseRenewed,
@@ -258,7 +258,7 @@ class ProcessCluster(Cluster):
                 if isinstance(message, Failed):
                     message.error.__cause__ = arrive(message.cause)
                 self._hear(message)
-                if isinstance(message, Ended):
+                if isinstance(message, Closed):
                     return
         except (EOFError, OSError):
             self._hear(WorkerLost(worker, self._fate(worker)))

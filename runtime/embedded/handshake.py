@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tidegate.errors import FencedError
 
-__all__ = ["Ended", "Gone", "LeaseLost", "LeaseRenewed", "Ping", "Pong", "Ready", "WorkerBootstrap"]
+__all__ = ["Closed", "Gone", "LeaseLost", "LeaseRenewed", "Ping", "Pong", "Ready", "WorkerBootstrap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Pong:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class Closed:
     """The worker has closed everything."""
 
     worker: int

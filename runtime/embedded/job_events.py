@@ -16,13 +16,13 @@ def log_event(status: RunStatus, message: object) -> None:
     """Log commands, checkpoint events before the decision, failures and lost workers; other messages are ignored."""
     note = status.note
     match message:
-        case cp.TriggerSources(checkpoint):
+        case cp.Trigger(checkpoint):
             note("triggered", f"checkpoint {checkpoint}", checkpoint=checkpoint)
         case cp.Abort(checkpoint, reason):
             note("aborted", f"checkpoint {checkpoint}: {reason}", checkpoint=checkpoint)
-        case messages.Acked(subtask, checkpoint):
+        case cp.Ack(subtask, checkpoint):
             note("acked", f"checkpoint {checkpoint}", checkpoint=checkpoint, subtask=subtask)
-        case messages.Declined(subtask, checkpoint, error):
+        case cp.Decline(subtask, checkpoint, error):
             note("declined", f"checkpoint {checkpoint}: {error}", checkpoint=checkpoint, subtask=subtask)
         case messages.Failed():
             note("failed", str(message.error), subtask=message.subtask)

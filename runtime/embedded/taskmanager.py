@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection, Listener
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.runtime.embedded.deploy import Deployment
 from tidegate.runtime.embedded.handshake import (
-    Ended,
+    Closed,
     Gone,
     LeaseLost,
     LeaseRenewed,
@@ -96,7 +96,7 @@ def _work(control: Connection) -> None:
         control.send(Ready(bootstrap.worker, os.getpid()))
         deployment, addresses = unpack(control.recv_bytes())
         _serve(deployment, addresses, bootstrap.token, control, listener)
-    control.send(Ended(bootstrap.worker))
+    control.send(Closed(bootstrap.worker))
 
 
 def collect_rarely() -> None:

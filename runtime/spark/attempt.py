@@ -48,7 +48,6 @@ from tidegate.runtime.spark.slots import SlotHolds, Slots
 from tidegate.runtime.spark.winners import Disagreement, undisputed, winners
 from tidegate.runtime.status import RunStatus, log_commit_answers
 from tidegate.runtime.task.flow import Flow
-from tidegate.twophase import ledger
 from tidegate.twophase.spi import Retry
 
 __all__ = ["SparkAttempt"]
@@ -227,23 +226,24 @@ class SparkAttempt:
 
     def _do(self, action: cp.Action) -> list[cp.Event]:
         match action:
-            case cp.TriggerSources():
+            case cp.Trigger():
                 return self._epoch(action)
             case cp.WriteMetadata():
                 self._readers.reported(action.reports)
                 return [self._writer.write(action, self._enumerated, self._moments.recorded_ms)]
             case cp.SwapLatest():
                 return [self._decide(action.checkpoint)]
-            case cp.CommitWork():
+            case cp.Commit():
                 return [self._commit(action)]
-            case cp.WriteSettled():
+            case cp.Settle():
                 return [self._writer.mark(action.checkpoint)]
             case cp.Settled():
                 self._status.settled(action.checkpoint)
                 self._remove_losers(action.checkpoint)
+            case cp.Release():
                 # What is left goes with the next release: a storage that is away meanwhile ends nobody.
                 with contextlib.suppress(UnavailableError):
-                    self._startup.pipeline.release(action.release)
+                    self._startup.pipeline.release(action)
             case cp.WriteSavepoint():
                 self._orders[action.place].write(self._startup, action.checkpoint)
                 return [cp.SavepointOver(action.place)]
@@ -251,20 +251,20 @@ class SparkAttempt:
                 self._orders.pop(action.place).fail(action.reason)
             case cp.Abort():
                 self._abort(action)
-            case cp.Ended():
+            case cp.EndJob():
                 self._end(action.how)
             case cp.FailJob():
                 raise action.error
         return []
 
-    def _epoch(self, trigger: cp.TriggerSources) -> list[cp.Event]:
+    def _epoch(self, trigger: cp.Trigger) -> list[cp.Event]:
         checkpoint = trigger.checkpoint
         while (wait_s := self._holds.wait_s(checkpoint, self._clock.monotonic())) > 0:
             self._meanwhile(min(_OBSERVE_S, wait_s))
         # Until all of its executions are known to have ended, whatever becomes of this attempt.
         self._holds.hold(checkpoint, self._clock.monotonic())
         numbered = self._writer.number(trigger)
-        if not isinstance(numbered, cp.TriggerSources):
+        if not isinstance(numbered, cp.Trigger):
             return [numbered]
         self._status.note("triggered", f"checkpoint {checkpoint}", checkpoint=checkpoint)
         stop = self._stop
@@ -312,7 +312,7 @@ class SparkAttempt:
     ) -> None:
         self._status.note(what, f"checkpoint {checkpoint}{why}", checkpoint=checkpoint, subtask=subtask)
 
-    def _order(self, trigger: cp.TriggerSources) -> Order:
+    def _order(self, trigger: cp.Trigger) -> Order:
         startup, record = self._startup, self._startup.pipeline.record
         return Order(
             shape=self._shape,
@@ -381,9 +381,9 @@ class SparkAttempt:
         """What waiting is measured by: no wall clock that may be set."""
         return int(self._clock.monotonic() * 1000)
 
-    def _commit(self, action: cp.CommitWork) -> cp.Event:
+    def _commit(self, action: cp.Commit) -> cp.Event:
         self._await_retry(self._retries.delay_s(action.committables))
-        answered = ledger.Answered(action.checkpoint, self._committers.commit(action.committables))
+        answered = cp.Answered(action.checkpoint, self._committers.commit(action.committables))
         left = by_sink(each for each, answer in answered.answers if isinstance(answer, Retry))
         news = self._retries.answered(answered.answers, self._clock.monotonic())
         log_commit_answers(self._status, answered, left, news)

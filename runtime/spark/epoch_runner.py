@@ -19,6 +19,7 @@ from tidegate.backends.storage.files import StorageFiles
 from tidegate.clock import SYSTEM_CLOCK
 from tidegate.elements import Barrier, EndOfInput
 from tidegate.errors import ConfigError, InternalError, UnavailableError
+from tidegate.runtime.checkpoint.protocol import Ack, Decline, Settled, Trigger
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.spark.messages import Order, ReadOrder
@@ -27,18 +28,14 @@ from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import ChannelId, channels_into
 from tidegate.runtime.task.frames import EdgeCodec, Frame
 from tidegate.runtime.task.messages import (
-    Acked,
     AssignSplits,
-    Declined,
     Drained,
     EndInput,
     Failed,
     FromSubtask,
     NoMoreSplits,
     ReadUntil,
-    Settled,
     ToEnumerator,
-    Trigger,
 )
 from tidegate.runtime.task.runner import StreamTask
 from tidegate.runtime.task.source import SourceTask
@@ -189,7 +186,7 @@ def read_all(
     runner.post(NoMoreSplits())
     wake.work(runner, partial(_until_said, runner, said, Drained))
     runner.post(Trigger(order.checkpoint, order.confirmed))
-    wake.work(runner, partial(_until_said, runner, said, (Acked, Declined, Failed)))
+    wake.work(runner, partial(_until_said, runner, said, (Ack, Decline, Failed)))
 
 
 def work_all(
@@ -203,7 +200,7 @@ def work_all(
     for channel in channels:
         runner.deliver(channel, EndOfInput())
         runner.deliver(channel, Barrier(order.checkpoint, order.confirmed))
-    wake.work(runner, partial(_until_said, runner, said, (Acked, Declined, Failed)))
+    wake.work(runner, partial(_until_said, runner, said, (Ack, Decline, Failed)))
 
 
 def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
@@ -216,11 +213,11 @@ def reports_of(said: Iterable[FromSubtask]) -> tuple[OperatorReport, ...]:
     """
     for message in said:
         match message:
-            case Acked():
+            case Ack():
                 return message.reports
-            case Declined(error=UnavailableError() as reason):
+            case Decline(error=UnavailableError() as reason):
                 raise DeclinedError(str(reason)) from reason
-            case Declined() | Failed():
+            case Decline() | Failed():
                 raise message.error
             case ToEnumerator():
                 raise ConfigError(

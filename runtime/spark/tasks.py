@@ -26,6 +26,7 @@ from tidegate.clock import SYSTEM_CLOCK
 from tidegate.errors import UnavailableError
 from tidegate.failures import end_of
 from tidegate.ids import Subtask
+from tidegate.runtime.checkpoint.protocol import Ack
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import environment_of
 from tidegate.runtime.operators.failure import OverdueError
@@ -53,7 +54,7 @@ from tidegate.runtime.spark.spilled import ReceivedFrames
 from tidegate.runtime.task.blocking import BlockingTask
 from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import channels_into
-from tidegate.runtime.task.messages import Acked, FromSubtask
+from tidegate.runtime.task.messages import FromSubtask
 from tidegate.runtime.task.runner import StreamTask
 from tidegate.runtime.task.source import SourceTask
 from tidegate.runtime.worker_lease import WorkerLease
@@ -295,7 +296,7 @@ def _work(order: Order, frames: list[bytes] | ReceivedFrames, task: _Task, outbo
 
 def _decide_by_ms(order: Order, said: Iterable[FromSubtask]) -> float:
     """In a batch job what an early task prepares waits for all that come later."""
-    spare_ms = [message.spare_ms for message in said if isinstance(message, Acked)] if order.batch else []
+    spare_ms = [message.spare_ms for message in said if isinstance(message, Ack)] if order.batch else []
     return min((SYSTEM_CLOCK.now_ms() + spare for spare in spare_ms), default=inf)
 
 

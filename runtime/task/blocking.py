@@ -20,12 +20,13 @@ from tidegate.elements import (
     EndOfInput,
 )
 from tidegate.errors import InternalError
+from tidegate.runtime.checkpoint.protocol import Trigger
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.transformations import Broadcast, Hash
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.alignment import Alignment, BarrierArrived, TakeSnapshot
 from tidegate.runtime.task.exchange import ChannelId, RecordWriter
-from tidegate.runtime.task.messages import Drained, ToSubtask, Trigger
+from tidegate.runtime.task.messages import Drained, ToSubtask
 from tidegate.runtime.task.runner import Report, StreamTask
 from tidegate.runtime.task.sorted_input import PIECE, SortedInput
 

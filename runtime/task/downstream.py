@@ -10,6 +10,7 @@ from functools import partial
 from tidegate.elements import Barrier, Batch, BatchCursor, Control, Element, EndOfInput, Idle, Watermark
 from tidegate.errors import InternalError
 from tidegate.ids import CheckpointId
+from tidegate.runtime.checkpoint.protocol import Announce
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.chain import PendingReports
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
@@ -29,7 +30,7 @@ from tidegate.runtime.task.alignment import (
 from tidegate.runtime.task.credit import WorkRate
 from tidegate.runtime.task.exchange import ChannelId, RecordWriter
 from tidegate.runtime.task.in_flight import Recording, overtakable
-from tidegate.runtime.task.messages import Announce, ToSubtask
+from tidegate.runtime.task.messages import ToSubtask
 from tidegate.runtime.task.runner import Report, StreamTask
 
 __all__ = ["DownstreamTask", "Grant"]

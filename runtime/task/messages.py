@@ -1,27 +1,31 @@
-"""What coordinator and subtasks say to each other, on every executor that keeps subtasks running."""
+"""Messages between coordinator and subtasks about input, event time, progress and failures.
+
+Those about checkpoints are of `runtime/checkpoint/protocol.py`.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.errors import TidegateError
-from tidegate.ids import CheckpointId, OperatorUid, Subtask
-from tidegate.runtime.operators.environment import OperatorReport
+from tidegate.ids import OperatorUid, Subtask
+from tidegate.runtime.checkpoint.protocol import (
+    Abort,
+    Ack,
+    Announce,
+    Answered,
+    Commit,
+    Decline,
+    Settled,
+    Trigger,
+)
 from tidegate.runtime.operators.measures import Measured
 from tidegate.runtime.task.flow import Flow
 from tidegate.runtime.tracebacks import Carried
-from tidegate.twophase.spi import Answer, Committable
 
 __all__ = [
-    "Aborted",
-    "Acked",
-    "Announce",
-    "Answered",
     "AssignSplits",
-    "Commit",
-    "Declined",
     "Drained",
     "EndInput",
     "Failed",
@@ -30,13 +34,11 @@ __all__ = [
     "Opened",
     "Progress",
     "ReadUntil",
-    "Settled",
     "SplitsWanted",
     "TimeReached",
     "ToEnumerator",
     "ToReader",
     "ToSubtask",
-    "Trigger",
 ]
 
 
@@ -65,44 +67,6 @@ class EndInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Trigger:
-    """Start a checkpoint at the sources; `confirmed` is the newest decided one."""
-
-    checkpoint: CheckpointId
-    confirmed: CheckpointId | None
-
-
-@dataclass(frozen=True, slots=True)
-class Announce:
-    """Take part in a checkpoint at once, whatever is in front of its barriers."""
-
-    checkpoint: CheckpointId
-    confirmed: CheckpointId | None
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """Make what this subtask prepared visible: the checkpoint is decided."""
-
-    checkpoint: CheckpointId
-    committables: tuple[Committable, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """All output up to the checkpoint is visible."""
-
-    checkpoint: CheckpointId
-
-
-@dataclass(frozen=True, slots=True)
-class Aborted:
-    """The checkpoint was given up."""
-
-    checkpoint: CheckpointId
-
-
-@dataclass(frozen=True, slots=True)
 class ReadUntil:
     """Read nothing that is further in event time than this, for the sake of slower sources."""
 
@@ -118,7 +82,7 @@ ToSubtask = (
     | Announce
     | Commit
     | Settled
-    | Aborted
+    | Abort
     | ReadUntil
 )
 
@@ -157,35 +121,6 @@ class TimeReached:
 
 
 @dataclass(frozen=True, slots=True)
-class Acked:
-    """The subtask's part of a checkpoint is durable."""
-
-    subtask: Subtask
-    checkpoint: CheckpointId
-    reports: tuple[OperatorReport, ...]
-    spare_ms: float = math.inf
-    """How long the decision can wait; after that prepared work could expire before its commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Declined:
-    """The subtask's part could not be made durable; the job goes on."""
-
-    subtask: Subtask
-    checkpoint: CheckpointId
-    error: TidegateError
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """What became of committables."""
-
-    subtask: Subtask
-    checkpoint: CheckpointId
-    answers: tuple[tuple[Committable, Answer], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Drained:
     """A source has read everything it will ever read."""
 
@@ -218,8 +153,8 @@ FromSubtask = (
     | SplitsWanted
     | ToEnumerator
     | TimeReached
-    | Acked
-    | Declined
+    | Ack
+    | Decline
     | Answered
     | Drained
     | Failed

@@ -17,6 +17,7 @@ from tidegate.elements import Barrier, Batch, Control, Idle, Watermark
 from tidegate.errors import StateFormatError, UnavailableError
 from tidegate.failures import end_of
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
+from tidegate.runtime.checkpoint.protocol import Abort, Ack, Answered, Commit, Decline, Settled, Trigger
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.chain import OperatorChain, PendingReports
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
@@ -25,18 +26,7 @@ from tidegate.runtime.task.batch_size import USUAL_S, BatchSize
 from tidegate.runtime.task.exchange import RecordWriter
 from tidegate.runtime.task.flow import Flow, FlowMeter
 from tidegate.runtime.task.in_flight import Backlog
-from tidegate.runtime.task.messages import (
-    Aborted,
-    Acked,
-    Answered,
-    Commit,
-    Declined,
-    Failed,
-    FromSubtask,
-    Settled,
-    ToSubtask,
-    Trigger,
-)
+from tidegate.runtime.task.messages import Failed, FromSubtask, ToSubtask
 from tidegate.twophase.spi import Answer, Committable, Committer, CommitterContext
 
 __all__ = ["Report", "StreamTask"]
@@ -216,7 +206,7 @@ class StreamTask(ABC):
                 self._later = message  # a source holds no barrier back for records in the middle of its chain
             case Settled():
                 self._settled(message.checkpoint)
-            case Aborted():
+            case Abort():
                 self._chain.snapshots.aborted(message.checkpoint)
             case _:
                 self._handle_input(message)
@@ -250,12 +240,12 @@ class StreamTask(ABC):
         try:
             reports = [report for part in parts for report in part()]
         except (UnavailableError, StateFormatError) as error:
-            self._report(Declined(self.subtask, checkpoint, error))
+            self._report(Decline(self.subtask, checkpoint, error))
             return
         # Declining would not help: the work is older at the next checkpoint.
         spare_ms = self._chain.snapshots.spare_ms()
         faults.point("task.before-ack")
-        self._report(Acked(self.subtask, checkpoint, tuple(reports), spare_ms))
+        self._report(Ack(self.subtask, checkpoint, tuple(reports), spare_ms))
 
     def _commit(self, message: Commit) -> None:
         faults.point("commit.before")
@@ -268,7 +258,7 @@ class StreamTask(ABC):
                 self._committers[uid] = self._vertex.nodes[uid].payload.open_committer(context)
             answers += zip(mine, self._committers[uid].commit(mine), strict=True)
         faults.point("commit.after")
-        self._report(Answered(self.subtask, message.checkpoint, tuple(answers)))
+        self._report(Answered(message.checkpoint, tuple(answers)))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:

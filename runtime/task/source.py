@@ -22,6 +22,7 @@ from tidegate.connectors.spi import (
 from tidegate.elements import MAX_WATERMARK, Barrier, Batch, EndOfInput, Idle, Watermark
 from tidegate.errors import ConfigError
 from tidegate.ids import CheckpointId, OperatorUid, SplitId
+from tidegate.runtime.checkpoint.protocol import Settled, Trigger
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, OperatorReport
 from tidegate.runtime.operators.operator import Role
@@ -33,13 +34,11 @@ from tidegate.runtime.task.messages import (
     EndInput,
     NoMoreSplits,
     ReadUntil,
-    Settled,
     SplitsWanted,
     TimeReached,
     ToEnumerator,
     ToReader,
     ToSubtask,
-    Trigger,
 )
 from tidegate.runtime.task.pacing import Pacing
 from tidegate.runtime.task.runner import Report, StreamTask

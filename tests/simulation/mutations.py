@@ -41,7 +41,7 @@ class CommitsBeforeDeciding(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         written = [action for action in actions if isinstance(action, cp.WriteMetadata)]
-        return actions + [cp.CommitWork(each.checkpoint, each.unsettled[-1].committables) for each in written]
+        return actions + [cp.Commit(each.checkpoint, each.unsettled[-1].committables) for each in written]
 
 
 class DecidesBeforeMetadataIsDurable(CheckpointCoordinator):
@@ -92,7 +92,7 @@ class TriggersTwoAtOnce(CheckpointCoordinator):
 class SettlesWithoutAnswers(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         return [
-            cp.WriteSettled(action.checkpoint) if isinstance(action, cp.CommitWork) else action
+            cp.Settle(action.checkpoint) if isinstance(action, cp.Commit) else action
             for action in super().on(event)
         ]
 
@@ -101,7 +101,7 @@ class AnnouncesSavepoints(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         if self._plan.aligned_ms == 0:
-            begun = [action for action in actions if isinstance(action, cp.TriggerSources)]
+            begun = [action for action in actions if isinstance(action, cp.Trigger)]
             actions += [cp.Announce(each.checkpoint, each.confirmed) for each in begun]
         return actions
 
@@ -152,9 +152,9 @@ class TakesAbortedForCommitted(ledger.Ledger):
 class CommitsOutOfOrder(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
-        if isinstance(event, cp.Swapped) and not any(isinstance(each, cp.CommitWork) for each in actions):
+        if isinstance(event, cp.Swapped) and not any(isinstance(each, cp.Commit) for each in actions):
             work = self.unsettled.get(event.checkpoint, ())
-            actions += [cp.CommitWork(event.checkpoint, work)] if work else []
+            actions += [cp.Commit(event.checkpoint, work)] if work else []
         return actions
 
 

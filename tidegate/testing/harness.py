@@ -45,6 +45,7 @@ from tidegate.keys import canonical, key_bytes, key_group, owner
 from tidegate.row import kinds_of
 from tidegate.runtime.checkpoint import manifest
 from tidegate.runtime.checkpoint.assemble import operator_state
+from tidegate.runtime.checkpoint.protocol import Ack, Decline, Settled
 from tidegate.runtime.checkpoint.restore import Restored, adopt_max_parallelism, redistribute
 from tidegate.runtime.graph.job_graph import JobVertex, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
@@ -59,7 +60,7 @@ from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.task.credit import Credit
 from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import ChannelId, RecordWriter, channels_into, channels_out_of
-from tidegate.runtime.task.messages import Acked, Declined, Failed, FromSubtask, Settled
+from tidegate.runtime.task.messages import Failed, FromSubtask
 from tidegate.runtime.working_directory import OwnedDirectory
 
 __all__ = ["Harness", "HarnessSnapshot"]
@@ -278,11 +279,11 @@ class Harness:
 
     def _hear(self, message: FromSubtask) -> None:
         match message:
-            case Acked():
+            case Ack():
                 self._reports.extend(message.reports)
             case Failed():
                 raise message.error
-            case Declined():
+            case Decline():
                 raise ConfigError(f"the snapshot was declined: {message.error}")
 
     def _manifest(self) -> manifest.Manifest:

@@ -37,7 +37,6 @@ from tidegate.testing.simulation.metadata import assemble
 from tidegate.testing.simulation.outside import in_flight, require
 from tidegate.testing.simulation.tasks import COUNT, SINKS, SOURCE, SOURCES, Report, SinkTask, SourceTask
 from tidegate.testing.simulation.trace import trace_line
-from tidegate.twophase import ledger
 from tidegate.twophase.spi import Committable
 
 __all__ = ["LEASE_MS", "RECORDS", "CrashError", "Owner"]
@@ -319,7 +318,7 @@ class Owner:
         self._tell(cp.Pause(f"worker {part} restarts"))
         for checkpoint, work in list(self.coordinator.unsettled.items())[:1]:
             mine = tuple(each for each in work if Subtask("count", each.subtask) in self._parts[part])
-            self._commit(cp.CommitWork(checkpoint, mine))
+            self._commit(cp.Commit(checkpoint, mine))
 
     def _bring_back(self, part: int) -> None:
         self._require_ownership()
@@ -380,7 +379,7 @@ class Owner:
 
     def _perform(self, action: cp.Action) -> None:
         match action:
-            case cp.TriggerSources():
+            case cp.Trigger():
                 self._pends(action.checkpoint)
                 self._queue.append(partial(self._trigger, action))
             case cp.Announce():
@@ -392,17 +391,17 @@ class Owner:
                 self._queue.append(partial(self._write, action))
             case cp.SwapLatest():
                 self._queue.append(partial(self._swap, action.checkpoint))
-            case cp.CommitWork():
+            case cp.Commit():
                 self._commit(action)
-            case cp.WriteSettled():
+            case cp.Settle():
                 self._queue.append(partial(self._settle, action.checkpoint))
-            case cp.Settled():
+            case cp.Release():
                 self._queue.append(partial(self._release, action))
             case cp.WriteSavepoint():
                 self._savepoints.append(partial(self._write_savepoint, action))
             case cp.Abort():
                 self._pending = None
-            case cp.Ended():
+            case cp.EndJob():
                 self.ended = True
                 self.life.become("finished")
             case cp.FailJob():
@@ -417,7 +416,7 @@ class Owner:
         if self._storage.owned(self.run):
             require(number > newest, f"{number} is triggered after {newest} was decided")
 
-    def _trigger(self, action: cp.TriggerSources) -> None:
+    def _trigger(self, action: cp.Trigger) -> None:
         number = action.checkpoint
         if not self._storage.use(self.run, number):
             raise FencedError(f"term {self.term} was replaced")
@@ -464,7 +463,7 @@ class Owner:
             self._restart.progressed()
             self._tell(cp.Swapped(number))
 
-    def _commit(self, action: cp.CommitWork) -> None:
+    def _commit(self, action: cp.Commit) -> None:
         self._around.check_order(action.checkpoint)
         for index in sorted({work.subtask for work in action.committables}):
             mine = tuple(work for work in action.committables if work.subtask == index)
@@ -477,7 +476,7 @@ class Owner:
     def _commit_there(self, number: CheckpointId, work: tuple[Committable, ...]) -> None:
         """A worker commits what it has prepared."""
         sink = self._sink(work[0].subtask)
-        answered = ledger.Answered(number, sink.commit(work))
+        answered = cp.Answered(number, sink.commit(work))
         if self._around.strikes(0.02):
             raise CrashError
         self._send(sink, partial(self._tell, answered), fragile=False)
@@ -485,7 +484,7 @@ class Owner:
     def _commit_here(self, number: CheckpointId, work: tuple[Committable, ...]) -> None:
         """The coordinator commits the prepared work of a lost worker."""
         answers = tuple((each, self._around.outside.commit(each, self._storage)) for each in work)
-        self._tell(ledger.Answered(number, answers))
+        self._tell(cp.Answered(number, answers))
 
     def _settle(self, number: CheckpointId) -> None:
         if self._around.strikes(0.05):
@@ -494,12 +493,12 @@ class Owner:
         self._around.mark_settled(number)
         self._tell(cp.SettledDurable(number))
 
-    def _release(self, action: cp.Settled) -> None:
+    def _release(self, action: cp.Release) -> None:
         self._require_ownership()
         if self._around.strikes(0.05):
             self._queue.append(partial(self._release, action))
         else:
-            self._storage.release(action.release)
+            self._storage.release(action)
 
     def _write_savepoint(self, action: cp.WriteSavepoint) -> None:
         self._savepoints.popleft()

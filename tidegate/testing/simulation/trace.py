@@ -11,7 +11,6 @@ import re
 
 from tidegate.ids import CheckpointId
 from tidegate.runtime.checkpoint import protocol as cp
-from tidegate.twophase import ledger
 from tidegate.twophase.spi import Retry
 
 __all__ = ["trace_line"]
@@ -20,8 +19,8 @@ _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def trace_line(said: cp.Event | cp.Action) -> str | None:
-    """One line; None for periodic events."""
-    if isinstance(said, cp.Tick):
+    """One line; None for what happens all the time."""
+    if isinstance(said, cp.Tick) or said == cp.Release():
         return None
     name = _CAPITAL.sub(" ", type(said).__name__).lower()
     number: CheckpointId | None = getattr(said, "checkpoint", None)
@@ -41,19 +40,17 @@ def _detail(said: cp.Event | cp.Action) -> str:
             return f"{said.place}, {said.reason}"
         case cp.SavepointWanted() | cp.SavepointOver() | cp.WriteSavepoint():
             return said.place
-        case cp.CommitWork():
+        case cp.Commit():
             return ", ".join(work.describe for work in said.committables)
-        case ledger.Answered():
+        case cp.Answered():
             return ", ".join(
                 f"{work.describe} {'retry' if isinstance(answer, Retry) else answer.name.lower()}"
                 for work, answer in said.answers
             )
-        case cp.TriggerSources() | cp.Announce():
+        case cp.Trigger() | cp.Announce():
             return f"after {said.confirmed or 'nothing'}"
-        case cp.Settled() if said.release.checkpoints:
-            return (
-                f"drops {', '.join(map(str, said.release.checkpoints))} and {len(said.release.files)} files"
-            )
+        case cp.Release():
+            return f"checkpoints {', '.join(map(str, said.checkpoints))} and {len(said.files)} files"
         case cp.MetadataFailed() | cp.FailJob():
             return str(said.error)
         case _:

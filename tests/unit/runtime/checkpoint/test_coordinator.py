@@ -51,7 +51,7 @@ def test_the_first_checkpoint_comes_an_interval_after_the_start() -> None:
     made = coordinator()
 
     assert made.on(cp.Tick(99)) == []
-    assert made.on(cp.Tick(100)) == [cp.TriggerSources(ONE, None)]
+    assert made.on(cp.Tick(100)) == [cp.Trigger(ONE, None)]
     assert made.on(cp.Tick(500)) == [], "one at a time"
 
 
@@ -60,11 +60,11 @@ def test_nothing_is_committed_before_the_decision_and_nothing_settled_before_the
     made = coordinator()
     made.on(cp.Tick(100))
 
-    assert decide(made, ONE, WORK, OTHER) == [cp.CommitWork(ONE, (WORK, OTHER))]
+    assert decide(made, ONE, WORK, OTHER) == [cp.Commit(ONE, (WORK, OTHER))]
     assert made.confirmed == ONE
     assert made.on(Answered(ONE, ((WORK, CommitAnswer.COMMITTED),))) == []
-    assert made.on(Answered(ONE, ((OTHER, CommitAnswer.ALREADY_COMMITTED),))) == [cp.WriteSettled(ONE)]
-    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE)]
+    assert made.on(Answered(ONE, ((OTHER, CommitAnswer.ALREADY_COMMITTED),))) == [cp.Settle(ONE)]
+    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE), NO_RELEASE]
 
 
 @pytest.mark.spec(
@@ -81,7 +81,7 @@ def test_all_participants_commit_or_none_does_whether_one_says_no_or_nothing(vot
         for each, work in zip(participants, works, strict=True)
     ]
 
-    assert made.on(cp.Tick(100)) == [cp.TriggerSources(ONE, None)], "all are asked"
+    assert made.on(cp.Tick(100)) == [cp.Trigger(ONE, None)], "all are asked"
     assert [made.on(each) for each in yes[:2]] == [[], []], "nothing is decided while a vote is missing"
     last: dict[str, cp.Event] = {
         "yes": yes[2],
@@ -97,9 +97,9 @@ def test_all_participants_commit_or_none_does_whether_one_says_no_or_nothing(vot
         return
     assert isinstance(outcome, cp.WriteMetadata)
     assert made.on(cp.MetadataDurable(ONE, frozenset())) == [cp.SwapLatest(ONE)]
-    assert made.on(cp.Swapped(ONE)) == [cp.CommitWork(ONE, tuple(works))]
+    assert made.on(cp.Swapped(ONE)) == [cp.Commit(ONE, tuple(works))]
     answers = [((work, CommitAnswer.COMMITTED),) for work in works]
-    assert [made.on(Answered(ONE, each)) for each in answers] == [[], [], [cp.WriteSettled(ONE)]]
+    assert [made.on(Answered(ONE, each)) for each in answers] == [[], [], [cp.Settle(ONE)]]
 
 
 def test_the_next_checkpoint_runs_while_one_is_settling_and_carries_its_work() -> None:
@@ -107,7 +107,7 @@ def test_the_next_checkpoint_runs_while_one_is_settling_and_carries_its_work() -
     made.on(cp.Tick(100))
     decide(made, ONE, WORK)
 
-    assert made.on(cp.Tick(200)) == [cp.TriggerSources(TWO, ONE)]
+    assert made.on(cp.Tick(200)) == [cp.Trigger(TWO, ONE)]
     made.on(cp.Ack(A, TWO, ()))
     (write,) = made.on(cp.Ack(B, TWO, ()))
 
@@ -122,7 +122,7 @@ def test_a_late_checkpoint_is_given_up_with_who_did_not_answer() -> None:
 
     assert made.on(cp.Tick(1_099)) == []
     assert made.on(cp.Tick(1_100)) == [cp.Abort(ONE, "not acknowledged within 1000 ms by b[0]")]
-    assert made.on(cp.Tick(1_101)) == [cp.TriggerSources(TWO, None)]
+    assert made.on(cp.Tick(1_101)) == [cp.Trigger(TWO, None)]
     assert made.on(cp.Ack(B, ONE, ())) == [], "too late"
 
 
@@ -145,11 +145,11 @@ def test_what_a_subtask_has_dropped_is_deleted_with_the_next_settled_checkpoint(
     made.on(cp.Ack(B, TWO, ()))
     made.on(cp.MetadataDurable(TWO, frozenset()))
     made.on(cp.Swapped(TWO))
-    assert made.on(cp.SettledDurable(TWO)) == [cp.Settled(TWO, Release((), frozenset({"left"})))]
+    assert made.on(cp.SettledDurable(TWO)) == [cp.Settled(TWO), Release((), frozenset({"left"}))]
     made.on(cp.Tick(300))
 
     decide(made, THREE)
-    assert made.on(cp.SettledDurable(THREE)) == [cp.Settled(THREE, Release((), frozenset({"behind"})))]
+    assert made.on(cp.SettledDurable(THREE)) == [cp.Settled(THREE), Release((), frozenset({"behind"}))]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_checkpoint_that_cannot_be_made_durable_is_given_up_and_the_job_goes_o
 
     assert made.on(event) == [cp.Abort(ONE, "disk full")]
     assert made.on(event) == []
-    assert made.on(cp.Tick(200)) == [cp.TriggerSources(TWO, None)]
+    assert made.on(cp.Tick(200)) == [cp.Trigger(TWO, None)]
 
 
 def test_a_checkpoint_that_could_not_be_decided_is_given_up_and_the_next_builds_on_none_of_it() -> None:
@@ -174,7 +174,7 @@ def test_a_checkpoint_that_could_not_be_decided_is_given_up_and_the_next_builds_
     assert made.on(cp.MetadataDurable(ONE, frozenset({"file"}))) == [cp.SwapLatest(ONE)]
 
     assert made.on(cp.MetadataFailed(ONE, FULL)) == [cp.Abort(ONE, "disk full")]
-    assert made.on(cp.Tick(200)) == [cp.TriggerSources(TWO, None)]
+    assert made.on(cp.Tick(200)) == [cp.Trigger(TWO, None)]
 
 
 def test_a_second_ack_of_a_subtask_counts_once() -> None:
@@ -188,10 +188,10 @@ def test_a_second_ack_of_a_subtask_counts_once() -> None:
 def test_the_end_of_the_input_takes_a_last_checkpoint_and_ends_when_it_is_settled() -> None:
     made = coordinator()
 
-    assert made.on(cp.Finish("finish")) == [cp.TriggerSources(ONE, None)]
+    assert made.on(cp.Finish("finish")) == [cp.Trigger(ONE, None)]
     assert made.on(cp.Finish("stop")) == [], "it ends already"
-    assert decide(made, ONE) == [cp.WriteSettled(ONE)]
-    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE), cp.Ended("finish", ONE)]
+    assert decide(made, ONE) == [cp.Settle(ONE)]
+    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE), NO_RELEASE, cp.EndJob("finish", ONE)]
     assert made.on(cp.Tick(10_000)) == [], "nothing follows the last one"
 
 
@@ -200,10 +200,10 @@ def test_a_stop_waits_for_the_checkpoint_on_its_way() -> None:
     made.on(cp.Tick(100))
 
     assert made.on(cp.Finish("stop")) == []
-    assert decide(made, ONE) == [cp.WriteSettled(ONE), cp.TriggerSources(TWO, ONE)]
-    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE)]
-    assert decide(made, TWO) == [cp.WriteSettled(TWO)]
-    assert made.on(cp.SettledDurable(TWO)) == [cp.Settled(TWO, NO_RELEASE), cp.Ended("stop", TWO)]
+    assert decide(made, ONE) == [cp.Settle(ONE), cp.Trigger(TWO, ONE)]
+    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE), NO_RELEASE]
+    assert decide(made, TWO) == [cp.Settle(TWO)]
+    assert made.on(cp.SettledDurable(TWO)) == [cp.Settled(TWO), NO_RELEASE, cp.EndJob("stop", TWO)]
 
 
 def test_a_last_checkpoint_that_fails_is_tried_again() -> None:
@@ -211,9 +211,9 @@ def test_a_last_checkpoint_that_fails_is_tried_again() -> None:
     made.on(cp.Finish("stop"))
 
     assert made.on(cp.Decline(A, ONE, FULL)) == [cp.Abort(ONE, "disk full")]
-    assert made.on(cp.Tick(100)) == [cp.TriggerSources(TWO, None)]
+    assert made.on(cp.Tick(100)) == [cp.Trigger(TWO, None)]
     decide(made, TWO)
-    assert made.on(cp.SettledDurable(TWO))[-1] == cp.Ended("stop", TWO)
+    assert made.on(cp.SettledDurable(TWO))[-1] == cp.EndJob("stop", TWO)
 
 
 def declined(made: CheckpointCoordinator, number: CheckpointId, error: TidegateError) -> TidegateError | None:
@@ -227,14 +227,14 @@ def declined(made: CheckpointCoordinator, number: CheckpointId, error: TidegateE
 def test_a_job_outlives_any_number_of_failed_checkpoints_but_not_of_last_ones() -> None:
     made = coordinator()
     for number in map(CheckpointId, range(1, 51)):
-        assert made.on(cp.Tick(number * 100)) == [cp.TriggerSources(number, None)]
+        assert made.on(cp.Tick(number * 100)) == [cp.Trigger(number, None)]
         assert declined(made, number, FULL) is None
 
-    assert made.on(cp.Finish("finish")) == [cp.TriggerSources(CheckpointId(51), None)]
+    assert made.on(cp.Finish("finish")) == [cp.Trigger(CheckpointId(51), None)]
     assert declined(made, CheckpointId(51), FULL) is None
-    assert made.on(cp.Tick(5_100)) == [cp.TriggerSources(CheckpointId(52), None)]
+    assert made.on(cp.Tick(5_100)) == [cp.Trigger(CheckpointId(52), None)]
     assert declined(made, CheckpointId(52), FULL) is None
-    assert made.on(cp.Tick(5_200)) == [cp.TriggerSources(CheckpointId(53), None)]
+    assert made.on(cp.Tick(5_200)) == [cp.Trigger(CheckpointId(53), None)]
     error = declined(made, CheckpointId(53), FULL)
     with pytest.raises(
         UnavailableError,
@@ -249,7 +249,7 @@ def test_a_last_checkpoint_is_tried_again_soon_however_rare_checkpoints_are() ->
     declined(made, ONE, FULL)
 
     assert made.on(cp.Tick(9_999)) == []
-    assert made.on(cp.Tick(10_000)) == [cp.TriggerSources(TWO, None)]
+    assert made.on(cp.Tick(10_000)) == [cp.Trigger(TWO, None)]
 
 
 def test_state_that_fits_no_checkpoint_ends_the_job_with_the_last_one() -> None:
@@ -284,7 +284,7 @@ def test_state_that_fits_no_checkpoint_counts_like_any_failure_and_is_named() ->
 
 def settle(made: CheckpointCoordinator, number: CheckpointId) -> list[cp.Action]:
     """Decide without work, and mark it; what the mark leads to."""
-    assert decide(made, number)[0] == cp.WriteSettled(number)
+    assert decide(made, number)[0] == cp.Settle(number)
     return made.on(cp.SettledDurable(number))
 
 
@@ -293,9 +293,10 @@ def test_a_savepoint_is_written_from_a_checkpoint_that_is_taken_at_once_and_sett
 
     assert made.on(cp.SavepointWanted("a")) == []
     assert made.on(cp.SavepointWanted("b")) == []
-    assert made.on(cp.Tick(1)) == [cp.TriggerSources(ONE, None)]
+    assert made.on(cp.Tick(1)) == [cp.Trigger(ONE, None)]
     assert settle(made, ONE) == [
-        cp.Settled(ONE, NO_RELEASE),
+        cp.Settled(ONE),
+        NO_RELEASE,
         cp.WriteSavepoint(ONE, "a"),
         cp.WriteSavepoint(ONE, "b"),
     ]
@@ -307,9 +308,9 @@ def test_a_savepoint_that_is_wanted_during_a_checkpoint_waits_for_the_next_one()
     made.on(cp.Tick(100))
     made.on(cp.SavepointWanted("a"))
 
-    assert settle(made, ONE) == [cp.Settled(ONE, NO_RELEASE)]
-    assert made.on(cp.Tick(101)) == [cp.TriggerSources(TWO, ONE)]
-    assert settle(made, TWO)[1:] == [cp.WriteSavepoint(TWO, "a")]
+    assert settle(made, ONE) == [cp.Settled(ONE), NO_RELEASE]
+    assert made.on(cp.Tick(101)) == [cp.Trigger(TWO, ONE)]
+    assert settle(made, TWO)[2:] == [cp.WriteSavepoint(TWO, "a")]
 
 
 def test_a_checkpoint_stays_until_its_last_savepoint_is_written() -> None:
@@ -320,21 +321,21 @@ def test_a_checkpoint_stays_until_its_last_savepoint_is_written() -> None:
     settle(made, ONE)
     made.on(cp.Tick(101))
     assert made.on(cp.SavepointOver("a")) == []
-    assert settle(made, TWO) == [cp.Settled(TWO, NO_RELEASE)]
+    assert settle(made, TWO) == [cp.Settled(TWO), NO_RELEASE]
     assert made.on(cp.SavepointOver("b")) == []
 
     made.on(cp.Tick(201))
-    assert settle(made, THREE) == [cp.Settled(THREE, Release((ONE, TWO), frozenset()))]
+    assert settle(made, THREE) == [cp.Settled(THREE), Release((ONE, TWO), frozenset())]
 
 
 def test_a_stop_ends_when_the_savepoint_of_its_last_checkpoint_is_over() -> None:
     made = coordinator()
     made.on(cp.SavepointWanted("a"))
 
-    assert made.on(cp.Finish("stop")) == [cp.TriggerSources(ONE, None)]
-    assert settle(made, ONE) == [cp.Settled(ONE, NO_RELEASE), cp.WriteSavepoint(ONE, "a")]
+    assert made.on(cp.Finish("stop")) == [cp.Trigger(ONE, None)]
+    assert settle(made, ONE) == [cp.Settled(ONE), NO_RELEASE, cp.WriteSavepoint(ONE, "a")]
     assert made.on(cp.SavepointWanted("b")) == [cp.SavepointFailed("b", "the job is already ending")]
-    assert made.on(cp.SavepointOver("a")) == [cp.Ended("stop", ONE)]
+    assert made.on(cp.SavepointOver("a")) == [cp.EndJob("stop", ONE)]
 
 
 def test_a_checkpoint_that_fails_takes_its_savepoints_along_unless_it_is_the_last() -> None:
@@ -351,7 +352,7 @@ def test_a_checkpoint_that_fails_takes_its_savepoints_along_unless_it_is_the_las
     assert made.on(cp.Decline(A, TWO, FULL)) == [cp.Abort(TWO, "disk full")]
     assert made.on(cp.Tick(2)) == [], "the last one is not tried again at once"
     made.on(cp.Tick(200))
-    assert settle(made, THREE)[1:] == [cp.WriteSavepoint(THREE, "b")]
+    assert settle(made, THREE)[2:] == [cp.WriteSavepoint(THREE, "b")]
 
 
 def test_a_savepoint_waits_for_output_to_become_visible_and_names_what_does_not() -> None:
@@ -361,10 +362,10 @@ def test_a_savepoint_waits_for_output_to_become_visible_and_names_what_does_not(
     decide(made, ONE, WORK, OTHER)
     made.on(Answered(ONE, ((WORK, CommitAnswer.COMMITTED), (OTHER, Retry("disk full")))))
     made.on(cp.SavepointWanted("b"))
-    assert made.on(cp.Tick(500)) == [cp.TriggerSources(TWO, ONE)]
+    assert made.on(cp.Tick(500)) == [cp.Trigger(TWO, ONE)]
     decide(made, TWO)
 
-    assert made.on(cp.Finish("stop")) == [cp.TriggerSources(THREE, TWO)]
+    assert made.on(cp.Finish("stop")) == [cp.Trigger(THREE, TWO)]
     left = "open: sink 'sink' part-2 (6 records; disk full)"
     assert made.on(cp.Tick(1_001)) == [
         cp.SavepointFailed(
@@ -373,13 +374,13 @@ def test_a_savepoint_waits_for_output_to_become_visible_and_names_what_does_not(
     ]
     decide(made, THREE)
     assert made.on(Answered(ONE, ((OTHER, CommitAnswer.COMMITTED),))) == [
-        cp.WriteSettled(ONE),
-        cp.WriteSettled(TWO),
-        cp.WriteSettled(THREE),
+        cp.Settle(ONE),
+        cp.Settle(TWO),
+        cp.Settle(THREE),
     ]
-    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE)]
-    assert made.on(cp.SettledDurable(TWO))[1:] == [cp.WriteSavepoint(TWO, "b")]
-    assert made.on(cp.SettledDurable(THREE))[1:] == [cp.Ended("stop", THREE)]
+    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE), NO_RELEASE]
+    assert made.on(cp.SettledDurable(TWO))[2:] == [cp.WriteSavepoint(TWO, "b")]
+    assert made.on(cp.SettledDurable(THREE))[2:] == [cp.EndJob("stop", THREE)]
 
 
 def test_a_savepoint_of_the_last_checkpoint_that_is_given_up_does_not_end_the_job_before_it_is_settled() -> (
@@ -397,7 +398,7 @@ def test_a_savepoint_of_the_last_checkpoint_that_is_given_up_does_not_end_the_jo
             "checkpoint 1: the output of earlier checkpoints is not visible after 1000 ms; open: only its settled mark",
         )
     ]
-    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE, NO_RELEASE), cp.Ended("stop", ONE)]
+    assert made.on(cp.SettledDurable(ONE)) == [cp.Settled(ONE), NO_RELEASE, cp.EndJob("stop", ONE)]
 
 
 def test_while_a_part_is_down_what_is_not_acknowledged_is_forgotten_and_nothing_begins() -> None:
@@ -410,7 +411,7 @@ def test_while_a_part_is_down_what_is_not_acknowledged_is_forgotten_and_nothing_
     assert made.quiet
     assert made.on(cp.Tick(5_000)) == []
     assert made.on(cp.Resume()) == []
-    assert made.on(cp.Tick(5_001)) == [cp.TriggerSources(TWO, None)]
+    assert made.on(cp.Tick(5_001)) == [cp.Trigger(TWO, None)]
 
 
 def test_what_all_have_acknowledged_is_decided_and_settled_while_a_part_is_down() -> None:
@@ -422,21 +423,21 @@ def test_what_all_have_acknowledged_is_decided_and_settled_while_a_part_is_down(
     assert made.on(cp.Pause("b is gone")) == []
     assert not made.quiet
     assert made.on(cp.MetadataDurable(ONE, frozenset())) == [cp.SwapLatest(ONE)]
-    assert made.on(cp.Swapped(ONE)) == [cp.CommitWork(ONE, (WORK,))]
+    assert made.on(cp.Swapped(ONE)) == [cp.Commit(ONE, (WORK,))]
     assert made.unsettled == {ONE: (WORK,)}
     assert not made.quiet
-    assert made.on(Answered(ONE, ((WORK, CommitAnswer.COMMITTED),))) == [cp.WriteSettled(ONE)]
+    assert made.on(Answered(ONE, ((WORK, CommitAnswer.COMMITTED),))) == [cp.Settle(ONE)]
     assert made.quiet
 
 
 def test_a_savepoint_outlives_the_checkpoint_that_a_lost_part_ends() -> None:
     made = coordinator(tolerated=0)
     made.on(cp.SavepointWanted("here"))
-    assert made.on(cp.Tick(1)) == [cp.TriggerSources(ONE, None)]
+    assert made.on(cp.Tick(1)) == [cp.Trigger(ONE, None)]
 
     assert made.on(cp.Pause("b is gone")) == [cp.Abort(ONE, "b is gone")]
     made.on(cp.Resume())
-    assert made.on(cp.Tick(2)) == [cp.TriggerSources(TWO, None)]
+    assert made.on(cp.Tick(2)) == [cp.Trigger(TWO, None)]
 
     settled = [*decide(made, TWO), *made.on(cp.SettledDurable(TWO))]
     assert cp.WriteSavepoint(TWO, "here") in settled
@@ -490,7 +491,7 @@ def test_a_commit_that_could_not_be_tried_is_asked_for_again() -> None:
     decide(made, ONE, WORK, OTHER)
 
     answers = ((WORK, CommitAnswer.COMMITTED), (OTHER, Retry("disk full")))
-    assert made.on(Answered(ONE, answers)) == [cp.CommitWork(ONE, (OTHER,))]
+    assert made.on(Answered(ONE, answers)) == [cp.Commit(ONE, (OTHER,))]
 
 
 def test_an_answer_nobody_asked_for_is_an_error_of_ours() -> None:

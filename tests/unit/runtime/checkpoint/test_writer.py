@@ -57,7 +57,7 @@ def test_a_decision_nobody_knows_the_outcome_of_is_not_guessed(
 
 
 def test_a_number_that_cannot_be_written_down_is_not_used(storage: Full, writer: CheckpointWriter) -> None:
-    trigger = cp.TriggerSources(CheckpointId(3), None)
+    trigger = cp.Trigger(CheckpointId(3), None)
     storage.full = {"swap"}
     failed = writer.number(trigger)
 

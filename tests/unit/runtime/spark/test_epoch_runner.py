@@ -21,6 +21,7 @@ from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.elements import MAX_WATERMARK, Batch, Element, EndOfInput, Idle, Watermark
 from tidegate.errors import ConfigError, InternalError, StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, PipelineId, SplitId, Subtask
+from tidegate.runtime.checkpoint.protocol import Ack, Decline
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.job import Program
 from tidegate.runtime.operators.environment import RestoredOperator
@@ -31,7 +32,7 @@ from tidegate.runtime.spark.messages import ReadOrder, TaskResult
 from tidegate.runtime.spark.restore_routing import with_starts
 from tidegate.runtime.stream.watermarks import WatermarkGenerator
 from tidegate.runtime.task.frames import EdgeCodec, Frame
-from tidegate.runtime.task.messages import Acked, Declined, ToEnumerator
+from tidegate.runtime.task.messages import ToEnumerator
 from tidegate.untyped import PickledValueWarning
 
 SPLIT = RangeSplit(SplitId("0/1"), 10, 1_000)
@@ -322,7 +323,7 @@ def test_a_source_reads_no_further_than_its_group_allows() -> None:
 
 
 def test_a_part_of_a_checkpoint_that_could_not_be_taken_is_an_error_of_the_task() -> None:
-    declined = Declined(Subtask("in", 0), CheckpointId(1), UnavailableError("the disk is full"))
+    declined = Decline(Subtask("in", 0), CheckpointId(1), UnavailableError("the disk is full"))
 
     damaged = replace(declined, error=StateFormatError("too large"))
 
@@ -356,7 +357,7 @@ def test_what_a_reader_tells_an_enumerator_that_cannot_hear_it_is_refused() -> N
         ConfigError, match="source 'numbers': reader 2 sends an event, and readers live no longer"
     ):
         reports_of(
-            [ToEnumerator(OperatorUid("numbers"), 2, b"found"), Acked(Subtask("in", 0), CheckpointId(1), ())]
+            [ToEnumerator(OperatorUid("numbers"), 2, b"found"), Ack(Subtask("in", 0), CheckpointId(1), ())]
         )
 
 

@@ -23,6 +23,7 @@ from tidegate.clock import ManualClock
 from tidegate.elements import Barrier, Batch, Watermark
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
 from tidegate.keys import ranges
+from tidegate.runtime.checkpoint.protocol import Ack, Announce
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.graph.transformations import Broadcast
@@ -30,7 +31,7 @@ from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOpe
 from tidegate.runtime.operators.functions import MAP
 from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.messages import Acked, Announce, FromSubtask
+from tidegate.runtime.task.messages import FromSubtask
 
 EIGHT = CheckpointId(8)
 
@@ -78,7 +79,7 @@ class Stepped:
 
     def acked(self) -> tuple[Chunk, ...]:
         """What the only acknowledgement says is on its way."""
-        (acked,) = [message for message in self.said if isinstance(message, Acked)]
+        (acked,) = [message for message in self.said if isinstance(message, Ack)]
         return tuple(report.in_flight for report in acked.reports if report.in_flight is not None)
 
     def _note(self, value: Any) -> Any:
