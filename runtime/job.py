@@ -41,7 +41,8 @@ from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.options import FIRST_MS, INTERVAL_MS, JobOptions
 from tidegate.runtime.restoring import SnapshotRestore
 from tidegate.twophase import ledger
-from tidegate.twophase.spi import Answer, Committable, Retry
+from tidegate.twophase.committing import Answers, settle
+from tidegate.twophase.spi import Committable, Retry
 
 __all__ = ["Program", "StartPoint", "Startup"]
 
@@ -438,31 +439,23 @@ class Startup:
             accepted=None if accepted is None else CheckpointId(accepted),
         )
         faults.point("restore.before-settle")
-        todo = [action for u in unsettled for action in book.on(ledger.Decided(u.checkpoint, u.committables))]
         with contextlib.closing(self.committers(self.program.graph(manifest))) as committers:
-            while todo:
-                action = todo.pop(0)
-                match action:
-                    case ledger.Commit():
-                        answers = self._commit(action.committables, committers)
-                        todo += book.on(ledger.Answered(action.checkpoint, answers))
-                    case ledger.Settle():
-                        for each in unsettled:
-                            if each.checkpoint == action.checkpoint:
-                                committers.finish(each)
-                        mine = next((r for r in retained if r.checkpoint == action.checkpoint), None)
-                        if mine is not None:
-                            self.pipeline.archive.mark_settled(mine)
-                    case ledger.Replay():
-                        return False
-                    case ledger.Fail():
-                        raise action.error
-        faults.point("restore.after-settle")
-        return True
 
-    def _commit(
-        self, work: tuple[Committable, ...], committers: Committers
-    ) -> tuple[tuple[Committable, Answer], ...]:
+            def mark(checkpoint: CheckpointId) -> None:
+                for each in unsettled:
+                    if each.checkpoint == checkpoint:
+                        committers.finish(each)
+                for known in retained:
+                    if known.checkpoint == checkpoint:
+                        self.pipeline.archive.mark_settled(known)
+
+            decided = (ledger.Decided(u.checkpoint, u.committables) for u in unsettled)
+            visible = settle(book, decided, partial(self._commit, committers), mark)
+        if visible:
+            faults.point("restore.after-settle")
+        return visible
+
+    def _commit(self, committers: Committers, work: tuple[Committable, ...]) -> Answers:
         answers = committers.commit(work)
         refused = {work: answer.reason for work, answer in answers if isinstance(answer, Retry)}
         if len(refused) == len(answers):

@@ -14,6 +14,7 @@ from tidegate.runtime.checkpoint.manifest import Manifest, Unsettled
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.operators.operator import Role
+from tidegate.twophase.committing import Answers, SinkCommitters, work_by_sink
 from tidegate.twophase.spi import (
     Answer,
     Committable,
@@ -50,9 +51,9 @@ class Committers:
             sinks = {uid: _taking_over(sink) for uid, sink in sinks.items()}
         self._sinks = {uid: sink for uid, sink in sinks.items() if isinstance(sink, SupportsCommit)}
         self._global = {uid: sink for uid, sink in sinks.items() if isinstance(sink, SupportsGlobalCommit)}
-        self._opened: dict[OperatorUid, Committer] = {}
+        self._committers = SinkCommitters(self._open)
 
-    def commit(self, work: tuple[Committable, ...]) -> tuple[tuple[Committable, Answer], ...]:
+    def commit(self, work: tuple[Committable, ...]) -> Answers:
         """Have decided work made visible; an answer for each piece.
 
         Raises:
@@ -60,16 +61,15 @@ class Committers:
             FencedError: the pipeline has a newer owner, who commits it.
         """
         answers: list[tuple[Committable, Answer]] = []
-        for uid in sorted({committable.uid for committable in work}):
-            mine = [committable for committable in work if committable.uid == uid]
+        for uid, mine in work_by_sink(work):
             try:
-                committer = self._committer(uid)
+                self._committers.of(uid)
                 self._pipeline.check_owner()
             except UnavailableError as error:
                 answers += ((committable, Retry(str(error))) for committable in mine)
                 continue
             faults.point("commit.before")
-            answers += zip(mine, committer.commit(mine), strict=True)
+            answers += self._committers.commit(uid, mine)
         faults.point("commit.after")
         return tuple(answers)
 
@@ -96,7 +96,7 @@ class Committers:
             FencedError: the pipeline has a newer owner, whose writers are not touched.
         """
         for uid in self._sinks:
-            committer = self._committer(uid)
+            committer = self._committers.of(uid)
             if (uids is None or uid in uids) and isinstance(committer, SupportsFencing):
                 self._pipeline.check_owner()
                 committer.fence()
@@ -108,7 +108,7 @@ class Committers:
             ConfigError: a claim belongs to another pipeline.
             UnavailableError: a system did not answer.
         """
-        for committer in map(self._committer, self._sinks):
+        for committer in map(self._committers.of, self._sinks):
             if isinstance(committer, SupportsClaim):
                 committer.claim()
 
@@ -128,33 +128,30 @@ class Committers:
 
     def close(self) -> None:
         """Close what was opened."""
-        for committer in self._opened.values():
-            committer.close()
+        self._committers.close()
 
     def _abort(self, uid: OperatorUid, manifest: Manifest | None) -> int:
-        committer = self._committer(uid)
+        committer = self._committers.of(uid)
         if isinstance(committer, SupportsOpenWork):
             operator = manifest.operator(uid) if manifest is not None else None
             committer.keep_open(operator.writers if operator is not None else ())
         self._pipeline.check_owner()
         return committer.abort_except(())
 
-    def _committer(self, uid: OperatorUid) -> Committer:
+    def _open(self, uid: OperatorUid) -> Committer:
         if uid not in self._sinks:
             raise CommitFailedError(
                 f"sink {uid!r} holds decided work that is not visible yet, but this program has no such sink; "
                 "give the sink this uid again"
             )
-        if uid not in self._opened:
-            committer = self._sinks[uid].open_committer(self._context(uid))
-            with contextlib.ExitStack() as undo:
-                undo.callback(committer.close)
-                if isinstance(committer, SupportsClaim):
-                    self._pipeline.check_owner()
-                    committer.claim()
-                undo.pop_all()
-            self._opened[uid] = committer
-        return self._opened[uid]
+        committer = self._sinks[uid].open_committer(self._context(uid))
+        with contextlib.ExitStack() as undo:
+            undo.callback(committer.close)
+            if isinstance(committer, SupportsClaim):
+                self._pipeline.check_owner()
+                committer.claim()
+            undo.pop_all()
+        return committer
 
     def _context(self, uid: OperatorUid) -> CommitterContext:
         pipeline, record = self._pipeline, self._pipeline.record

@@ -16,6 +16,7 @@ from tidegate.runtime.checkpoint.manifest import Manifest, Unsettled, chunks_of
 from tidegate.runtime.checkpoint.pipeline import Pipeline
 from tidegate.runtime.graph.job_graph import JobGraph
 from tidegate.runtime.observe.checkpoints import by_sink
+from tidegate.twophase.committing import work_by_sink
 
 __all__ = ["CheckpointWriter"]
 
@@ -92,10 +93,10 @@ class CheckpointWriter:
 
     def _ask_sinks(self, action: cp.WriteMetadata) -> None:
         promised = [c for u in action.unsettled if u.checkpoint == action.checkpoint for c in u.committables]
-        for uid in sorted({committable.uid for committable in promised}):
+        for uid, work in work_by_sink(promised):
             sink = self._graph.nodes[uid].payload
             if isinstance(sink, SupportsPreCommit):
-                sink.pre_commit(action.checkpoint, [each for each in promised if each.uid == uid])
+                sink.pre_commit(action.checkpoint, work)
 
     def _swapped(
         self, checkpoint: CheckpointId, swap: Callable[[CheckpointId], None]

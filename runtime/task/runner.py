@@ -27,7 +27,8 @@ from tidegate.runtime.task.exchange import RecordWriter
 from tidegate.runtime.task.flow import Flow, FlowMeter
 from tidegate.runtime.task.in_flight import Backlog
 from tidegate.runtime.task.messages import Failed, FromSubtask, ToSubtask
-from tidegate.twophase.spi import Answer, Committable, Committer, CommitterContext
+from tidegate.twophase.committing import SinkCommitters, work_by_sink
+from tidegate.twophase.spi import Committer, CommitterContext
 
 __all__ = ["Report", "StreamTask"]
 
@@ -56,7 +57,7 @@ class StreamTask(ABC):
         self._flow = FlowMeter(env.clock)
         self._size = BatchSize()
         self._mailbox: deque[ToSubtask] = deque()
-        self._committers: dict[str, Committer] = {}
+        self._committers = SinkCommitters(self._open_committer)
         self._chain = OperatorChain(vertex, env, self)
         self._backlog = Backlog(vertex, env)
         self._later: Trigger | None = None
@@ -118,8 +119,7 @@ class StreamTask(ABC):
     def close(self) -> None:
         """Release everything; called once, also after an error."""
         try:
-            for committer in self._committers.values():
-                committer.close()
+            self._committers.close()
             for gate in self._gates.values():
                 gate.close()
         finally:
@@ -249,16 +249,15 @@ class StreamTask(ABC):
 
     def _commit(self, message: Commit) -> None:
         faults.point("commit.before")
-        answers: list[tuple[Committable, Answer]] = []
-        for uid in sorted({committable.uid for committable in message.committables}):
-            mine = [committable for committable in message.committables if committable.uid == uid]
-            if uid not in self._committers:
-                env = self._env
-                context = CommitterContext(env.pipeline, uid, env.lineage, env.clock, term=env.term)
-                self._committers[uid] = self._vertex.nodes[uid].payload.open_committer(context)
-            answers += zip(mine, self._committers[uid].commit(mine), strict=True)
+        parts = [self._committers.commit(uid, work) for uid, work in work_by_sink(message.committables)]
         faults.point("commit.after")
-        self._report(Answered(message.checkpoint, tuple(answers)))
+        self._report(Answered(message.checkpoint, tuple(answer for part in parts for answer in part)))
+
+    def _open_committer(self, uid: OperatorUid) -> Committer:
+        env = self._env
+        context = CommitterContext(env.pipeline, uid, env.lineage, env.clock, term=env.term)
+        committer: Committer = self._vertex.nodes[uid].payload.open_committer(context)
+        return committer
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:

@@ -5,16 +5,16 @@ Guarantee: idempotent, and safe to do in several processes at once; nothing but 
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 from tidegate.clock import Clock
-from tidegate.errors import CommitFailedError, UnavailableError
+from tidegate.errors import CommitFailedError, CommitUnknownError, UnavailableError
 from tidegate.faults import point
 from tidegate.ids import CheckpointId
 from tidegate.runtime.spark.datasource.batches import Batches, Record
-from tidegate.twophase import ledger
-from tidegate.twophase.spi import Committer, GlobalCommitter
+from tidegate.twophase import committing, ledger
+from tidegate.twophase.committing import Answers
+from tidegate.twophase.spi import Committable, Committer, GlobalCommitter
 
 __all__ = ["settle"]
 
@@ -70,23 +70,19 @@ def _commit(record: Record, committer: Committer, clock: Clock, accepted: int | 
         CheckpointId(record.batch - 1), None if accepted is None else CheckpointId(accepted)
     )
     deadline = clock.monotonic() + PATIENCE_S
-    todo = deque(machine.on(ledger.Decided(number, record.work)))
-    while todo:
-        match todo.popleft():
-            case ledger.Commit(_, work):
-                answers = tuple(zip(work, committer.commit(work), strict=True))
-                actions = machine.on(ledger.Answered(number, answers))
-                if any(isinstance(action, ledger.Commit) for action in actions):
-                    _wait(record, machine, clock, deadline)
-                todo.extend(actions)
-            case ledger.Replay():
-                return False
-            case ledger.Fail(error):
-                error.add_note(
-                    f"a query of Spark goes on without what is lost by .option('accept_loss', {record.batch})"
-                )
-                raise error
-    return True
+
+    def commit(work: tuple[Committable, ...]) -> Answers:
+        if machine.refused:
+            _wait(record, machine, clock, deadline)
+        return tuple(zip(work, committer.commit(work), strict=True))
+
+    try:
+        return committing.settle(machine, [ledger.Decided(number, record.work)], commit)
+    except (CommitFailedError, CommitUnknownError) as error:
+        error.add_note(
+            f"a query of Spark goes on without what is lost by .option('accept_loss', {record.batch})"
+        )
+        raise
 
 
 def _wait(record: Record, machine: ledger.Ledger, clock: Clock, deadline: float) -> None:
