@@ -164,7 +164,7 @@ class Wide:
             heard,
             SlotHolds(0.0),
         )
-        attempt._jobs = tasks  # type: ignore[assignment]  # stands in for Spark
+        attempt._epochs.jobs = tasks  # type: ignore[assignment]  # stands in for Spark
         attempt.run()
         startup.leave("stopped")
         return tasks.epochs[: self.count]

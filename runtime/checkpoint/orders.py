@@ -13,13 +13,14 @@ from tidegate.errors import UnavailableError
 from tidegate.failures import end_of
 from tidegate.ids import CheckpointId
 from tidegate.runtime.checkpoint.archive import Retained
+from tidegate.runtime.checkpoint.protocol import SavepointFailed, SavepointOver, WriteSavepoint
 from tidegate.runtime.checkpoint.savepoint import write_savepoint
 from tidegate.runtime.options import SavepointFormat
 
 if TYPE_CHECKING:
     from tidegate.runtime.job import Startup
 
-__all__ = ["SavepointOrder"]
+__all__ = ["SavepointOrder", "SavepointOrders"]
 
 
 class SavepointOrder:
@@ -62,3 +63,29 @@ class SavepointOrder:
         """Say that there will be no such savepoint, unless how it went is known already."""
         if not self.taken.done():
             self.taken.set_exception(UnavailableError(f"no savepoint was written to {self.place}: {reason}"))
+
+
+class SavepointOrders:
+    """The savepoint orders that an attempt has accepted."""
+
+    def __init__(self, startup: Startup) -> None:
+        self._startup = startup
+        self._orders: dict[str, SavepointOrder] = {}
+
+    def accept(self, order: SavepointOrder, refusal: str | None) -> bool:
+        """Whether the order is new here and can be fulfilled; if not, it is told the `refusal`."""
+        if refusal is not None:
+            order.fail(refusal)
+        if refusal is not None or order.place in self._orders:
+            return False
+        self._orders[order.place] = order
+        return True
+
+    def write(self, action: WriteSavepoint) -> SavepointOver:
+        """Write a savepoint; called by a thread that may block."""
+        self._orders[action.place].write(self._startup, action.checkpoint)
+        return SavepointOver(action.place)
+
+    def fail(self, action: SavepointFailed) -> None:
+        """Tell an order that there will be no such savepoint."""
+        self._orders.pop(action.place).fail(action.reason)

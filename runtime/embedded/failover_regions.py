@@ -16,6 +16,7 @@ from tidegate.runtime.schedule import failover as fo, slot_pool as sp
 from tidegate.runtime.schedule.heartbeats import Ask, Heartbeats
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.schedule.slots import task_manager_name
+from tidegate.runtime.task.messages import ToSubtask
 
 __all__ = ["FailoverRegions", "RegionDue", "RegionFailed"]
 
@@ -68,6 +69,10 @@ class FailoverRegions:
     def of(self, subtask: Subtask) -> WorkerGroup:
         """The group that runs it."""
         return self._of[subtask]
+
+    def post(self, subtask: Subtask, message: ToSubtask) -> None:
+        """Send a message to a subtask; lost if its worker is not there, or not deployed yet."""
+        self._of[subtask].post(subtask, message)
 
     def is_down(self, group: WorkerGroup) -> bool:
         """Whether a part has failed and is not started again yet."""

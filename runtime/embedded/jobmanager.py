@@ -8,7 +8,8 @@ from dataclasses import replace
 from tidegate.clock import Clock
 from tidegate.runtime.batch import BatchProgress
 from tidegate.runtime.checkpoint.orders import SavepointOrder
-from tidegate.runtime.embedded.attempt import Attempt, How
+from tidegate.runtime.checkpoint.protocol import How
+from tidegate.runtime.embedded.attempt import Attempt
 from tidegate.runtime.embedded.cluster import Cluster, Hear, InlineCluster, ProcessCluster
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
 from tidegate.runtime.embedded.worker_group import EventQueue, worker_groups

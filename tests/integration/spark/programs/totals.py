@@ -165,7 +165,7 @@ def main(directory: str, count: str, settings: str, rate: str) -> None:
         functions = {"before": passing(Path(place)), "behind": stopping(Path(place))}
     arguments = directory, int(count), json.loads(settings), float(rate)
     if os.environ.get("TOTALS_BELIEVES"):
-        with patch("tidegate.runtime.spark.attempt.winners", believing):
+        with patch("tidegate.runtime.spark.epochs.winners", believing):
             result = run(*arguments, **functions)
     else:
         result = run(*arguments, **functions)

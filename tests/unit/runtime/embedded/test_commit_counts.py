@@ -35,4 +35,4 @@ def test_checkpoints_that_are_settled_are_forgotten(tmp_path: Path, monkeypatch:
 
     (attempt,) = attempts
     assert result.state == "finished"
-    assert not attempt._retries.refused
+    assert not attempt._performer._retries.refused
