@@ -7,23 +7,18 @@ import ast
 import pytest
 
 HOME = "tidegate.runtime.checkpoint.coordinator"
-WORDS = "tidegate.runtime.checkpoint.protocol"
-"""What the coordinator is told, and asks for."""
+MESSAGES = (
+    "tidegate.runtime.checkpoint.protocol",
+    "tidegate.runtime.embedded.handshake",
+    "tidegate.runtime.spark.messages",
+    "tidegate.runtime.task.messages",
+    "tidegate.twophase.ledger",
+)
 EXECUTORS = ("tidegate.runtime.embedded", "tidegate.runtime.spark")
 
 
 def classes(tree: ast.Module) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-
-
-def imports_words(tree: ast.Module) -> bool:
-    """Whether a module imports the coordinator's words as a module."""
-    package, _, name = WORDS.rpartition(".")
-    return any(
-        node.module == package and any(alias.name == name for alias in node.names)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-    )
 
 
 def makes_coordinator(tree: ast.Module) -> bool:
@@ -57,10 +52,26 @@ def test_only_the_startup_that_all_executors_share_makes_one(trees: dict[str, as
     assert makers == {"tidegate.runtime.job"}
 
 
+def performers(tree: ast.Module) -> list[str]:
+    """The classes that perform the coordinator's actions."""
+    return [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and any(isinstance(base, ast.Name) and base.id == "ActionPerformer" for base in node.bases)
+    ]
+
+
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_every_executor_performs_that_coordinators_actions(
+def test_every_executor_has_one_performer_of_that_coordinators_actions(
     executor: str, trees: dict[str, ast.Module]
 ) -> None:
-    users = [name for name, tree in trees.items() if name.startswith(f"{executor}.") and imports_words(tree)]
+    found = {name: performers(tree) for name, tree in trees.items() if name.startswith(f"{executor}.")}
 
-    assert f"{executor}.attempt" in users
+    assert [name for name, classes in found.items() for _ in classes] == [f"{executor}.performer"]
+
+
+def test_no_message_is_defined_twice(trees: dict[str, ast.Module]) -> None:
+    names = [name for module in MESSAGES for name in classes(trees[module])]
+
+    assert sorted(names) == sorted(set(names))
