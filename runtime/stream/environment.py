@@ -9,9 +9,11 @@ import warnings
 from collections.abc import Generator, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, overload
+from typing import Any, Final, Self, overload
+from urllib.parse import urlsplit
 
 from tidegate import registry
+from tidegate.clock import Clock
 from tidegate.connectors.spi import Source
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
@@ -26,14 +28,17 @@ from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.operators.rows import shaper
 from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.options import JobOptions, client_layers
+from tidegate.runtime.program_resources import CachedFile, ProgramResources
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.stream.checkpoint_config import CheckpointingMode
 from tidegate.runtime.stream.configuration import Configuration
+from tidegate.runtime.stream.configured import Configured
 from tidegate.runtime.stream.datastream import DataStream, instance_of
+from tidegate.runtime.stream.execution_config import RuntimeExecutionMode
 from tidegate.runtime.stream.generics import T
+from tidegate.runtime.stream.slot_sharing import SlotSharingGroup, SlotSharingGroups
 from tidegate.runtime.stream.state import declared_states
 from tidegate.runtime.stream.step import buffer_timeout, positive
-from tidegate.runtime.stream.supplies import Supplies
 from tidegate.runtime.stream.time_characteristic import TimeCharacteristic
 from tidegate.runtime.stream.unexecuted import note_executed, note_step
 from tidegate.runtime.stream.watermarks import WatermarkStrategy, ingestion_time
@@ -43,7 +48,7 @@ from tidegate.types import TypeInformation, Types
 __all__ = ["StreamExecutionEnvironment"]
 
 
-class StreamExecutionEnvironment(Supplies):
+class StreamExecutionEnvironment(Configured):
     """Holds the steps of a program until `execute` runs them.
 
     Example:
@@ -58,6 +63,9 @@ class StreamExecutionEnvironment(Supplies):
         self._sinks: list[Transformation] = []
         self._steps: list[Transformation] = []
         self._time = TimeCharacteristic.ProcessingTime
+        self._files: dict[str, CachedFile] = {}
+        self._clock: Clock | None = None
+        self.slot_sharing_groups = SlotSharingGroups()
 
     @classmethod
     def get_execution_environment(
@@ -118,6 +126,126 @@ class StreamExecutionEnvironment(Supplies):
         if force:
             self._settings["execution.checkpointing.force"] = True
         return self
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> None:
+        """Whether the program is a stream or a batch job; the same as the setting `execution.runtime-mode`."""
+        mode = instance_of("set_runtime_mode", execution_mode, RuntimeExecutionMode)
+        self._settings["execution.runtime-mode"] = mode.name
+
+    def set_default_savepoint_directory(self, directory: str) -> Self:
+        """Where savepoints of running jobs go unless told otherwise; the same as the setting `state.savepoints.dir`."""
+        self._settings["state.savepoints.dir"] = directory
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """The directory of savepoints, if the program has set one."""
+        directory: str | None = self._settings.get("state.savepoints.dir")
+        return directory
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Accepted without effect: connectors and formats are Python packages."""
+        _say_not_needed("jars", jars_path)
+
+    def add_classpaths(self, *classpaths: str) -> None:
+        """Accepted without effect, because there is no class path."""
+        _say_not_needed("class paths", classpaths)
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
+        """Say what a group's slots need, for steps that are put into it by its name.
+
+        Raises:
+            ConfigError: the group has other resources elsewhere in the program.
+        """
+        group = instance_of("register_slot_sharing_group", slot_sharing_group, SlotSharingGroup)
+        self.slot_sharing_groups.named(group)
+        return self
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """Give every worker a copy of a file or directory, found by `get_distributed_cache().get_file(name)`.
+
+        Raises:
+            ConfigError: the file does not exist on this machine.
+        """
+        url = urlsplit(file_path)
+        path = Path(url.path if url.scheme == "file" else file_path)
+        if url.scheme not in ("", "file"):
+            raise ConfigError(
+                f"cached file {file_path!r} is on {url.scheme}; expected a local file; copy it to this machine first"
+            )
+        if not path.exists():
+            raise ConfigError(f"cached file {file_path!r} does not exist")
+        if not name or Path(name).name != name:
+            raise ConfigError(
+                f"name {name!r} of a cached file is not a plain file name; give a name without slashes"
+            )
+        self._files[name] = CachedFile(str(path.resolve()), executable)
+
+    def use_clock(self, clock: Clock) -> Self:
+        """Let processing time be what `clock` says, in every worker, instead of the machine's time: for tests.
+
+        Each worker has a copy of it, so one that tests move has to read its time from a place they all see. On Spark
+        the driver looks at it once for each epoch.
+
+        Example:
+            >>> from tidegate.clock import ManualClock
+            >>> from tidegate.datastream import ProcessFunction, StreamExecutionEnvironment
+            >>> class Now(ProcessFunction):
+            ...     def process_element(self, value, ctx):
+            ...         yield ctx.timer_service().current_processing_time()
+            >>> env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "inline"})
+            >>> list(env.use_clock(ManualClock(1_000)).from_collection(["a"]).process(Now()).execute_and_collect())
+            [1000]
+        """
+        self._clock = clock
+        return self
+
+    def add_python_file(self, file_path: str) -> None:
+        """Make a module, package directory or zip file importable here and in the workers.
+
+        Raises:
+            ConfigError: the file does not exist.
+        """
+        path = Path(file_path).resolve()
+        if not path.exists():
+            raise ConfigError(f"python file {file_path!r} does not exist")
+        entry = str(path.parent if path.suffix == ".py" else path)
+        if entry not in sys.path:
+            sys.path.append(entry)
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Not available.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            "add_python_archive is not available, because workers use the program's interpreter; unpack "
+            f"{archive_path!r} and use register_cached_file(directory, name) or add_python_file(directory)"
+        )
+
+    def set_python_requirements(
+        self, requirements_file_path: str, requirements_cache_dir: str | None = None
+    ) -> None:
+        """Not available.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            "set_python_requirements is not available, because workers use the program's interpreter; run "
+            f"`pip install -r {requirements_file_path}` before it starts"
+        )
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """Only the interpreter that runs the program.
+
+        Raises:
+            ConfigError: another one is asked for.
+        """
+        if Path(python_exec).resolve() != Path(sys.executable).resolve():
+            raise ConfigError(
+                f"workers use the program's interpreter, {sys.executable}; start the program with {python_exec} instead"
+            )
 
     @overload
     def from_collection(self, collection: Iterable[T], type_info: None = None) -> DataStream[T]: ...
@@ -308,7 +436,8 @@ class StreamExecutionEnvironment(Supplies):
     ) -> Launch:
         layers = (Layer("program", self._settings), *client_layers(os.environ, Path.cwd()))
         options = load(JobOptions, *map(understood, layers)).with_complete_urls()
-        options = dataclasses.replace(options, resources=self._resources())
+        resources = ProgramResources(dict(self._parameters), dict(self._files), self._clock)
+        options = dataclasses.replace(options, resources=resources)
         return Launch(steps, job_name, options, script=_script(), root=root)
 
 
@@ -320,3 +449,12 @@ def _script() -> Path | None:
     """The program's file; a notebook or an interactive session has none."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     return Path(file).resolve() if file and Path(file).exists() and not hasattr(sys, "ps1") else None
+
+
+def _say_not_needed(what: str, paths: tuple[str, ...]) -> None:
+    warnings.warn(
+        f"{what} have no effect: {', '.join(paths)} is ignored; connectors are installed as extras, such as pip install "
+        "'tidegate[kafka,formats]'",
+        UserWarning,
+        stacklevel=3,
+    )
