@@ -32,8 +32,8 @@ from tidegate.runtime.launch import program_of
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.requests import Request, StopRequested
 from tidegate.runtime.spark.attempt import SparkAttempt
+from tidegate.runtime.spark.id_pool import IdHolds
 from tidegate.runtime.spark.messages import Order, Outcome, ReadOrder, TaskResult, digest
-from tidegate.runtime.spark.slots import SlotHolds
 from tidegate.runtime.spark.tasks import conclude, relay
 from tidegate.runtime.status import RunStatus
 from tidegate.twophase.spi import CommitAnswer, Committable, Committer, CommitterContext, WriterContext
@@ -162,7 +162,7 @@ class Wide:
             startup.program.options.strategy(),
             lambda status: None,
             heard,
-            SlotHolds(0.0),
+            IdHolds(0.0),
         )
         attempt._epochs.jobs = tasks  # type: ignore[assignment]  # stands in for Spark
         attempt.run()

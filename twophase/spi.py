@@ -102,9 +102,9 @@ class WriterContext:
     exposed_ms: int | None = None
     """From the first record of a piece of work to its commit, with declined checkpoints and the pauses of restarts; None if
     unknown. A writer whose work expires sooner is refused when it opens."""
-    slot: int | None = None
-    """Which of the bounded number of names its subtask has outside this writer may use, if it lives for one epoch; None: all of
-    them, for long."""
+    pool_index: int | None = None
+    """The index of the name that this writer may use among the bounded number its subtask has outside, such as transactional
+    ids, if it lives for one epoch; None: all of them, for long."""
     term: FencingTerm = FencingTerm(0)
     """Numbers the owners of the pipeline. What is prepared outside carries it where the system lets us choose names."""
 

@@ -33,11 +33,11 @@ class IdPool:
         prefix: What the ids begin with.
         subtask: Whose they are.
         size: How many there are.
-        slot: The number of the only one there is, where others may have the rest.
+        index: Of the only one that may be used, where others may have the rest; None if all may be.
     """
 
-    def __init__(self, prefix: str, subtask: int, size: int, slot: int | None = None) -> None:
-        numbers = range(size) if slot is None else [slot]
+    def __init__(self, prefix: str, subtask: int, size: int, index: int | None = None) -> None:
+        numbers = range(size) if index is None else [index]
         self._ids = [f"{prefix}-{subtask}-{number}" for number in numbers]
         self._taken: set[str] = set()
 

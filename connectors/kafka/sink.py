@@ -102,7 +102,7 @@ class KafkaSink(Sink):
             ConfigError: the topic does not exist, or transactions would run out before they can be committed.
         """
         settings = self._settings()
-        brokers = _ask(settings, self.schema.one_topic, brief=context.slot is not None)
+        brokers = _ask(settings, self.schema.one_topic, brief=context.pool_index is not None)
         settings["transaction.timeout.ms"] = self._timeout_ms(brokers.limit_ms, context.exposed_ms)
         prefix = self._prefix(context.pipeline, context.uid)
         return TransactionalWriter(settings, brokers.cluster, self.schema, prefix, self.options, context)

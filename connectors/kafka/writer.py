@@ -153,9 +153,9 @@ class TransactionalWriter(SinkWriter):
         self._context = context
         self._outlet = Outlet(schema, settings, (options.on_error, options.dead_letters), context)
         self.encode = self._outlet.encode
-        ids = IdPool(prefix, context.subtask.index, options.pool, context.slot)
+        ids = IdPool(prefix, context.subtask.index, options.pool, context.pool_index)
         self._producers = Producers(
-            settings, cluster, ids, schema.one_topic, context.clock, brief=context.slot is not None
+            settings, cluster, ids, schema.one_topic, context.clock, brief=context.pool_index is not None
         )
         self._open: Transaction | None = None
         self._began = 0.0

@@ -109,8 +109,8 @@ class ChainEnvironment:
     """Whether a checkpoint refers to files of earlier ones."""
     snapshots_wait: bool = False
     """Whether records wait until a snapshot is written."""
-    slot: Callable[[], int] | None = None
-    """Which of the names its sinks have outside are this execution's; None where all are, as there is no other."""
+    pool_index: Callable[[], int] | None = None
+    """The index of the name that this execution may use in each pool of its sinks, such as transactional ids; None if all."""
     exposed_ms: int | None = None
     """From the first record of a sink's work to its commit; None if unknown."""
     commit_ms: int = 0

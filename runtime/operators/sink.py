@@ -145,7 +145,7 @@ def _open_writer(node: StreamNode, context: OperatorContext) -> SinkWriter:
             clock=env.clock,
             program=context,
             exposed_ms=env.exposed_ms,
-            slot=env.slot() if env.slot else None,
+            pool_index=env.pool_index() if env.pool_index else None,
             term=env.term,
         )
     )

@@ -44,7 +44,7 @@ def _opened(strategy: WatermarkStrategy, env: ChainEnvironment) -> Operator | No
             return None
         assign, _ = strategy.start(env.clock)
         return Operator((Call("stamp", assign),))
-    return Stamp(strategy, env.clock, carried=env.slot is not None)
+    return Stamp(strategy, env.clock, carried=env.pool_index is not None)
 
 
 @dataclass(slots=True)

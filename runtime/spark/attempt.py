@@ -15,10 +15,10 @@ from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.requests import CancelRequested, Request, SavepointRequested, StopRequested
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.spark.epochs import Epochs
+from tidegate.runtime.spark.id_pool import IdHolds
 from tidegate.runtime.spark.pace import Pace
 from tidegate.runtime.spark.performer import OBSERVE_S, EpochPerformer
 from tidegate.runtime.spark.readers import Readers
-from tidegate.runtime.spark.slots import SlotHolds
 from tidegate.runtime.status import RunStatus
 
 __all__ = ["SparkAttempt"]
@@ -40,7 +40,7 @@ class SparkAttempt:
         restart: RestartStrategy,
         observe: Callable[[RunStatus], None],
         heard: queue.SimpleQueue[Request],
-        holds: SlotHolds,
+        holds: IdHolds,
     ) -> None:
         self._startup = startup
         self._graph = start.graph

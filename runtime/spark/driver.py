@@ -20,10 +20,10 @@ from tidegate.runtime.job import Startup
 from tidegate.runtime.requests import CancelRequested, Request, Requests, SavepointRequested, StopRequested
 from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import RestartStrategy
+from tidegate.runtime.spark.id_pool import IdHolds
 from tidegate.runtime.spark.master import is_local
 from tidegate.runtime.spark.session import check_spark, explained, restartable, spark_context
 from tidegate.runtime.spark.shape import shape_of
-from tidegate.runtime.spark.slots import SlotHolds
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.supervise import Supervisor
 
@@ -47,7 +47,7 @@ class SparkDriver:
         self._requests = Requests(startup.program.name)
         self._examined = self._preloads = is_local(options.target)
         # An execution that is stopped ends with a lease it saw renewed before its epoch was over, or begins with one.
-        self._holds = SlotHolds(2 * options.lease_ms / 1000)
+        self._holds = IdHolds(2 * options.lease_ms / 1000)
         options.arm_faults("jobmanager")
 
     def run(self) -> JobResult:

@@ -8,7 +8,7 @@ from tidegate.runtime.checkpoint.committers import Committers
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.job import Startup
 from tidegate.runtime.spark.epochs import Epochs
-from tidegate.runtime.spark.slots import SlotHolds, Slots
+from tidegate.runtime.spark.id_pool import IdClaims, IdHolds
 
 __all__ = ["Leftovers"]
 
@@ -22,7 +22,7 @@ class Leftovers:
         committers: Committers,
         decided: Manifest | None,
         epochs: Epochs,
-        holds: SlotHolds,
+        holds: IdHolds,
         clock: Clock,
     ) -> None:
         self.decided = decided
@@ -57,7 +57,7 @@ class Leftovers:
     def abandon(self, checkpoint: CheckpointId) -> None:
         """Remove what the epoch's executions have prepared and is not decided, and what they have claimed."""
         self._committers.abort(self.decided)
-        Slots(self._startup.storage, self._startup.run, checkpoint).clear()
+        IdClaims(self._startup.storage, self._startup.run, checkpoint).clear()
 
     def remove_last_copies(self) -> None:
         """Remove what copies of tasks prepare that have lost; called at the end, when no next epoch does it."""

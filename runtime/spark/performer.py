@@ -20,10 +20,10 @@ from tidegate.runtime.performer import ActionPerformer
 from tidegate.runtime.requests import StopRequested
 from tidegate.runtime.schedule.restart import RestartStrategy
 from tidegate.runtime.spark.epochs import Epochs
+from tidegate.runtime.spark.id_pool import IdHolds
 from tidegate.runtime.spark.leftovers import Leftovers
 from tidegate.runtime.spark.pace import Pace
 from tidegate.runtime.spark.readers import Readers
-from tidegate.runtime.spark.slots import SlotHolds
 from tidegate.runtime.spark.winners import Disagreement
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.task.flow import Flow
@@ -50,7 +50,7 @@ class EpochPerformer(ActionPerformer):
         epochs: Epochs,
         readers: Readers,
         pace: Pace,
-        holds: SlotHolds,
+        holds: IdHolds,
         clock: Clock,
         status: RunStatus,
         restart: RestartStrategy,

@@ -43,13 +43,13 @@ from tidegate.runtime.spark.epoch_runner import (
     work_all,
     work_epoch,
 )
+from tidegate.runtime.spark.id_pool import IdClaims, surely_first
 from tidegate.runtime.spark.lease import watched_lease
 from tidegate.runtime.spark.limit import time_limit
 from tidegate.runtime.spark.local import Start, own_directory, remove_later, spill_directory, state_of
 from tidegate.runtime.spark.messages import Order, Outcome, Parcel, ReadOrder, TaskResult, digest
 from tidegate.runtime.spark.outbox import Outbox, Share, pieces
 from tidegate.runtime.spark.restore_routing import start_of
-from tidegate.runtime.spark.slots import Slots, surely_first
 from tidegate.runtime.spark.spilled import ReceivedFrames
 from tidegate.runtime.task.blocking import BlockingTask
 from tidegate.runtime.task.downstream import DownstreamTask
@@ -212,7 +212,7 @@ class _Task:
         vertex, blobs = self.vertex, order.storage.blobs
         files = StateFiles(blobs, f"{order.run}/shared", order.options.inline_bytes)
         backend, state = state_of(order, subtask, start, directory, files)
-        slots = Slots(order.storage, order.run, order.checkpoint)
+        claims = IdClaims(order.storage, order.run, order.checkpoint)
         env = environment_of(
             vertex,
             subtask,
@@ -228,7 +228,7 @@ class _Task:
             env,
             snapshots_wait=True,
             outside=SYSTEM_CLOCK,
-            slot=cache(partial(_slot, slots, subtask, first=first)),
+            pool_index=cache(partial(_pool_index, claims, subtask, first=first)),
             wake=self.wake.ring,
         )
 
@@ -377,9 +377,9 @@ def _lease(order: Order) -> Iterator[WorkerLease]:
         yield held
 
 
-def _slot(slots: Slots, subtask: Subtask, *, first: bool) -> int:
+def _pool_index(claims: IdClaims, subtask: Subtask, *, first: bool) -> int:
     try:
-        return slots.of(subtask, first=first)
+        return claims.of(subtask, first=first)
     except UnavailableError as error:
         raise DeclinedError(str(error)) from error
 

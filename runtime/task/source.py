@@ -97,7 +97,7 @@ class SourceTask(StreamTask):
             self._chain.operators.contexts[uid],
             lambda event: self._report(ToEnumerator(uid, self.subtask.index, event)),
             env.pipeline,
-            brief=env.slot is not None,
+            brief=env.pool_index is not None,
         )
         self._reader = self._source.open_reader(context)
         self._stamp = self._chain.operators.stamp(uid)

@@ -66,7 +66,7 @@ def on_spark(between_topics: KafkaJob, master: str) -> KafkaJob:
     return between_topics
 
 
-def slots(job: KafkaJob) -> set[int]:
+def indexes(job: KafkaJob) -> set[int]:
     """The numbers of the transactional ids that were used."""
     return {int(name.rpartition("-")[2]) for name in job.ids()}
 
@@ -88,8 +88,8 @@ def test_a_killed_driver_is_followed_by_one_that_loses_and_doubles_nothing(
     on_spark.result()
     assert_exactly_once(on_spark)
     # Only the first epoch of either driver has names that were claimed.
-    claimed = {number // 8 for number in slots(on_spark) if number % 8}
-    expected = {number // 8 for number in slots(on_spark) if number % 8 == 0}
+    claimed = {number // 8 for number in indexes(on_spark) if number % 8}
+    expected = {number // 8 for number in indexes(on_spark) if number % 8 == 0}
     assert len(claimed) <= 2 <= len(expected)
 
 

@@ -2,7 +2,7 @@
 
 A batch is *decided* by creating its record, which names the prepared work that shall become visible. Nothing was
 visible before, and everything the record names will be, whoever has to do it. An attempt at a part of a batch first
-*claims* the lowest free slot of that part; names that systems outside know the attempt by are made of the slot.
+*claims* the lowest free index of that part; names that systems outside know the attempt by are made of the index.
 
 Example:
     >>> from tidegate.backends.storage import MemoryStorage
@@ -70,14 +70,14 @@ class Batches:
         return None if record is None or record.state == "withdrawn" else record
 
     def claim(self, batch: int, *, part: int, most: int) -> int:
-        """The lowest slot that no attempt at this part of the batch has; it is the caller's from now on.
+        """The lowest index that no attempt at this part of the batch has; it is the caller's from now on.
 
         Raises:
             UnavailableError: there is none left, or the storage did not answer.
         """
-        for slot in range(most):
-            if self._decisions.create(f"{self._folder(batch)}claim-{part}-{slot}", b""):
-                return slot
+        for index in range(most):
+            if self._decisions.create(f"{self._folder(batch)}claim-{part}-{index}", b""):
+                return index
         raise UnavailableError(
             f"batch {batch} of query {self._query}: {most} attempts at part {part} came to nothing, so all of its "
             "names are taken; find out what kills them, then raise the option attempts"

@@ -1,7 +1,7 @@
 """Writes batches of Structured Streaming exactly once, through whatever connector commits in two phases.
 
 Executors prepare, the driver decides and commits. `write` runs in a task: it looks whether the batch is decided, claims
-a slot, and only then opens a writer, so that no attempt ever touches the names of another. `commit` runs in the driver:
+an index, and only then opens a writer, so that no attempt ever touches the names of another. `commit` runs in the driver:
 it creates the batch's record, and only then ends transactions. A batch that Spark runs again after a crash finds the
 record, writes nothing, and its commit finishes what the record names, whatever the rows would be this time.
 
@@ -84,11 +84,11 @@ class Output:
         if first is None:
             return Written(query, None)
         self._make_sure(query, batch)
-        slot = batches.claim(batch, part=part, most=self._settings.attempts)
-        # An attempt that slept meanwhile may have been given a slot that was cleared away; it must not use it.
+        index = batches.claim(batch, part=part, most=self._settings.attempts)
+        # An attempt that slept meanwhile may have been given an index that was cleared away; it must not use it.
         if batches.decided(batch) is not None:
             return Written(query, None)
-        context = self._writer_context(query, batch, part, slot)
+        context = self._writer_context(query, batch, part, index)
         with contextlib.closing(self._sink(_lane(batch)).open_writer(context)) as writer:
             writer.write(Batch(first.to_pylist()))
             for each in filled:
@@ -155,7 +155,7 @@ class Output:
         uid, lineage = OperatorUid(lane), LineageId(query)
         return CommitterContext(PipelineId(query), uid, lineage, self._clock, self._storage.url)
 
-    def _writer_context(self, query: str, batch: int, part: int, slot: int) -> WriterContext:
+    def _writer_context(self, query: str, batch: int, part: int, index: int) -> WriterContext:
         return WriterContext(
             pipeline=PipelineId(query),
             uid=OperatorUid(_lane(batch)),
@@ -163,10 +163,10 @@ class Output:
             parallelism=part + 1,
             lineage=LineageId(query),
             branch=Branch(0),
-            attempt=str(slot),
+            attempt=str(index),
             restored=(),
             clock=self._clock,
-            slot=slot,
+            pool_index=index,
         )
 
 

@@ -84,7 +84,9 @@ def test_what_many_writers_of_an_epoch_prepared_is_committed_together(
     sink = sink_of(kafka, topic)
     works = []
     for number in range(MANY):
-        writer = sink.open_writer(replace(WRITER, subtask=Subtask("sink", number), parallelism=MANY, slot=0))
+        writer = sink.open_writer(
+            replace(WRITER, subtask=Subtask("sink", number), parallelism=MANY, pool_index=0)
+        )
         writer.write(Batch([f"record {number}"]))
         works.append(prepared(writer, 1))
         writer.close()  # they live no longer

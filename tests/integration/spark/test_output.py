@@ -175,7 +175,7 @@ def test_a_task_that_is_run_twice_takes_another_id_and_the_loser_is_aborted(quer
     first = query.write(0, output)
     second = query.write(0, output)
     ids = {each.work.describe.split("'")[1] for each in (*first, *second) if each.work is not None}
-    assert ids == {f"{query.topic}.0-{part}-{slot}" for part in (0, 1) for slot in (0, 1)}
+    assert ids == {f"{query.topic}.0-{part}-{index}" for part in (0, 1) for index in (0, 1)}
 
     # Spark takes one attempt of each task; the other may have come to its end as well.
     taken = [first[0], second[1]]
@@ -248,7 +248,7 @@ def test_output_that_ran_out_before_its_commit_is_named_and_written_anew(query: 
             },
         )
     faults.disarm()
-    run_out(query, slots=2)
+    run_out(query, indexes=2)
     with pytest.raises(
         CommitFailedError,
         match=r"^batch 0: its output ran out before it could be committed; nothing of it is visible: sink '0' transaction .* "
@@ -269,7 +269,7 @@ def test_output_of_which_a_part_ran_out_stops_the_query_until_somebody_accepts_t
             },
         )
     faults.disarm()
-    run_out(query, slots=2)
+    run_out(query, indexes=2)
     for _ in range(2):
         with pytest.raises(
             CommitFailedError, match="is decided but only part of its output is visible"
@@ -296,7 +296,7 @@ def test_attempts_without_end_are_refused_with_what_to_do(query: Query) -> None:
         query.write(0, output)
 
 
-def run_out(query: Query, slots: int) -> None:
+def run_out(query: Query, indexes: int) -> None:
     """Ask the broker to abort what is open, as it does by itself when a transaction runs out."""
     wire = Wire({"bootstrap.servers": query.kafka.address}, SYSTEM_CLOCK)
     assert wire.fence([each.key for each in left_open(query.kafka.address, query.topic)]) == []

@@ -51,7 +51,7 @@ TestPool = Pool.TestCase
 
 
 def test_a_slot_is_all_that_its_owner_has() -> None:
-    pool = IdPool("orders.sink", 4, SIZE, slot=7)
+    pool = IdPool("orders.sink", 4, SIZE, index=7)
     assert pool.take() == "orders.sink-4-7"
     with pytest.raises(UnavailableError, match="all 1 transactional ids of the subtask"):
         pool.take()

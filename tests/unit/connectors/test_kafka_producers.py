@@ -138,9 +138,9 @@ class Asked:
         return "50000"
 
 
-@pytest.mark.parametrize(("slot", "times"), [(3, 1), (None, 2)], ids=["for an epoch", "for long"])
+@pytest.mark.parametrize(("index", "times"), [(3, 1), (None, 2)], ids=["for an epoch", "for long"])
 def test_writers_of_an_epoch_ask_for_the_brokers_limit_once_a_minute(
-    monkeypatch: pytest.MonkeyPatch, slot: int | None, times: int
+    monkeypatch: pytest.MonkeyPatch, index: int | None, times: int
 ) -> None:
     monkeypatch.setattr(_client, "Cluster", Asked)
     monkeypatch.setattr(Asked, "times", 0)
@@ -157,7 +157,7 @@ def test_writers_of_an_epoch_ask_for_the_brokers_limit_once_a_minute(
         "attempt",
         (),
         SYSTEM_CLOCK,
-        slot=slot,
+        pool_index=index,
     )
 
     for _ in range(2):

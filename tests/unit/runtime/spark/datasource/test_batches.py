@@ -62,7 +62,7 @@ def test_no_two_attempts_at_a_part_have_the_same_slot(attempts: list[tuple[int, 
     taken = [(batch, part, batches.claim(batch, part=part, most=20)) for batch, part in attempts]
 
     assert len(set(taken)) == len(taken)
-    assert all(slot < attempts.count((batch, part)) for batch, part, slot in taken)
+    assert all(index < attempts.count((batch, part)) for batch, part, index in taken)
 
 
 def test_slots_run_out(storage: CheckpointStorage) -> None:

@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 from tidegate.backends.storage import MemoryStorage
 from tidegate.errors import UnavailableError
 from tidegate.ids import CheckpointId, RunId, Subtask
+from tidegate.runtime.spark.id_pool import IdClaims, surely_first
 from tidegate.runtime.spark.shape import Shape
-from tidegate.runtime.spark.slots import Slots, surely_first
 
 RUN = RunId("run")
 HERE = Subtask("totals/by user", 0)
@@ -130,32 +130,34 @@ def test_neither_executions_nor_epochs_that_follow_each_other_share_a_slot(
     checkpoint: int, later: int, copies: int
 ) -> None:
     storage = MemoryStorage()
-    here, there = (Slots(storage, RUN, CheckpointId(number)) for number in (checkpoint, checkpoint + later))
-    taken = [slots.of(HERE, first=first) for slots in (here, there) for first in [True, *[False] * copies]]
+    here, there = (
+        IdClaims(storage, RUN, CheckpointId(number)) for number in (checkpoint, checkpoint + later)
+    )
+    taken = [claims.of(HERE, first=first) for claims in (here, there) for first in [True, *[False] * copies]]
 
     assert len(set(taken)) == 2 * (1 + copies)
-    assert all(0 <= slot < 64 for slot in taken)
+    assert all(0 <= index < 64 for index in taken)
 
 
 def test_nothing_is_written_for_who_is_the_first() -> None:
     storage = MemoryStorage()
-    slots = Slots(storage, RUN, CheckpointId(9))
+    claims = IdClaims(storage, RUN, CheckpointId(9))
 
-    assert slots.of(HERE, first=True) == 8
+    assert claims.of(HERE, first=True) == 8
     assert storage.blobs.list("") == []
-    assert slots.of(HERE, first=False) == 9
+    assert claims.of(HERE, first=False) == 9
     assert storage.blobs.list("") != []
-    slots.clear()
+    claims.clear()
     assert storage.blobs.list("") == []
 
 
 def test_who_finds_all_of_them_taken_says_so() -> None:
-    slots = Slots(MemoryStorage(), RUN, CheckpointId(1))
+    claims = IdClaims(MemoryStorage(), RUN, CheckpointId(1))
     for _ in range(7):
-        slots.of(HERE, first=False)
+        claims.of(HERE, first=False)
 
     with pytest.raises(
         UnavailableError,
         match=r"totals/by user\[0\] was begun more than 7 times in one epoch, so all names that its",
     ):
-        slots.of(HERE, first=False)
+        claims.of(HERE, first=False)

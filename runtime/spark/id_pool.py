@@ -1,12 +1,11 @@
-"""Which of the names that the sinks of a subtask have outside belong to one execution.
+"""Pool indexes of executions: which names, such as transactional ids, the sinks of an execution use outside.
 
-Who begins a transaction under a name ends the one that somebody else has under it, so no two executions of a subtask may share
-one. The execution that Spark begins first has the first slot of its epoch, and can tell from the numbers that Spark gives to
-executions that it is that one. Any other claims a slot by creating a file, since nobody could tell it whom it repeats.
+A transaction that begins under a name ends another one under it, so no two executions of a subtask may share a name. The execution that Spark begins first has the first index of its epoch, and can tell from the numbers that Spark gives to
+executions that it is that one. Any other claims an index by creating a file, since nobody could tell it whom it repeats.
 
-Numbers of checkpoints are never used twice, and the next ones have other slots. An execution that Spark gave up may still
-run, and ends when it sees that its epoch is over or, if it was stopped, with its lease; until then `SlotHolds` keeps its
-slots from being used again.
+Numbers of checkpoints are never used twice, and the next ones have other indexes. An execution that Spark gave up may still
+run, and ends when it sees that its epoch is over or, if it was stopped, with its lease; until then `IdHolds` keeps its
+indexes from being used again.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tidegate.runtime.checkpoint.manifest import claims_folder
 from tidegate.runtime.spark.shape import Shape
 from tidegate.twophase.naming import escape
 
-__all__ = ["SlotHolds", "Slots", "surely_first"]
+__all__ = ["IdClaims", "IdHolds", "surely_first"]
 
 EPOCHS: Final = 8
 EXECUTIONS: Final = 8
@@ -62,14 +61,14 @@ def surely_first(
     )
 
 
-class SlotHolds:
-    """From when on the slots of an epoch may be used again, if an execution of it may still be alive. Pure.
+class IdHolds:
+    """From when on the indexes of an epoch may be used again, if an execution of it may still be alive. Pure.
 
     Args:
         hold_s: How long such an execution may live after its epoch.
 
     Example:
-        >>> holds = SlotHolds(20.0)
+        >>> holds = IdHolds(20.0)
         >>> holds.hold(CheckpointId(3), now_s=100.0)
         >>> holds.wait_s(CheckpointId(4), 101.0), holds.wait_s(CheckpointId(11), 101.0)
         (0.0, 19.0)
@@ -91,12 +90,12 @@ class SlotHolds:
         self._until_s.pop(checkpoint % EPOCHS, None)
 
     def wait_s(self, checkpoint: CheckpointId, now_s: float) -> float:
-        """How long an epoch must wait for its slots."""
+        """How long an epoch must wait for its indexes."""
         return max(0.0, self._until_s.get(checkpoint % EPOCHS, now_s) - now_s)
 
 
-class Slots:
-    """The slots of an epoch.
+class IdClaims:
+    """The pool indexes of an epoch.
 
     Args:
         storage: Of the checkpoints.
@@ -105,8 +104,8 @@ class Slots:
 
     Example:
         >>> from tidegate.backends.storage import MemoryStorage
-        >>> slots, totals = Slots(MemoryStorage(), RunId("run"), CheckpointId(9)), Subtask("totals", 2)
-        >>> slots.of(totals, first=True), slots.of(totals, first=False), slots.of(totals, first=False)
+        >>> claims, totals = IdClaims(MemoryStorage(), RunId("run"), CheckpointId(9)), Subtask("totals", 2)
+        >>> claims.of(totals, first=True), claims.of(totals, first=False), claims.of(totals, first=False)
         (8, 9, 10)
     """
 
@@ -119,7 +118,7 @@ class Slots:
         self._lowest = checkpoint % EPOCHS * EXECUTIONS
 
     def of(self, subtask: Subtask, *, first: bool) -> int:
-        """The slot of an execution of a subtask, to be asked for once; `first` if it is the first one for certain.
+        """The index of an execution of a subtask, to be asked for once; `first` if it is the first one for certain.
 
         Raises:
             UnavailableError: there is none left, or the storage did not answer.
