@@ -20,19 +20,15 @@ from tidegate.types import TypeInformation
 
 __all__ = [
     "Distribution",
-    "IntermediateDataSet",
     "JobEdge",
     "JobGraph",
     "JobVertex",
-    "ResultPartitionType",
     "build_job_graph",
 ]
 
 Distribution: TypeAlias = Literal["pointwise", "all-to-all"]
 """Whether each subtask reaches some subtasks behind an exchange, or all of them."""
 
-ResultPartitionType: TypeAlias = Literal["PIPELINED_BOUNDED", "BLOCKING"]
-"""Whether records are taken while they are made, through channels of bounded size, or once all of them are there."""
 
 _DEEPEST: Final = 16
 """Python nests 20 loops at most, and a chain becomes one function."""
@@ -88,24 +84,6 @@ class JobEdge:
 
 
 @dataclass(frozen=True, slots=True)
-class IntermediateDataSet:
-    """What a vertex emits over one edge: made by the vertex `producer`, taken by the edge `consumer`."""
-
-    producer: str
-    consumer: JobEdge
-
-    @property
-    def id(self) -> str:
-        """Unique within the job graph."""
-        return self.consumer.name
-
-    @property
-    def result_partition_type(self) -> ResultPartitionType:
-        """When the records may be taken."""
-        return "BLOCKING" if self.consumer.blocking else "PIPELINED_BOUNDED"
-
-
-@dataclass(frozen=True, slots=True)
 class JobVertex:
     """A chain: its steps with the head first, and who follows whom within it."""
 
@@ -142,11 +120,6 @@ class JobVertex:
         partitions = [edge.partition for edge in self.inputs if edge.side == 0]
         keys = [partition for partition in partitions if isinstance(partition, Hash)]
         return keys[0] if keys and len(keys) == len(partitions) else None
-
-    @property
-    def data_sets(self) -> tuple[IntermediateDataSet, ...]:
-        """What it emits, one for each edge that leaves it."""
-        return tuple(IntermediateDataSet(self.id, edge) for edge in self.outputs)
 
     @property
     def slot_sharing_group(self) -> str:

@@ -16,16 +16,19 @@ Example:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from tidegate.elements import Batch, BatchCursor
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.task.credit import FULL
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.spool import Spool
+from tidegate.runtime.task.frames import EdgeCodec, Frame
+from tidegate.runtime.task.spill import SpillFile
 
 __all__ = ["Returned"]
 
@@ -40,7 +43,7 @@ class Returned:
         self._directory = directory
         self._room = room
         self._in_memory: deque[Batch] = deque()
-        self._spool = Spool(edges, directory)
+        self._spool = _Spool(edges, directory)
         self._on_disk = self._read()
         self.spilled = 0
         """Batches that wait on disk."""
@@ -87,5 +90,42 @@ class Returned:
         """File after file: while one is read, what comes back is written to the next."""
         while True:
             with closing(self._spool) as spool:
-                self._spool = Spool(self._edges, self._directory)
+                self._spool = _Spool(self._edges, self._directory)
                 yield from spool.batches()
+
+
+class _Spool:
+    """Batches of some edges in a file, which is created with the first of them."""
+
+    def __init__(self, edges: Iterable[JobEdge], directory: Path) -> None:
+        self._wires = {edge.name: EdgeCodec(edge) for edge in edges}
+        self._directory = directory
+        self._file: SpillFile | None = None
+
+    def append(self, channel: ChannelId, batch: Batch) -> None:
+        """Keep a batch.
+
+        Raises:
+            RecordError: a value is not what its declared type says.
+            UnavailableError: the disk did not take it.
+        """
+        self._file = self._file or SpillFile(self._directory)
+        self._file.append(self._wires[channel.edge].encode(channel, batch))
+
+    def batches(self) -> Iterator[Batch]:
+        """All of them in the order they came; raises `UnavailableError` if the disk does not give them."""
+        if self._file is None:
+            return
+        for block in self._file.blocks(0, self._file.size):
+            frame = _FRAMES.decode(block)
+            element = self._wires[frame.channel.edge].element(frame)
+            if isinstance(element, Batch):
+                yield element
+
+    def close(self) -> None:
+        """Give the space back."""
+        if self._file is not None:
+            self._file.close()
+
+
+_FRAMES = msgspec.msgpack.Decoder(Frame)

@@ -1,4 +1,4 @@
-"""From chains to parallel subtasks, the data between them and their attempts."""
+"""From chains to parallel subtasks and their attempts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from tidegate.ids import Subtask
-from tidegate.runtime.graph.execution_graph import ExecutionEdge, ExecutionGraph
+from tidegate.runtime.graph.execution_graph import ExecutionGraph
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph
-from tidegate.runtime.graph.transformations import Hash, Partition, Rebalance, Rescale, Transformation
+from tidegate.runtime.graph.transformations import Hash, Partition, Rescale, Transformation
 from tidegate.runtime.schedule.slots import allocate
 from tidegate.runtime.schedule.states import TaskState
 
@@ -38,39 +38,17 @@ def test_word_count_at_two_has_four_steps_two_vertices_and_four_subtasks(step: S
         "Source: words -> pair",
         "sum -> Sink: print",
     ]
-    assert [len(each.vertices) for each in execution.job_vertices.values()] == [2, 2]
     assert len(execution.vertices) == 4
 
 
 def test_every_graph_is_made_of_the_one_before_it(step: Step) -> None:
     steps = word_count(step, 5)
     job = build_job_graph(steps)
-    execution = ExecutionGraph(job)
 
     assert (len(steps.nodes), len(steps.edges), len(job.vertices)) == (4, 3, 2)
-    for vertex, expanded in zip(job.vertices.values(), execution.job_vertices.values(), strict=True):
-        assert expanded.job_vertex is vertex
-        assert [each.subtask for each in expanded.vertices] == [Subtask(vertex.id, i) for i in range(5)]
-        assert [result.data_set for result in expanded.results] == list(vertex.data_sets)
-        assert all(len(result.partitions) == 5 for result in expanded.results)
-
-
-def test_every_execution_edge_joins_one_partition_and_one_subtask(step: Step) -> None:
-    execution = ExecutionGraph(exchange(step, Rebalance(), 2, 3))
-    source, target = execution.job_vertices.values()
-
-    (result,) = source.results
-    assert result.data_set.producer == "source-1"
-    assert result.data_set.id == "source-1->map-1"
-    assert [partition.producer.index for partition in result.partitions] == [0, 1]
-    consumed = [edge for partition in result.partitions for edge in partition.consumers]
-    assert sorted(consumed, key=str) == sorted(
-        (edge for vertex in target.vertices for edge in vertex.inputs), key=str
-    )
-    assert target.vertices[2].inputs == tuple(
-        ExecutionEdge("source-1->map-1", Subtask("source-1", index), Subtask("map-1", 2)) for index in (0, 1)
-    )
-    assert [vertex.partitions for vertex in source.vertices] == [(each,) for each in result.partitions]
+    assert [each.subtask for each in ExecutionGraph(job).vertices] == [
+        Subtask(vertex, index) for vertex in job.vertices for index in range(5)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,12 +65,9 @@ def test_rescale_connects_neighbours_only(
 ) -> None:
     job = exchange(step, Rescale(), sources, targets)
     (edge,) = job.vertices["source-1"].outputs
-    first = ExecutionGraph(job).job_vertices["source-1"]
 
     assert edge.distribution == "pointwise"
-    assert [
-        [edge.target.index for edge in each.partitions[0].consumers] for each in first.vertices
-    ] == reached
+    assert [list(edge.reached_from(source)) for source in range(sources)] == reached
     assert all(index in edge.reached_from(s) for index in range(targets) for s in edge.reaching(index))
 
 
@@ -142,7 +117,7 @@ def test_a_second_attempt_remembers_the_first(step: Step) -> None:
         ["failed", "canceled"],
         ["finished", "canceled"],
     ]
-    assert (words.current, words.prior, total.prior) == (second, [first], [])
+    assert (words.executions, total.executions) == ([first, second], [other])
     assert [each.id.attempt for each in words.executions] == [1, 2]
 
 

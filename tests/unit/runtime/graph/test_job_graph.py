@@ -130,9 +130,9 @@ def test_how_a_union_is_dealt_beats_how_its_inputs_are(step: Step) -> None:
     assert [edge.partition for edge in left_alone] == [Rebalance(), Forward(), Forward()]
 
 
-@pytest.mark.parametrize(("mode", "kind"), [("BATCH", "BLOCKING"), ("STREAMING", "PIPELINED_BOUNDED")])
-def test_data_sets_say_when_their_records_may_be_taken(step: Step, mode: Any, kind: str) -> None:
+@pytest.mark.parametrize(("mode", "blocking"), [("BATCH", True), ("STREAMING", False)])
+def test_exchanges_of_batch_jobs_block(step: Step, mode: Any, blocking: bool) -> None:
     total = step("reduce", step("source"), partition=Hash(abs))
     graph = build_job_graph(build_stream_graph([step("sink", total)], parallelism=2, mode=mode))
 
-    assert [each.result_partition_type for v in graph.vertices.values() for each in v.data_sets] == [kind]
+    assert [edge.blocking for vertex in graph.vertices.values() for edge in vertex.outputs] == [blocking]
