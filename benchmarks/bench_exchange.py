@@ -21,8 +21,7 @@ from benchmarks.harness import Bar, Case, Report, compare, main
 from tidegate.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from tidegate.elements import Batch
 from tidegate.ids import OperatorUid
-from tidegate.runtime.embedded.inbox import Inbox
-from tidegate.runtime.embedded.peer_messages import Granted
+from tidegate.runtime.embedded.messages import Granted, Inbox
 from tidegate.runtime.embedded.peers import Peers, RemoteChannel
 from tidegate.runtime.embedded.taskmanager import collect_rarely
 from tidegate.runtime.graph.job_graph import JobEdge

@@ -11,15 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from tidegate import registry
 from tidegate.backends.keyed.journal import Cause
 from tidegate.backends.keyed.segment import chunk_size
+from tidegate.backends.savepoint import write_keyed
 from tidegate.backends.savepoint.records import Records
 from tidegate.backends.spi import BackendContext, CheckpointStorage, Chunk
-from tidegate.backends.storage import StorageFiles, decisions_of
+from tidegate.backends.storage import LocalStorage, StorageFiles, decisions_of
 from tidegate.backends.timeline import (
     Change,
     Wanted,
@@ -38,7 +41,16 @@ from tidegate.runtime.checkpoint.manifest import Manifest, OperatorState, chunks
 from tidegate.runtime.checkpoint.record import Record, read_record
 from tidegate.runtime.checkpoint.scratch import Scratch
 
-__all__ = ["EVERYTHING", "Difference", "Moment", "Position", "Selection", "Timeline", "pipelines"]
+__all__ = [
+    "EVERYTHING",
+    "Difference",
+    "Moment",
+    "Position",
+    "Selection",
+    "Timeline",
+    "export_parquet",
+    "pipelines",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +312,24 @@ class Timeline(Scratch):
             self.record = self._read()
             self._retained(retained.checkpoint)
             raise
+
+
+def export_parquet(
+    timeline: Timeline, number: int | None, directory: Path, operator: str | None, *, backend: str
+) -> list[Path]:
+    """Write the keyed state of a checkpoint as Parquet files, in the format of savepoints: all states and timers, of one operator or of all; returns the files. `backend` opens the state meanwhile.
+
+    Raises:
+        ConfigError: the checkpoint has no such operator.
+        StateCorruptError: the checkpoint is damaged.
+    """
+    directory = directory.absolute()
+    target = StorageFiles(LocalStorage(directory.parent, mode=None).blobs, directory.name)
+    opened_by = registry.load("tidegate.backends", backend)()
+    for each in timeline.operators(number, Selection(operator=operator)):
+        context = timeline.context()
+        write_keyed(each.uid, each.keyed, each.max_parallelism, opened_by, context, target)
+    return sorted(directory.rglob("*.parquet"))
 
 
 def pipelines(storage: CheckpointStorage) -> dict[PipelineId, list[str]]:

@@ -15,9 +15,16 @@ import msgspec
 from tidegate.backends.timeline import key_of, keys_of, spelled, sub_of, value_of
 from tidegate.elements import RecordOrigin
 from tidegate.errors import ConfigError, RecordError
-from tidegate.runtime.checkpoint.export import export_parquet
 from tidegate.runtime.checkpoint.manifest import Manifest
-from tidegate.runtime.checkpoint.timeline import Difference, Moment, Position, Selection, Timeline, pipelines
+from tidegate.runtime.checkpoint.timeline import (
+    Difference,
+    Moment,
+    Position,
+    Selection,
+    Timeline,
+    export_parquet,
+    pipelines,
+)
 from tidegate.runtime.checkpoint.verify import Problem, verify
 from tidegate.runtime.cli.records import Records, records_of
 from tidegate.runtime.cli.storages import chosen_storage

@@ -13,8 +13,8 @@ from tidegate.runtime.checkpoint import protocol as cp
 from tidegate.runtime.discovery import Found
 from tidegate.runtime.embedded.cluster import ShutdownMode, WorkerLost
 from tidegate.runtime.embedded.failover_regions import FailoverRegions
-from tidegate.runtime.embedded.handshake import Closed, Pong, Ready
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
+from tidegate.runtime.embedded.messages import Closed, Pong, Ready
 from tidegate.runtime.embedded.performer import BackgroundFailed, SettleMarkFailed, WorkerPerformer
 from tidegate.runtime.embedded.region_restarts import RegionRestarts
 from tidegate.runtime.embedded.sources import SourceCoordination

@@ -20,18 +20,21 @@ from pathlib import Path
 from typing import IO, Any, Literal, TextIO, TypeAlias
 
 from tidegate.clock import Clock, new_token
-from tidegate.runtime.embedded.deploy import Deployment
-from tidegate.runtime.embedded.handshake import (
+from tidegate.runtime.embedded.messages import (
     Closed,
+    Deployment,
     Gone,
+    Inbox,
     LeaseLost,
     LeaseRenewed,
     Ping,
     Pong,
+    Post,
     Ready,
+    Shutdown,
+    Wake,
     WorkerBootstrap,
 )
-from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker, tell
 from tidegate.runtime.schedule.slots import task_manager_name

@@ -18,8 +18,7 @@ import msgspec
 from tidegate.elements import Batch, Element
 from tidegate.errors import UnavailableError
 from tidegate.runtime.embedded.framed_socket import FramedSocket
-from tidegate.runtime.embedded.inbox import Inbox
-from tidegate.runtime.embedded.peer_messages import Granted, Hello, decode
+from tidegate.runtime.embedded.messages import Granted, Hello, Inbox, decode
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.schedule.slots import task_manager_name
 from tidegate.runtime.task.credit import Credit

@@ -19,18 +19,19 @@ from dataclasses import replace
 from multiprocessing.connection import Connection, Listener
 
 from tidegate.clock import SYSTEM_CLOCK
-from tidegate.runtime.embedded.deploy import Deployment
-from tidegate.runtime.embedded.handshake import (
+from tidegate.runtime.embedded.messages import (
     Closed,
+    Deployment,
     Gone,
+    Inbox,
     LeaseLost,
     LeaseRenewed,
     Ping,
     Pong,
     Ready,
+    Wake,
     WorkerBootstrap,
 )
-from tidegate.runtime.embedded.inbox import Inbox, Wake
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.embedded.worker import Worker, tell
 from tidegate.runtime.process_signals import KillTimer, die_with_parent

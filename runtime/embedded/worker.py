@@ -17,10 +17,16 @@ from tidegate.clock import Clock
 from tidegate.elements import Element
 from tidegate.failures import end_of
 from tidegate.ids import Subtask
-from tidegate.runtime.embedded.deploy import Deployment
-from tidegate.runtime.embedded.handshake import LeaseLost, LeaseRenewed
-from tidegate.runtime.embedded.inbox import Inbox, Post, Shutdown, Wake
-from tidegate.runtime.embedded.peer_messages import Granted
+from tidegate.runtime.embedded.messages import (
+    Deployment,
+    Granted,
+    Inbox,
+    LeaseLost,
+    LeaseRenewed,
+    Post,
+    Shutdown,
+    Wake,
+)
 from tidegate.runtime.embedded.peers import LocalChannel, Peers
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment, environment_of

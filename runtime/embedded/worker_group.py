@@ -11,10 +11,8 @@ from typing import Literal, TypeAlias
 from tidegate.errors import FencedError
 from tidegate.ids import Subtask
 from tidegate.runtime.embedded.cluster import Cluster, Hear, ShutdownMode
-from tidegate.runtime.embedded.deploy import Deployment
-from tidegate.runtime.embedded.handshake import LeaseLost, LeaseRenewed
-from tidegate.runtime.embedded.inbox import Post
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
+from tidegate.runtime.embedded.messages import Deployment, LeaseLost, LeaseRenewed, Post
 from tidegate.runtime.graph.execution_graph import Execution, ExecutionGraph
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 from tidegate.runtime.job import StartPoint, Startup

@@ -24,9 +24,10 @@ from tidegate.backends.keyed.ordered_state import OrderedMapState
 from tidegate.backends.keyed.row import ValueState
 from tidegate.checks import shorten
 from tidegate.errors import RecordError
+from tidegate.runtime.accumulators import Accumulator
+from tidegate.runtime.metrics import MetricGroup
 from tidegate.runtime.stream.aggregations import Aggregation
 from tidegate.runtime.stream.generics import ACC, IN, IN1, IN2, KEY, OUT, Handled, T
-from tidegate.runtime.stream.program_context import ProgramContext
 from tidegate.runtime.stream.tags import OutputTag
 from tidegate.runtime.stream.time_characteristic import TimeDomain
 from tidegate.types import TypeInformation
@@ -55,6 +56,34 @@ __all__ = [
     "Wrapper",
     "as_callable",
 ]
+
+
+class FileCache(Protocol):
+    """Files that every worker has a copy of."""
+
+    def get_file(self, name: str) -> str:
+        """The path of this worker's copy of what was registered as `name`."""
+        ...
+
+
+class ProgramContext(Protocol):
+    """The part of a runtime context that concerns neither state nor place."""
+
+    def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
+        """A parameter given to the whole program."""
+        ...
+
+    def add_accumulator(self, name: str, accumulator: Accumulator) -> None:
+        """Show in the job's result what is added to `accumulator`; one for all that use the name."""
+        ...
+
+    def get_metrics_group(self) -> MetricGroup:
+        """Metrics of this function in this subtask."""
+        ...
+
+    def get_distributed_cache(self) -> FileCache:
+        """Files that the program registered."""
+        ...
 
 
 class RuntimeContext(ProgramContext, Protocol):

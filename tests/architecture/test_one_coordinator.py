@@ -9,7 +9,7 @@ import pytest
 HOME = "tidegate.runtime.checkpoint.coordinator"
 MESSAGES = (
     "tidegate.runtime.checkpoint.protocol",
-    "tidegate.runtime.embedded.handshake",
+    "tidegate.runtime.embedded.messages",
     "tidegate.runtime.spark.messages",
     "tidegate.runtime.task.messages",
     "tidegate.twophase.ledger",

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pyspark
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from tidegate.connectors.base import all_splits
 from tidegate.errors import ConfigError
+from tidegate.runtime.spark.datasource.records import arrow_schema, read_piece
 from tidegate.runtime.spark.datasource.settings import row_source, split
 from tidegate.runtime.spark.datasource.sink import StreamWriter, TableWriter
-from tidegate.runtime.spark.datasource.table import TableReader
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from tidegate.runtime.spark.datasource.stream import StreamReader
 
-__all__ = ["TidegateDataSource"]
+__all__ = ["TableReader", "TidegateDataSource"]
 
 
 class TidegateDataSource(DataSource):
@@ -76,3 +79,21 @@ class TidegateDataSource(DataSource):
                 "this sink only adds to what is there; got mode overwrite; expected .mode('append')"
             )
         return TableWriter(self.options, schema.names)
+
+
+class TableReader(DataSourceReader):
+    """A bounded source as a table: reads the splits that there are when the table is read, each in a task."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        settings, rest = split(options)
+        self._source = row_source(settings).source(rest, bounded=True)
+        self._schema = schema
+
+    def partitions(self) -> list[Any]:
+        """The splits that there are now."""
+        return [InputPartition(each) for each in all_splits(self._source)]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The records of a split; Spark asks for none where there are no splits."""
+        if partition.value is not None:
+            yield from read_piece(self._source, partition.value, arrow_schema(self._schema))

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tidegate.elements import EndOfInput
-from tidegate.runtime.embedded.peer_messages import Granted, Hello, decode
+from tidegate.runtime.embedded.messages import Granted, Hello, decode
 from tidegate.runtime.task.exchange import ChannelId
 from tidegate.runtime.task.frames import Frame
 

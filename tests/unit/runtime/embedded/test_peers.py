@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.errors import UnavailableError
 from tidegate.ids import OperatorUid
-from tidegate.runtime.embedded.inbox import Inbox
+from tidegate.runtime.embedded.messages import Inbox
 from tidegate.runtime.embedded.peers import Peers
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Rebalance

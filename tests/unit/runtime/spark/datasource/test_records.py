@@ -16,8 +16,8 @@ from tidegate.connectors.spi import NotYet
 from tidegate.errors import RecordError, UnavailableError
 from tidegate.ids import SplitId
 from tidegate.row import Row
+from tidegate.runtime.spark.datasource.provider import TableReader
 from tidegate.runtime.spark.datasource.records import arrow_schema, columns, read_piece
-from tidegate.runtime.spark.datasource.table import TableReader
 
 PAIR = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
