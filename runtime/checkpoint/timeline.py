@@ -317,7 +317,9 @@ class Timeline(Scratch):
 def export_parquet(
     timeline: Timeline, number: int | None, directory: Path, operator: str | None, *, backend: str
 ) -> list[Path]:
-    """Write the keyed state of a checkpoint as Parquet files, in the format of savepoints: all states and timers, of one operator or of all; returns the files. `backend` opens the state meanwhile.
+    """Write the keyed state of a checkpoint as Parquet files, in the format of savepoints; returns the files.
+
+    That are all states and timers, of one operator or of all. `backend` opens the state meanwhile.
 
     Raises:
         ConfigError: the checkpoint has no such operator.
