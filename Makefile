@@ -9,7 +9,7 @@ SHARED := -n $(JOBS) --dist loadfile
 FAST := not service and not spark and not crash and not processes and not setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-spark demo-kafka test test-fast check bench soak coverage-spec guarantees settings lines view lock clean
+.PHONY: help setup demo demo-spark demo-kafka test test-fast check bench soak coverage-spec guarantees pyflink settings lines view lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ guarantees: setup ## run the conformance kits of all connectors and write the gu
 	@.ci/java
 	@$(PYTEST) -q tests/conformance/test_sources.py tests/conformance/test_sinks.py tests/conformance/test_kafka.py
 	@$(PY) .ci/guarantees.py
+
+pyflink: setup ## generate the modules that carry PyFlink's names from .ci/pyflink_modules.toml
+	@$(PY) .ci/pyflink_modules.py
 
 settings: setup ## generate the tables of docs/settings.md from the declared options
 	@$(PY) .ci/settings.py

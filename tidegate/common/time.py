@@ -2,8 +2,4 @@
 
 from tidegate.runtime.stream.time import Duration as Duration, Instant as Instant, Time as Time
 
-__all__ = [
-    "Duration",
-    "Instant",
-    "Time",
-]
+__all__ = ["Duration", "Instant", "Time"]

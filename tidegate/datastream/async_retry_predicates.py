@@ -5,3 +5,5 @@ from tidegate.runtime.stream.async_data_stream import (
     exception_type_predicate as exception_type_predicate,
     has_exception_predicate as has_exception_predicate,
 )
+
+__all__ = ["empty_result_predicate", "exception_type_predicate", "has_exception_predicate"]

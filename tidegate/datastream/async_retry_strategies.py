@@ -7,3 +7,11 @@ from tidegate.runtime.stream.async_data_stream import (
     NoRetryStrategy as NoRetryStrategy,
     RetryPredicate as RetryPredicate,
 )
+
+__all__ = [
+    "NO_RETRY_STRATEGY",
+    "ExponentialBackoffDelayRetryStrategy",
+    "FixedDelayRetryStrategy",
+    "NoRetryStrategy",
+    "RetryPredicate",
+]

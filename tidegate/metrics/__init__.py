@@ -8,10 +8,4 @@ from tidegate.runtime.metrics import (
     MetricGroup as MetricGroup,
 )
 
-__all__ = [
-    "Counter",
-    "Distribution",
-    "Meter",
-    "Metric",
-    "MetricGroup",
-]
+__all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]

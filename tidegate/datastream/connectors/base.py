@@ -1,9 +1,5 @@
 """Connector interfaces, under PyFlink's module name."""
 
-from tidegate.connectors.spi import (
-    DeliveryGuarantee as DeliveryGuarantee,
-    Sink as Sink,
-    Source as Source,
-)
+from tidegate.connectors.spi import DeliveryGuarantee as DeliveryGuarantee, Sink as Sink, Source as Source
 
 __all__ = ["DeliveryGuarantee", "Sink", "Source"]
