@@ -33,6 +33,7 @@ __all__ = [
     "after",
     "by_subkey",
     "entry_address",
+    "entry_addresses",
     "entry_bound",
     "entry_prefix",
     "group_of",
@@ -83,6 +84,18 @@ def row_addresses(groups: Sequence[int], keys: Sequence[bytes]) -> list[Address]
     if b"\0" in b"".join(keys):
         keys = [key.replace(b"\0", _ESCAPED_ZERO) for key in keys]
     return [prefixes[group] + key + _NO_NAMESPACE for group, key in zip(groups, keys, strict=True)]
+
+
+def entry_addresses(
+    groups: Sequence[int], state: int, keys: Sequence[bytes], namespaces: Sequence[bytes]
+) -> list[Address]:
+    """`address` of each, of entries without subkeys."""
+    prefixes = {group: state_prefix(group, state) for group in set(groups)}
+    tails = {each: _END + _escape(each) + _END for each in set(namespaces)}
+    return [
+        prefixes[group] + key.replace(b"\0", _ESCAPED_ZERO) + tails[namespace]
+        for group, key, namespace in zip(groups, keys, namespaces, strict=True)
+    ]
 
 
 def split(at: Address) -> Parts:

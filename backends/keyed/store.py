@@ -8,7 +8,7 @@ thread alone; only `PendingSnapshot.finish` runs elsewhere.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from itertools import compress, islice, repeat
@@ -274,11 +274,12 @@ class KeyedStore:
         until: int,
         limit: int,
         namespace: Callable[[Timer], bytes | None] | None = None,
-    ) -> Iterator[Timer]:
+    ) -> Generator[Timer, None, None]:
         """Remove and return timers as their queue does, each with its key bound; raises as `bind` does.
 
         The rows of those that come next are read all at once, so are those in the `namespace` of each. Behind the last
-        one the cache is shrunk to its limit.
+        one, and when it is closed, the cache is shrunk to its limit: a caller that may stop earlier closes it, because
+        what that raises would be lost otherwise.
         """
 
         def ahead(coming: Sequence[Timer]) -> None:
@@ -433,11 +434,7 @@ class KeyedStore:
     def _fetch(self, missing: Sequence[Any]) -> list[Row]:
         """Read the rows of some keys, each once, that are not cached."""
         data = bytes_of_keys(missing)
-        groups = groups_of_bytes(data, self._max_parallelism)
-        if not self._key_groups.first <= min(groups) <= max(groups) < self._key_groups.last:
-            for key in data:
-                self._group_of(key)  # refuses the one that is not here
-        addresses = row_addresses(groups, data)
+        addresses = row_addresses(self._groups_of(data), data)
         found = self._materialisation.get_many(addresses)
         self._limit.saw(found)
         values = self._codec.unpack_each(found)
@@ -528,6 +525,13 @@ class KeyedStore:
         data = key_bytes(key)
         return address(self._group_of(data), ROWS, data, namespace)
 
+    def _groups_of(self, keys: Sequence[bytes]) -> list[int]:
+        groups = groups_of_bytes(keys, self._max_parallelism)
+        if groups and not self._key_groups.first <= min(groups) <= max(groups) < self._key_groups.last:
+            for key in keys:
+                self._group_of(key)  # refuses the one that is not here
+        return groups
+
     def _group_of(self, key: bytes) -> int:
         group = key_group(key, self._max_parallelism)
         if group not in self._key_groups:
@@ -541,7 +545,9 @@ class KeyedStore:
         groups = range(self._key_groups.first, self._key_groups.last) if self._written else ()
         scan = self._materialisation.scan
         at_once = not isinstance(self._materialisation, Frugal)
-        return StoredTimers(state, self._group_of, groups, scan, at_once=at_once)
+        # What a journal is to hold of timers is taken with its cause.
+        write = self._log if self._journal is None else None
+        return StoredTimers(state, self._groups_of, groups, scan, at_once=at_once, write=write)
 
     def _scanned(self, state: int) -> Iterator[tuple[Address, bytes]]:
         for group in range(self._key_groups.first, self._key_groups.last):

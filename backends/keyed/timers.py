@@ -13,10 +13,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from tidegate.backends.keyed.address import address, after, split, state_prefix
+from tidegate.backends.keyed.address import after, entry_addresses, split, state_prefix
 from tidegate.backends.spi import Address, Timer, TimerQueue
 from tidegate.errors import RecordError
-from tidegate.keys import key_bytes, key_from_bytes
+from tidegate.keys import bytes_of_keys, key_from_bytes
 
 __all__ = ["StoredTimers", "moment_bytes", "moment_from_bytes"]
 
@@ -56,24 +56,27 @@ class StoredTimers(TimerQueue):
 
     Args:
         state: Its number in addresses.
-        group_of_key: Gives the key group of an encoded key.
+        groups_of: Gives the key groups of encoded keys.
         stored: The key groups that may have timers in the store.
         scan: Reads the store.
         at_once: Read all that is stored with the first, for a store that has it in memory anyway.
+        write: Takes entries of timers that have fired, when there are many, so that a barrier need not wait for them.
     """
 
     def __init__(
         self,
         state: int,
-        group_of_key: Callable[[bytes], int],
+        groups_of: Callable[[Sequence[bytes]], Sequence[int]],
         stored: Iterable[int],
         scan: Scan,
         *,
         at_once: bool,
+        write: Callable[[dict[Address, bytes | None]], None] | None = None,
     ) -> None:
         self._state = state
-        self._group_of_key = group_of_key
+        self._groups_of = groups_of
         self._scan = scan
+        self._write = write
         self._live: set[Timer] = set()
         self._heap: list[_Entry] = []
         """By time; the second number keeps keys, which may be of any type, from being compared."""
@@ -87,6 +90,8 @@ class StoredTimers(TimerQueue):
         self._changes: dict[Timer, bytes | None] = {}
         self._blind: dict[Timer, bytes | None] = {}
         """Changes of timers of which it is not known whether the store has them."""
+        self._fired: list[Timer] = []
+        """Those whose entries may be among the changes; few."""
         self.closed = False
         """Whether new timers are ignored."""
 
@@ -122,7 +127,8 @@ class StoredTimers(TimerQueue):
 
         `ahead` is told which timers come next before they do, so that what they need is read at once.
         """
-        front, live, told = self._front, self._live, 0
+        self._write_fired()
+        front, live, fired, told = self._front, self._live, self._fired, 0
         while limit > 0 and self._advance(until):
             if not told:
                 coming = [timer for time, _, timer in front[-limit:] if time <= until]
@@ -134,6 +140,7 @@ class StoredTimers(TimerQueue):
                 limit -= 1
                 live.remove(timer)
                 self._record(timer, None)
+                fired.append(timer)
                 yield timer
                 if not front:
                     told = 0
@@ -160,10 +167,12 @@ class StoredTimers(TimerQueue):
 
     def take_changes(self) -> dict[Address, bytes | None]:
         """The entries written since the last call."""
-        changes = {self._address(timer): value for timer, value in (self._changes | self._blind).items()}
+        changes = self._changes | self._blind
+        addresses = self._addresses(list(changes))
         self._changes.clear()
         self._blind.clear()
-        return changes
+        self._fired.clear()
+        return dict(zip(addresses, changes.values(), strict=True))
 
     def _read(self, until: int) -> None:
         """Make known what is stored next of what is due by a time, of one key group and not more than is worth a scan."""
@@ -195,6 +204,21 @@ class StoredTimers(TimerQueue):
             front.reverse()
         return bool(front) and front[-1][0] <= until
 
+    def _write_fired(self) -> None:
+        """Write the entries of the timers that have fired, once they are many."""
+        if self._write is None or len(self._fired) < _TOGETHER:
+            return
+        gone = [
+            timer
+            for timer in self._fired
+            if self._changes.get(timer, b"") is None or self._blind.get(timer, b"") is None
+        ]
+        self._fired.clear()
+        for timer in gone:
+            self._changes.pop(timer, None)
+            self._blind.pop(timer, None)
+        self._write(dict.fromkeys(self._addresses(gone)))
+
     def _may_be_stored(self, timer: Timer) -> bool:
         return bool(self._unread) and timer.time >= self._unread[0].time
 
@@ -210,7 +234,10 @@ class StoredTimers(TimerQueue):
 
     def _in_order(self, alike: list[_Entry]) -> list[_Entry]:
         """Timers of one time."""
-        return alike if len(alike) == 1 else sorted(alike, key=lambda entry: self._address(entry[2]))
+        if len(alike) == 1:
+            return alike
+        addresses = self._addresses([timer for _, _, timer in alike])
+        return [entry for _, entry in sorted(zip(addresses, alike, strict=True))]
 
     def _record(self, timer: Timer, value: bytes | None) -> None:
         # A change that undoes one of the same epoch leaves what is stored as it was, where that is known.
@@ -221,9 +248,12 @@ class StoredTimers(TimerQueue):
         else:
             self._changes[timer] = value
 
-    def _address(self, timer: Timer) -> Address:
-        key = key_bytes(timer.key)
-        return address(self._group_of_key(key), self._state, moment_bytes(timer.time) + key, timer.namespace)
+    def _addresses(self, timers: Sequence[Timer]) -> list[Address]:
+        keys = bytes_of_keys([timer.key for timer in timers])
+        moments = {time: moment_bytes(time) for time in {timer.time for timer in timers}}
+        timed = [moments[timer.time] + key for timer, key in zip(timers, keys, strict=True)]
+        namespaces = [timer.namespace for timer in timers]
+        return entry_addresses(self._groups_of(keys), self._state, timed, namespaces)
 
 
 def moment_bytes(time: int) -> bytes:

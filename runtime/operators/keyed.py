@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.backends.keyed.store import KeyedStore
@@ -119,10 +120,13 @@ class KeyedProcess(Operator):
         results: list[Any] = []
         times: list[int] = []
         fired = False
-        for timer in self._store.due(timers, until, piece.limit):
-            fired, self._context.stamp = True, timer.time
-            results.extend(map(isolate, iterated(self._on_timer(timer.time, self._context), self._on_timer)))
-            times.extend([timer.time] * (len(results) - len(times)))
-            if piece.full(len(results)):
-                break
+        with closing(self._store.due(timers, until, piece.limit)) as due:
+            for timer in due:
+                fired, self._context.stamp = True, timer.time
+                results.extend(
+                    map(isolate, iterated(self._on_timer(timer.time, self._context), self._on_timer))
+                )
+                times.extend([timer.time] * (len(results) - len(times)))
+                if piece.full(len(results)):
+                    break
         return (results, times if timed else None) if fired else None

@@ -24,7 +24,7 @@ Example:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from itertools import repeat
@@ -88,6 +88,9 @@ class Harness:
     """
 
     clock_type: ClassVar[type[ManualClock]] = ManualClock
+    cache_entries: ClassVar[int] = 100
+    """How many rows of state are kept as objects; few, so that tests see state that has left the cache."""
+    backend_options: Mapping[str, Any] = {}
 
     def __init__(
         self,
@@ -233,11 +236,11 @@ class Harness:
         env = environment_of(
             vertex,
             subtask,
-            DryRun(JobOptions(cache_entries=100)),
+            DryRun(JobOptions(cache_entries=self.cache_entries)),
             attempt="harness",
             clock=self.clock,
             backend=self._backend,
-            state=BackendContext(directory, files, {}),
+            state=BackendContext(directory, files, self.backend_options),
             checkpoint=self._number if restored else None,
             restored=restored.get(subtask),
         )

@@ -7,6 +7,7 @@ others at their last moment; windows without an end stay until they are purged.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.backends.keyed.timers import StoredTimers
@@ -185,11 +186,12 @@ class WindowOperator(Operator):
 
     def _fire(self, timers: StoredTimers, until: int, piece: Piece, *, event_time: bool) -> Emitted | None:
         fired = False
-        for timer in self._store.due(timers, until, piece.limit, self._home_of):
-            fired = True
-            self._on_timer(timer, event_time=event_time)
-            if piece.full(len(self._emitted)):
-                break
+        with closing(self._store.due(timers, until, piece.limit, self._home_of)) as due:
+            for timer in due:
+                fired = True
+                self._on_timer(timer, event_time=event_time)
+                if piece.full(len(self._emitted)):
+                    break
         emitted, self._emitted = self._emitted, []
         return ([value for value, _ in emitted], [time for _, time in emitted]) if fired else None
 

@@ -113,7 +113,14 @@ class Stored:
         self.read = 0
 
     def opened(self, *, at_once: bool = False) -> StoredTimers:
-        return StoredTimers(1, lambda key: key[-1] % 3, range(3), self.scan, at_once=at_once)
+        return StoredTimers(
+            1,
+            lambda keys: [key[-1] % 3 for key in keys],
+            range(3),
+            self.scan,
+            at_once=at_once,
+            write=self.entries.update,
+        )
 
     def scan(self, first: Address, last: Address) -> Iterator[tuple[Address, bytes]]:
         for at in sorted(

@@ -13,6 +13,7 @@ from tidegate.common import Time, Types
 from tidegate.datastream import DataStream, KeyedProcessFunction, RuntimeContext, ValueStateDescriptor
 from tidegate.datastream.window import TumblingEventTimeWindows
 from tidegate.elements import Batch, Watermark
+from tidegate.errors import RecordError
 from tidegate.runtime.task.downstream import DownstreamTask
 from tidegate.testing.harness import Harness, HarnessSnapshot
 
@@ -186,3 +187,27 @@ def test_a_receiver_without_credit_holds_timers_up() -> None:
         credit.used = 0
         one.advance(0)
         assert before + len(one.take()) == 100
+
+
+class Notes(KeyedProcessFunction):
+    """Puts what cannot be encoded into the notes of a key that it read."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.notes = runtime_context.get_state(ValueStateDescriptor("notes", Types.PICKLED_BYTE_ARRAY()))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.notes.update([value])
+        ctx.timer_service().register_event_time_timer(1)
+        yield from ()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        self.notes.value().append(lambda: None)
+        yield ctx.get_current_key()
+
+
+def test_a_row_that_cannot_leave_the_cache_between_two_pieces_fails_the_task() -> None:
+    with Interrupted(lambda stream: stream.key_by(lambda value: value).process(Notes())) as now:
+        for number in range(2 * now.cache_entries):
+            now.push(number)
+        with pytest.raises(RecordError, match="while storing state 'notes' of key"):
+            now.fire(1, steps=50)
