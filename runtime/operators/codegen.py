@@ -93,13 +93,15 @@ class Compiled:
 class _Record:
     """The variables of a record, its time and its kind.
 
-    Without a variable for its kind it is an insertion, unless it is `own`: then a row has its kind itself.
+    Without a variable for its kind it is an insertion, unless it is `own`: then a row has its kind itself. Of one that is
+    `parted` there are only the variables of its columns.
     """
 
     value: str
     time: str | None
     kind: str | None = None
     own: bool = False
+    parted: bool = False
 
 
 @dataclass(slots=True)
@@ -157,25 +159,16 @@ def compile_stages(
     loop = _Loop(checks=checks or {}, encoders=encoders or {})
     filename = f"<tidegate chain {name}{' timed' * timed}{' with kinds' * kinded}>"
     outputs = tuple(sorted({output for stage in head.walk() for output in stage.outputs}))
-    given = ["values"] + ["timestamps"] * timed
     if head.call is None and not head.children and not (head.isolated or loop.encoders) and len(outputs) == 1:
         loop.lines = [
             f"    return ((values, {'timestamps' if timed else None}{', kinds' if kinded else ''}),)"
         ]
         loop.of_rows.update(outputs if head.rows and not kinded else ())
         return _compile(filename, loop, outputs, kinded)
-    keyed = head.call is not None and head.call.bind is not None
-    columns = given + ["kinds"] * kinded + ["rows"] * keyed
-    variables = ["v"] + ["t"] * timed + ["k"] * kinded + ["row"] * keyed
-    source = columns[0] if len(columns) == 1 else f"zip({', '.join(columns)})"
+    if len(outputs) == 1 and not timed and not kinded and not emitted and _comprehend(loop, head):
+        return _compile(filename, loop, outputs, kinded)
     loop.before = [f"    out{output} = []; times{output} = []" for output in outputs]
-    loop.add(1, f"for {', '.join(variables)} in {source}:")
-    _emit(
-        loop,
-        head,
-        _Record("v", "t" if timed else None, "k" if kinded else None, own=emitted and head.rows),
-        2,
-    )
+    _emit(loop, head, _begin(loop, head, timed=timed, kinded=kinded, emitted=emitted), 2)
     cuts = {stage.number: stage.call.cut for stage in head.walk() if stage.call and stage.call.cut}
     for number, cut in cuts.items():
         loop.add(2, f"if {loop.name(f'cut{number}', cut)}.moved: break")
@@ -225,6 +218,23 @@ def _compile(
         frozenset(loop.of_rows),
         {len(head) + line: text for line, text in loop.expressions.items()},
     )
+
+
+def _begin(loop: _Loop, head: Stage, *, timed: bool, kinded: bool, emitted: bool) -> _Record:
+    """The line of the loop itself, and the record it takes."""
+    own, keyed = emitted and head.rows, head.call is not None and head.call.bind is not None
+    parts = _parts(head) if kinded or not own else None
+    if parts is not None:
+        # Which record failed is known from how many are left.
+        loop.before.append("    rest = iter(values)")
+    columns = ["values" if parts is None else "rest"]
+    columns += ["timestamps"] * timed + ["kinds"] * kinded + ["rows"] * keyed
+    variables = ["t"] * timed + ["k"] * kinded + ["row"] * keyed
+    source = columns[0] if len(columns) == 1 else f"zip({', '.join(columns)})"
+    record = "v" if parts is None else parts if not variables else f"({parts})"
+    owner = None if parts is None else head.uid
+    loop.add(1, f"for {', '.join([record, *variables])} in {source}:", owner)
+    return _Record("v", "t" if timed else None, "k" if kinded else None, own, parted=parts is not None)
 
 
 def _emit(loop: _Loop, stage: Stage, record: _Record, depth: int) -> None:
@@ -318,9 +328,8 @@ def _evaluate(loop: _Loop, stage: Stage, call: Call, record: _Record, depth: int
     if record.kind is None and record.own:
         loop.add(depth, f"k{number} = {record.value}._kind if type({record.value}) is Row else INSERT")
         record = replace(record, kind=f"k{number}")
-    if expressions.columns:
-        columns = "".join(f"{column}{suffix}, " for column in expressions.columns)
-        loop.add(depth, f"{columns}= {record.value}", uid)
+    if expressions.columns and not record.parted:
+        loop.add(depth, f"{expressions.target(suffix)} = {record.value}", uid)
     for place, branch in enumerate(expressions.branches):
         target = stage if branch.tag is None else sides.get(branch.tag)
         if target is None:
@@ -330,11 +339,61 @@ def _evaluate(loop: _Loop, stage: Stage, call: Call, record: _Record, depth: int
             loop.add(depth, f"if {expressions.source(branch.where, *given, suffix)}:", uid, branch.where)
             inside += 1
         if branch.value is not None:
-            result = replace(record, value=f"v{number}_{place}", own=False)
+            result = replace(record, value=f"v{number}_{place}", own=False, parted=False)
             computed = expressions.source(branch.value, *given, suffix)
+            if _only_keeps(loop, target):
+                (output,) = target.outputs
+                loop.add(inside, f"out{output}.append({computed})", uid, branch.value)
+                _keep_columns(loop, target, output, result, inside)
+                continue
             loop.add(inside, f"{result.value} = {computed}", uid, branch.value)
         _deliver(loop, target, result, inside)
     loop.add(depth, "pass")
+
+
+def _parts(head: Stage) -> str | None:
+    """The columns of the records where the first step reads nothing but them, for the loop to part records into."""
+    expressions = head.call.expressions if head.call is not None else None
+    if expressions is None or not expressions.columns or expressions.reads_record:
+        return None
+    return expressions.target(f"_{head.number}")
+
+
+def _comprehend(loop: _Loop, head: Stage) -> bool:
+    """Write a comprehension, which appends without a call, if all that is done is to compute one output of columns."""
+    parts = _parts(head)
+    if parts is None or not _only_keeps(loop, head):
+        return False
+    assert head.call is not None
+    assert head.call.expressions is not None
+    expressions, suffix, (output,) = head.call.expressions, f"_{head.number}", head.outputs
+    branch = expressions.branches[0]
+    if len(expressions.branches) > 1 or branch.tag is not None or branch.value is None:
+        return False
+    loop.names.update(expressions.bound(suffix))
+    loop.add(1, "rest = iter(values)")
+    loop.add(1, f"out{output} = [")
+    loop.add(2, expressions.source(branch.value, "v", None, suffix), head.uid, branch.value)
+    loop.add(2, f"for {parts} in rest", head.uid)
+    if branch.where is not None:
+        loop.add(2, f"if {expressions.source(branch.where, 'v', None, suffix)}", head.uid, branch.where)
+    loop.add(1, "]")
+    loop.add(1, f"return ((out{output}, None),)")
+    if head.rows:
+        loop.of_rows.add(output)
+    return True
+
+
+def _only_keeps(loop: _Loop, stage: Stage) -> bool:
+    """Whether all that is done with what a stage emits is to append it to an output."""
+    return (
+        len(stage.outputs) == 1
+        and not stage.children
+        and not stage.isolated
+        and stage.shape is None
+        and stage.number not in loop.checks
+        and stage.outputs[0] not in loop.encoders
+    )
 
 
 def _stamp(loop: _Loop, stage: Stage, call: Call, given: str, depth: int) -> str:
@@ -398,15 +457,20 @@ def _deliver(loop: _Loop, stage: Stage, record: _Record, depth: int) -> None:
         elif stage.isolated:
             kept = f"{value} if type({value}) in ATOMS else isolate({value})"
         loop.add(depth, f"out{output}.append({kept})", encoder.uid if encoder is not None else None)
-        if record.time is not None:
-            loop.timed.add(output)
-            loop.add(depth, f"times{output}.append({record.time})")
-        if record.kind is not None:
-            loop.kinded.add(output)
-            loop.add(depth, f"kinds{output}.append({record.kind})")
-        elif stage.rows and encoder is None:
-            loop.of_rows.add(output)
+        _keep_columns(loop, stage, output, record, depth)
     for child in stage.children:
         _emit(loop, child, record, depth)
     if not stage.outputs and not stage.children:
         loop.add(depth, "pass")
+
+
+def _keep_columns(loop: _Loop, stage: Stage, output: int, record: _Record, depth: int) -> None:
+    """Append time and kind of a record to those of an output."""
+    if record.time is not None:
+        loop.timed.add(output)
+        loop.add(depth, f"times{output}.append({record.time})")
+    if record.kind is not None:
+        loop.kinded.add(output)
+        loop.add(depth, f"kinds{output}.append({record.kind})")
+    elif stage.rows and output not in loop.encoders:
+        loop.of_rows.add(output)

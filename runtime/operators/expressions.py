@@ -80,6 +80,20 @@ class Expressions:
         for text in (text for each in self.branches for text in (each.value, each.where) if text is not None):
             self._check(text)
 
+    @property
+    def reads_record(self) -> bool:
+        """Whether some output is the record, or an expression reads it whole."""
+        texts = [text for each in self.branches for text in (each.value, each.where) if text is not None]
+        return any(each.value is None for each in self.branches) or any(
+            isinstance(node, ast.Name) and node.id == "v"
+            for text in texts
+            for node in ast.walk(ast.parse(text, mode="eval"))
+        )
+
+    def target(self, suffix: str) -> str:
+        """What a record is assigned to, so that its fields get the names that `source` calls them."""
+        return "".join(f"{column}{suffix}, " for column in self.columns).rstrip(" ")
+
     def bound(self, suffix: str) -> dict[str, Any]:
         """The objects by the names that `source` calls them."""
         return {f"{name}{suffix}": value for name, value in self.names.items()}

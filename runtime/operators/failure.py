@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate.elements import Batch
 from tidegate.errors import RecordError, TidegateError, UserCodeError
@@ -33,12 +33,14 @@ def explain(
     record = expression = ""
     frame = _frame(error.__traceback__, loop.filename)
     if frame is not None:
-        uid = loop.lines.get(frame.tb_lineno)
+        line = _line(frame, loop.filename)
+        uid = loop.lines.get(line)
         if uid is not None:
             where = _where(vertex.nodes[uid], subtask)
-        if frame.tb_lineno in loop.expressions:
-            expression = f" in expression {loop.expressions[frame.tb_lineno]!r}"
-        value = frame.tb_frame.f_locals.get("v")
+        if line in loop.expressions:
+            expression = f" in expression {loop.expressions[line]!r}"
+        known = frame.tb_frame.f_locals
+        value = known["v"] if "v" in known else _taken_last(known.get("rest"), batch)
         record = f" on record {show(value)}{_origin(batch, value)}"
     failure = failure_of(f"{where} failed{expression}{record}", error)
     if record and isinstance(failure, UserCodeError) and not _outside(error):
@@ -93,6 +95,18 @@ def _frame(trace: TracebackType | None, filename: str) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_code.co_filename != filename:
         trace = trace.tb_next
     return trace
+
+
+def _line(trace: TracebackType, filename: str) -> int:
+    """The line of the loop that raised; a comprehension in it may have a frame of its own."""
+    while trace.tb_next is not None and trace.tb_next.tb_frame.f_code.co_filename == filename:
+        trace = trace.tb_next
+    return trace.tb_lineno
+
+
+def _taken_last(rest: Any, batch: Batch) -> object:
+    """The record of a batch behind which an iterator stands."""
+    return None if rest is None else batch.values[len(batch) - rest.__length_hint__() - 1]
 
 
 def _among(batch: Batch) -> str:

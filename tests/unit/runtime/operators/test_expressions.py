@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tidegate.common import Row, RowKind, Types
-from tidegate.datastream import StreamExecutionEnvironment
-from tidegate.errors import ConfigError, JobFailedError
+from tidegate.datastream import DataStream, StreamExecutionEnvironment
+from tidegate.errors import ConfigError, JobFailedError, UserCodeError
 from tidegate.ids import OperatorUid
 from tidegate.runtime.operators.codegen import Compiled, Stage, compile_stages
 from tidegate.runtime.operators.expressions import EXPRESSIONS, Branch, Expressions
@@ -57,7 +57,7 @@ def test_every_output_has_its_own_projection_and_filter(records: list[tuple[int,
 def test_nothing_is_called_per_record() -> None:
     source = compiled(Branch("(v[0] + v[1], v[2])", where="v[3] > 1")).source
 
-    assert "v0_0 = (v[0] + v[1], v[2])" in source
+    assert "out0.append((v[0] + v[1], v[2]))" in source
     assert all("(" not in line.replace(".append(", "") for line in source.splitlines() if "if v[3]" in line)
 
 
@@ -105,7 +105,7 @@ def test_columns_are_taken_from_a_record_once() -> None:
     loop = compile_stages("columns", head, timed=False)
 
     assert loop.run([(1, "x"), (0, "y"), Row(2, "z")], None, None)[0][0] == [("x", 2), ("z", 3)]
-    assert loop.source.count("= v\n") == 1
+    assert loop.source.count("for a_0, b_0, in rest") == 1
     with pytest.raises(ValueError, match="unpack"):
         loop.run([(1, 2, 3)], None, None)
 
@@ -128,6 +128,50 @@ def test_an_error_names_the_step_its_expression_and_the_record() -> None:
         match=r"operator 'ratio' .* failed in expression 'v\[0\] / v\[1\]' on record \(1, 0\).*ZeroDivisionError",
     ):
         env.execute("ratios")
+
+
+CALCS = [
+    Expressions((Branch("a / b", "a > 0"),), ("a", "b")),
+    Expressions((Branch("a / b", "a > 0"), Branch("b", tag=SMALL)), ("a", "b")),
+    Expressions((Branch("(a, a / b)", "a > 0"), Branch("v", tag=SMALL)), ("a", "b")),
+]
+
+
+def test_a_side_output_that_nothing_goes_to_is_empty() -> None:
+    side = Stage(OperatorUid("side"), 1, None, outputs=(1,))
+    calc = Call("expressions", expressions=Expressions((Branch("a"),), ("a", "b")))
+    head = Stage(OperatorUid("calc"), 0, calc, outputs=(0,), sides=((SMALL, side),))
+    assert compile_stages("sides", head, timed=False).run([(1, 2)], None, None) == (([1], None), ([], None))
+
+
+@pytest.mark.parametrize("calc", CALCS, ids=["alone", "two outputs", "with the record"])
+@pytest.mark.parametrize("timed", [False, True], ids=["without times", "with times"])
+def test_an_error_names_a_record_that_is_parted_into_its_columns(calc: Expressions, timed: bool) -> None:
+    with Harness(lambda stream: stream.transform("ratio", EXPRESSIONS, calc)) as harness:
+        time = 7 if timed else None
+        harness.push((4, 2), time)
+        assert len(harness.take()) == 1
+        with pytest.raises(
+            UserCodeError, match=r"in expression '.*a / b.*' on record \(1, 0\).*ZeroDivision"
+        ):
+            harness.push((1, 0), time)
+        with pytest.raises(
+            UserCodeError, match=r"operator 'ratio' .* on record \(1, 0, 3\).*too many values"
+        ):
+            harness.push((1, 0, 3), time)
+
+
+def test_columns_of_one_step_are_not_those_of_the_next() -> None:
+    first = Expressions((Branch("(b, a)"),), ("a", "b"))
+    second = Expressions((Branch("(a - b, a)", "a > b"),), ("a", "b"))
+
+    def steps(stream: DataStream) -> DataStream:
+        return stream.transform("swap", EXPRESSIONS, first).transform("calc", EXPRESSIONS, second)
+
+    with Harness(steps) as harness:
+        harness.push((1, 3))
+        harness.push((3, 1), 5)
+        assert harness.take() == [(2, 3)]
 
 
 def test_values_that_are_no_rows_have_kinds_behind_expressions() -> None:
