@@ -1,4 +1,4 @@
-"""When two steps share a thread: seven conditions, each of which must hold.
+"""Chaining conditions: two steps share a thread only if all seven hold.
 
 Steps in one chain hand records over by function calls; every edge on which a condition fails becomes an exchange.
 """
@@ -45,7 +45,7 @@ def same_slot_sharing_group(graph: StreamGraph, edge: StreamEdge) -> bool:
 
 
 def target_chains_to_source(graph: StreamGraph, edge: StreamEdge) -> bool:
-    """The second step may stand behind another one in a chain."""
+    """The second step may be chained to its input."""
     return graph.nodes[edge.target].chaining == "always"
 
 
@@ -66,16 +66,16 @@ def chaining_enabled(graph: StreamGraph, edge: StreamEdge) -> bool:
 
 CONDITIONS: Final[dict[Condition, str]] = {
     equal_parallelism: "parallelism differs",
-    one_input: "it has several inputs",
+    one_input: "the downstream step has several inputs",
     same_slot_sharing_group: "slot sharing groups differ",
-    target_chains_to_source: "it begins a chain",
-    source_chains_on: "what precedes it ends a chain",
-    forward: "records are dealt",
+    target_chains_to_source: "the downstream step starts a chain",
+    source_chains_on: "the upstream step ends its chain",
+    forward: "records are repartitioned",
     chaining_enabled: "chaining is off",
 }
-"""Each condition with what is the matter where it fails."""
+"""Each condition with the reason that is shown if it fails."""
 
 
 def obstacles(graph: StreamGraph, edge: StreamEdge) -> list[str]:
-    """What keeps the two steps of `edge` from sharing a chain; nothing if they may."""
+    """The reasons why the two steps of `edge` cannot be chained; empty if they can."""
     return [why for condition, why in CONDITIONS.items() if not condition(graph, edge)]

@@ -1,6 +1,7 @@
-"""Changelogs of a program: which changes each step emits, as far as is known before it runs.
+"""Changelog modes of a program: which kinds of changes each step emits, as far as known before it runs.
 
-A mode of None is unknown: a function may emit rows of any kind. What it emits is then checked where it matters, at run time.
+A mode of None is unknown: a function may emit rows of any kind. Its output is then checked at run time by the steps that
+accept only some kinds.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _INSERT_ONLY = ChangelogMode.insert_only()
 def changelogs(
     nodes: Mapping[OperatorUid, StreamNode], edges: Collection[StreamEdge]
 ) -> dict[OperatorUid, Changelog]:
-    """What each step emits; `nodes` come in topological order.
+    """The changelog mode of each step; `nodes` are in topological order.
 
     Raises:
-        ConfigError: a step certainly gets changes that it does not take.
+        ConfigError: a step certainly gets changes that it does not accept.
     """
     modes: dict[OperatorUid, Changelog] = {}
     origins: dict[OperatorUid, StreamNode] = {}
@@ -67,7 +68,7 @@ def _emitted(node: StreamNode, before: list[tuple[StreamNode, Changelog]]) -> Ch
 
 
 def _united(modes: Collection[Changelog]) -> Changelog:
-    """Of several inputs together; what some of them certainly emit is certain."""
+    """The mode of several inputs together: changes that one of them certainly emits are certain."""
     known = reduce(or_, (mode for mode in modes if mode is not None), _INSERT_ONLY)
     return None if None in modes and not changing(known) else known
 
@@ -83,11 +84,11 @@ def _check(node: StreamNode, side: int, before: StreamNode, origin: StreamNode, 
     if takes == "any" or (takes == "rows" and may_be_row(before.output_type)):
         return
     what, remedy = (
-        ("insertions only", "map changes to insertions in front of it, or take a step that handles changes")
+        ("insertions only", "map changes to insertions in front of it, or use a step that handles changes")
         if takes == "insert-only"
         else (f"changes of rows only, not of {before.output_type}", "map changes to rows in front of it")
     )
     raise ConfigError(
-        f"operator {node.name!r} (uid {node.uid!r}) takes {what}; got changes [{mode.short if mode is not None else ''}] from "
+        f"operator {node.name!r} (uid {node.uid!r}) accepts {what}; got changes [{mode.short if mode is not None else ''}] from "
         f"{origin.name!r} (uid {origin.uid!r}); {remedy}"
     )

@@ -1,4 +1,4 @@
-"""Where what a source could not read goes: a side output of its step, and the sink it names."""
+"""Dead letters of sources: records that a source cannot read go to a side output and a sink that the source names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME: Final = "dead letters"
 
 
 def dead_letter_steps(steps: Iterable[Transformation]) -> Iterator[Transformation]:
-    """The steps behind those sources that name a sink for dead letters."""
+    """The sink steps of all sources that name a sink for dead letters."""
     for source in (step for step in steps if step.kind.role is Role.SOURCE):
         if isinstance(source.payload, SupportsDeadLetters) and source.payload.dead_letters is not None:
             side = Transformation(SIDE_OUTPUT, _NAME, _TAG, (Input(source),))

@@ -1,6 +1,7 @@
 """Execution graph: every subtask of a job, and each attempt to run it.
 
-Running a subtask is an `Execution`: after a failure there is another one, so messages and files are told apart by its id.
+Running a subtask is an `Execution`: after a failure there is a new one, and its id distinguishes messages and files of
+different attempts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["Execution", "ExecutionAttemptID", "ExecutionGraph", "ExecutionVertex
 
 
 class ExecutionAttemptID(msgspec.Struct, frozen=True, order=True):
-    """Names one attempt to run one subtask; never used twice.
+    """Id of one attempt to run one subtask; never used twice.
 
     Example:
         >>> str(ExecutionAttemptID("1f0c", Subtask("totals", 1), 2))
@@ -34,7 +35,7 @@ class ExecutionAttemptID(msgspec.Struct, frozen=True, order=True):
 
     @property
     def label(self) -> str:
-        """What all subtasks of one attempt have in common."""
+        """The part of the id that all subtasks of one attempt share."""
         return f"{self.graph}-{self.attempt}"
 
     def __str__(self) -> str:
@@ -43,18 +44,18 @@ class ExecutionAttemptID(msgspec.Struct, frozen=True, order=True):
 
 @dataclass(slots=True)
 class Execution:
-    """One attempt to run a subtask, and where; it begins with a slot."""
+    """One attempt to run a subtask in a slot."""
 
     id: ExecutionAttemptID
     slot: Slot
     state: TaskState = "scheduled"
 
     def become(self, state: TaskState) -> None:
-        """Go on to a state that may follow the present one."""
+        """Change to a state that is allowed after the current one."""
         self.state = task_after(self.state, state)
 
     def end(self, state: Literal["finished", "canceled", "failed"]) -> None:
-        """Come to an end, if it has not yet."""
+        """Change to a final state, unless the execution already has one."""
         if self.state in ("finished", "canceled", "failed"):
             return
         if self.state in ("deploying", "running") and state == "canceled":
@@ -71,7 +72,7 @@ class ExecutionVertex:
 
     @property
     def state(self) -> TaskState:
-        """What the newest attempt is doing."""
+        """The state of the newest attempt."""
         return self.executions[-1].state if self.executions else "created"
 
 
@@ -83,7 +84,7 @@ class ExecutionGraph:
         self.vertices = [ExecutionVertex(subtask) for subtask in job.subtasks]
 
     def attempt(self, slots: Mapping[Subtask, Slot]) -> list[Execution]:
-        """Begin another attempt to run the subtasks that are given a slot."""
+        """Start a new attempt for the subtasks that have a slot."""
         executions = []
         for vertex in self.vertices:
             if vertex.subtask not in slots:

@@ -1,4 +1,4 @@
-"""What is scheduled: steps that can share a thread are chained into one vertex.
+"""Job graph: the unit of scheduling, with steps that can share a thread chained into one vertex.
 
 A chain is a tree that starts at a source or behind an exchange; its inner edges are function calls, the edges
 between vertices are exchanges.
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 Distribution: TypeAlias = Literal["pointwise", "all-to-all"]
-"""Whether each subtask reaches some subtasks behind an exchange, or all of them."""
+"""Whether each subtask is connected to some subtasks behind an exchange, or to all of them."""
 
 
 _DEEPEST: Final = 16
@@ -36,7 +36,7 @@ _DEEPEST: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class JobEdge:
-    """An exchange: what leaves `node` of vertex `source` is dealt to the subtasks of vertex `target`."""
+    """An exchange: the output of `node` in vertex `source` is distributed to the subtasks of vertex `target`."""
 
     source: str
     node: OperatorUid
@@ -48,15 +48,15 @@ class JobEdge:
     target_max_parallelism: int
     side: int = 0
     number: int = 0
-    """Tells edges between the same two steps apart."""
+    """Distinguishes edges between the same two steps."""
     buffer_timeout_ms: int | None = None
-    """How long records may wait for others before they go over it; None leaves it to the job."""
+    """How long records may wait for others before they are sent; None: the setting of the job."""
     feedback: bool = False
-    """Whether it leads back to where an iteration begins."""
+    """Whether it is the feedback edge of an iteration."""
     blocking: bool = False
-    """Whether the target starts when everything has arrived."""
+    """Whether the target starts only after all input has arrived."""
     traced: bool = False
-    """Whether its records carry along where they were read."""
+    """Whether its records carry their origin in the source."""
 
     @property
     def name(self) -> str:
@@ -85,7 +85,7 @@ class JobEdge:
 
 @dataclass(frozen=True, slots=True)
 class JobVertex:
-    """A chain: its steps with the head first, and who follows whom within it."""
+    """A chain: its steps, the head first, and the edges between them."""
 
     id: str
     name: str
@@ -97,7 +97,7 @@ class JobVertex:
     outputs: tuple[JobEdge, ...]
     batch: bool = False
     journaled: bool = False
-    """Whether each change of its state is kept with the record that made it."""
+    """Whether each change of its state is logged with the record that caused it."""
 
     @property
     def head(self) -> StreamNode:
@@ -106,24 +106,24 @@ class JobVertex:
 
     @property
     def is_source(self) -> bool:
-        """Whether it reads from outside instead of from another vertex."""
+        """Whether it reads a source instead of another vertex."""
         return self.head.kind.role is Role.SOURCE
 
     @property
     def traced(self) -> bool:
-        """Whether it has to know of each record where that was read."""
+        """Whether it needs the origin of each record."""
         return self.journaled or any(edge.traced for edge in self.outputs)
 
     @property
     def keyed(self) -> Hash | None:
-        """How its first input is keyed, if all streams that make it up are."""
+        """How its first input is keyed; None unless all streams of that input are keyed."""
         partitions = [edge.partition for edge in self.inputs if edge.side == 0]
         keys = [partition for partition in partitions if isinstance(partition, Hash)]
         return keys[0] if keys and len(keys) == len(partitions) else None
 
     @property
     def slot_sharing_group(self) -> str:
-        """The group whose slots it may use."""
+        """The slot sharing group of its steps."""
         return self.head.slot_sharing_group
 
     @property
@@ -144,7 +144,7 @@ class JobGraph:
 
     vertices: dict[str, JobVertex]
     batch: bool = False
-    """Whether it is a batch job: every exchange is blocking, and there is no checkpoint but the last."""
+    """Whether it is a batch job: every exchange is blocking, and the only checkpoint is the final one."""
 
     @property
     def subtasks(self) -> list[Subtask]:
@@ -153,9 +153,9 @@ class JobGraph:
 
     @property
     def slots(self) -> int:
-        """How many slots the job fills: in each sharing group as many as its widest vertex.
+        """The number of slots of the job: for each sharing group the parallelism of its widest vertex.
 
-        In a batch job groups are in turn, so it is those of the widest vertex at all.
+        In a batch job the groups run one after the other, so the widest vertex of all groups counts.
         """
         widest: dict[str, int] = {}
         for vertex in self.vertices.values():
@@ -165,7 +165,7 @@ class JobGraph:
 
     @property
     def iterative(self) -> bool:
-        """Whether records go round in it."""
+        """Whether it has an iteration."""
         return any(edge.feedback for vertex in self.vertices.values() for edge in vertex.inputs)
 
     @property
@@ -175,7 +175,7 @@ class JobGraph:
 
 
 def build_job_graph(graph: StreamGraph) -> JobGraph:
-    """Chain what can be chained."""
+    """Chain all steps that can be chained."""
     heads: dict[OperatorUid, OperatorUid] = {}
     depths: dict[OperatorUid, int] = {}
     for uid, node in graph.nodes.items():
@@ -186,7 +186,7 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     members: dict[OperatorUid, list[StreamNode]] = {}
     for uid, head in heads.items():
         members.setdefault(head, []).append(graph.nodes[uid])
-    # What goes round never waits for others, or an iteration would seem to be over.
+    # Records in an iteration never wait for others, or the iteration would seem to be over.
     hasty = {uid for head, body in graph.rounds.items() for uid in (head, *body)}
     exchanges = [
         _exchange(graph, edge, heads, number, hasty=edge.source in hasty)
@@ -200,7 +200,7 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
 
 def _chained(graph: StreamGraph, node: StreamNode, depth: int) -> bool:
     edges = graph.inputs(node.uid)
-    # What a side output is can be told only by the step that emits it, so it never leaves that step's chain.
+    # Only the step that emits a side output can identify it, so the side output never leaves that step's chain.
     return node.kind.role is Role.SIDE_OUTPUT or (
         bool(edges) and depth <= _DEEPEST and not obstacles(graph, edges[0])
     )
@@ -214,7 +214,7 @@ def _numbered(edges: Iterable[StreamEdge]) -> Iterator[tuple[int, StreamEdge]]:
 
 
 def _share(index: int, sources: int, targets: int) -> range:
-    """The targets next to a source: an equal share of them, or the one it shares with other sources."""
+    """The targets of a source: an equal share of them, or the one that it shares with other sources."""
     first = index * targets // sources
     return range(first, first + 1) if sources >= targets else range(first, (index + 1) * targets // sources)
 
@@ -223,7 +223,7 @@ def _exchange(
     graph: StreamGraph, edge: StreamEdge, heads: dict[OperatorUid, OperatorUid], number: int, *, hasty: bool
 ) -> JobEdge:
     source, target = graph.nodes[edge.source], graph.nodes[edge.target]
-    # Whoever takes everything first is in no hurry.
+    # A target that reads all input before it starts needs no short buffer timeout.
     waits_ms = NEVER_MS if graph.batch else 0 if hasty else source.buffer_timeout_ms
     return JobEdge(
         source=str(heads[edge.source]),

@@ -1,7 +1,7 @@
-"""Which operators keep every change of their state with the record that made it, and who has to know for that.
+"""State journals: which operators log each change of their state with the record that caused it.
 
-A change can be told only if its record still knows where it was read: so all chains from the sources to such an
-operator carry that along, and no others.
+An entry of the journal names the origin of the record, so all chains from the sources to such an operator carry the
+origin of each record; other chains do not.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ __all__ = ["journaled"]
 
 
 def journaled(graph: JobGraph, operators: Collection[str]) -> JobGraph:
-    """The graph with journals of some operators with keyed state, by uid; of all, if none is named.
+    """The graph with journals of some operators with keyed state, by uid; if none is named, of all.
 
-    A batch job has none.
+    A batch job has no journals.
 
     Raises:
-        ConfigError: an operator is not there, or has no keys.
+        ConfigError: an operator does not exist or is not keyed.
     """
     keyed = {name for name, vertex in graph.vertices.items() if vertex.keyed is not None}
     if unknown := sorted(set(operators) - keyed):
         raise ConfigError(
-            f"no operator with keys has uid {unknown[0]!r}; got it in state.log.operators; "
-            f"known are {', '.join(sorted(keyed)) or 'none'}"
+            f"state.log.operators names uid {unknown[0]!r}; no keyed operator has it; "
+            f"keyed operators are {', '.join(sorted(keyed)) or 'none'}"
         )
     if graph.batch:
         return graph

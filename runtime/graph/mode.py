@@ -1,4 +1,4 @@
-"""Whether a program runs as a stream or as a batch job.
+"""Runtime mode: whether a program runs as a streaming job or as a batch job.
 
 Example:
     >>> runs_as_batch("AUTOMATIC", [])
@@ -22,17 +22,17 @@ RuntimeMode = Literal["STREAMING", "BATCH", "AUTOMATIC"]
 
 
 def runs_as_batch(mode: RuntimeMode, steps: Iterable[StreamNode]) -> bool:
-    """Whether `mode` makes a batch job of a program with these steps.
+    """Whether a program with these steps runs as a batch job under `mode`.
 
     Raises:
-        ConfigError: BATCH is asked for and an input never ends, or it would be a batch job with iterations.
+        ConfigError: the mode is BATCH and a source is unbounded, or a batch job would have iterations.
     """
     known = list(steps)
     endless = [step for step in known if step.kind.role is Role.SOURCE and not step.payload.bounded]
     if mode == "BATCH" and endless:
         raise ConfigError(
             f"source {endless[0].name!r} (uid {endless[0].uid!r}) is unbounded and runtime mode is BATCH; expected "
-            "inputs that end; use STREAMING, or AUTOMATIC to let the sources decide"
+            "bounded sources; use STREAMING, or AUTOMATIC to let the sources decide"
         )
     batch = mode == "BATCH" or (mode == "AUTOMATIC" and not endless)
     rounds = [step for step in known if step.kind.role is Role.ITERATION]

@@ -1,6 +1,6 @@
-"""What plans call steps and functions: `Flat Map`, `Source: Socket Stream`, `ReduceFunction$1`.
+"""Display names of steps and functions in plans: `Flat Map`, `Source: Socket Stream`, `ReduceFunction$1`.
 
-A name the user gave always wins. Otherwise the step's label counts, and without one its kind, spelled out.
+The name is the one the user gave; otherwise the label of the step; otherwise its kind, in words.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class FunctionNames:
 
 
 Label: TypeAlias = str | Callable[[FunctionNames], str]
-"""What plans call a step: a text, or a function that makes it where the text names user functions."""
+"""The label of a step in plans: a text, or a function that builds the text if it contains names of user functions."""
 
 
 def title(step: Transformation, names: FunctionNames) -> str:
-    """What plans call `step`."""
+    """The display name of `step` in plans."""
     label = step.label(names) if callable(step.label) else step.label
     return _PREFIXES.get(step.kind.role, "") + (label or _given(step) or _by_kind(step))
 

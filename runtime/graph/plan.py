@@ -15,10 +15,10 @@ __all__ = ["plan_json", "real_inputs", "ship_strategy"]
 
 
 def plan_json(graph: StreamGraph) -> str:
-    """Every step with what precedes it; sinks come last.
+    """Every step with its predecessors; sinks come last.
 
-    Numbers have gaps: what only says how records are dealt has a number too, but is no step. What goes round in an
-    iteration is listed in its `step_function`.
+    Ids have gaps: partitions have ids too, but are not steps. The steps of an iteration are listed in its
+    `step_function`.
     """
     rounds = graph.rounds
     inside = {uid for body in rounds.values() for uid in body}
@@ -31,12 +31,12 @@ def plan_json(graph: StreamGraph) -> str:
 
 
 def ship_strategy(partition: Partition) -> str:
-    """How plans call the way records are dealt."""
+    """The name of a partitioning in plans."""
     return type(partition).__name__.upper()
 
 
 def real_inputs(graph: StreamGraph, node: StreamNode) -> Iterator[tuple[StreamNode, StreamEdge]]:
-    """What precedes a step, side outputs left out: they belong to the step that emits them; nor what leads back."""
+    """The predecessors of a step, without side outputs, which belong to the step that emits them, and feedback edges."""
     for edge in graph.inputs(node.uid):
         if edge.feedback:
             continue
@@ -62,7 +62,7 @@ def _node(graph: StreamGraph, node: StreamNode) -> dict[str, Any]:
         "parallelism": node.parallelism,
     }
     predecessors = [
-        # The visualizer's format has two sides; streams have always been written as the second.
+        # The visualizer's format has two sides; Flink writes streams as the second.
         {"id": source.number, "ship_strategy": ship_strategy(edge.partition), "side": "second"}
         | ({"exchange": "blocking"} if graph.batch and obstacles(graph, edge) else {})
         for source, edge in real_inputs(graph, node)

@@ -1,4 +1,4 @@
-"""The program with everything resolved: unique uids, parallelism, how records get from step to step."""
+"""Stream graph: the program with uids, parallelism and partitioning of every step resolved."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tidegate.types import TypeInformation
 __all__ = ["DEFAULT_GROUP", "StreamEdge", "StreamGraph", "StreamNode", "build_stream_graph"]
 
 DEFAULT_GROUP: Final = "default"
-"""The slot sharing group of whatever is in no other."""
+"""The slot sharing group of steps that name none."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEdge:
-    """Records of `source` go to `target` as `partition` says."""
+    """Records go from `source` to `target`, distributed by `partition`."""
 
     source: OperatorUid
     target: OperatorUid
@@ -42,7 +42,7 @@ class StreamEdge:
     side: int = 0
     """1 for the second input of a step with two."""
     feedback: bool = False
-    """Whether it leads back to the step where an iteration begins."""
+    """Whether it is the feedback edge of an iteration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,43 +57,43 @@ class StreamNode:
     max_parallelism: int
     output_type: TypeInformation | None
     title: str = ""
-    """What plans call it."""
+    """Its display name in plans."""
     number: int = 0
-    """Counts what the program is made of, also what is no step of its own such as `key_by`."""
+    """Its id in plans; parts of the program that are not steps, such as `key_by`, have ids too."""
     chaining: Chaining = "always"
     slot_sharing_group: str = DEFAULT_GROUP
     co_location_group: str | None = None
     buffer_timeout_ms: int | None = None
     watermarks: Any = None
-    """Of a source: the strategy by which its records get times."""
+    """Sources only: the watermark strategy."""
     shape: Shape | None = None
-    """What its uid stands for."""
+    """Its shape, stored with checkpoints under its uid."""
     changelog: Changelog = None
-    """Which changes it emits; None if that is not known."""
+    """Which changes it emits; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamGraph:
-    """Nodes by uid in topological order, the edges between them, and whether steps may be chained at all."""
+    """Nodes by uid in topological order, the edges between them, and whether chaining is enabled."""
 
     nodes: dict[OperatorUid, StreamNode]
     edges: tuple[StreamEdge, ...]
     chaining: bool = True
     batch: bool = False
-    """Whether its input ends and only what that comes to is wanted."""
+    """Whether it runs as a batch job."""
 
     @property
     def iterative(self) -> bool:
-        """Whether records go round in it."""
+        """Whether it has an iteration."""
         return any(edge.feedback for edge in self.edges)
 
     @property
     def rounds(self) -> dict[OperatorUid, set[OperatorUid]]:
-        """What goes round in each iteration: the steps behind its first, as far as where they lead back."""
+        """The steps of each iteration: those between its head and its feedback edge."""
         return {edge.target: self._round(edge) for edge in self.edges if edge.feedback}
 
     def inputs(self, uid: OperatorUid) -> list[StreamEdge]:
-        """Edges that end at `uid`; those that lead back come last."""
+        """Edges that end at `uid`; feedback edges come last."""
         return [edge for edge in self.edges if edge.target == uid]
 
     def outputs(self, uid: OperatorUid) -> list[StreamEdge]:
@@ -112,7 +112,7 @@ class StreamGraph:
 
 
 def paced(graph: StreamGraph, every_ms: int) -> StreamGraph:
-    """The same program with watermarks that follow records this often."""
+    """The same program with this watermark interval."""
     nodes = dict(graph.nodes)
     for uid, node in nodes.items():
         if node.watermarks is not None:
@@ -132,15 +132,15 @@ def build_stream_graph(
     chaining: bool = True,
     mode: RuntimeMode = "STREAMING",
 ) -> StreamGraph:
-    """Resolve the program that ends in `sinks`, or in other steps if it has no sinks.
+    """Resolve the program that ends in `sinks`, or in other steps if it has no sink.
 
-    `restored` holds the max parallelism that state was written with; it wins over a default and refuses another,
-    except for the operators in `regrouping`.
+    `restored` holds the max parallelism of restored state; it overrides a default, and another explicit value is an
+    error, except for the operators in `regrouping`.
 
     Raises:
         ConfigError: there is no step, a uid is used twice, a parallelism or a co-location is impossible, an
-            iteration is open, a step certainly gets changes that it does not take, or the mode is BATCH and the program
-            does not fit.
+            iteration is not closed, a step certainly gets changes that it does not accept, or the mode is BATCH and
+            the program cannot run as a batch job.
     """
     order = _topological(sinks)
     order += list(dead_letter_steps(order))
@@ -195,7 +195,7 @@ def _assign_uids(order: list[Transformation]) -> dict[int, OperatorUid]:
     twice = [uid for uid, count in taken.items() if count > 1]
     if twice:
         raise ConfigError(
-            f"uid {twice[0]!r} is given to {taken[twice[0]]} operators; state is found by uid, so each needs its own"
+            f"uid {twice[0]!r} is given to {taken[twice[0]]} operators; state is restored by uid; give each operator its own"
         )
     numbers: Counter[str] = Counter()
     for step in order:
@@ -208,7 +208,7 @@ def _assign_uids(order: list[Transformation]) -> dict[int, OperatorUid]:
 
 
 def _number(order: list[Transformation]) -> dict[int, int]:
-    """Numbers from 1 for steps and, in between, for the partitions between them."""
+    """Ids from 1 on for steps and for the partitions between them."""
     numbers: dict[int, int] = {}
     for step in order:
         for source in step.inputs:
@@ -219,7 +219,7 @@ def _number(order: list[Transformation]) -> dict[int, int]:
 
 
 def _real_inputs(inputs: Iterable[Input]) -> Iterator[Input]:
-    """A union is no step: whoever follows it has its inputs."""
+    """The inputs with unions replaced by their own inputs, because a union is not a step."""
     for source in inputs:
         if source.transformation.kind.role is not Role.UNION:
             yield source
@@ -247,7 +247,7 @@ def _size(
     if asked is not None and written is not None and asked != written and not regrouping:
         raise ConfigError(
             f"operator {uid!r}: max parallelism is {asked} but its state was written with {written}; "
-            f"set it to {written}, go on from a canonical savepoint, or start with --fresh"
+            f"set it to {written}, restore a canonical savepoint, or start with --fresh"
         )
     most = asked or written or default_max_parallelism(own)
     check_max_parallelism(most, own)
@@ -288,7 +288,7 @@ def _resolve(
 def _feedback(
     steps: list[Transformation], uids: dict[int, OperatorUid], nodes: dict[OperatorUid, StreamNode]
 ) -> list[StreamEdge]:
-    """The edges that lead back, one per iteration; both ends share slots, so what goes back stays in its process."""
+    """The feedback edges, one per iteration; both ends are co-located, so feedback stays in its process."""
     edges = []
     for end in (step for step in steps if step.kind.role is Role.FEEDBACK):
         head, tail = nodes[uids[id(end.payload)]], nodes[uids[id(end)]]
@@ -311,9 +311,7 @@ def _feedback(
     closed = {edge.target for edge in edges}
     for node in nodes.values():
         if node.kind.role is Role.ITERATION and node.uid not in closed:
-            raise ConfigError(
-                f"iteration {node.uid!r} has no feedback, so nothing goes round; close it by close_with(...)"
-            )
+            raise ConfigError(f"iteration {node.uid!r} has no feedback stream; close it with close_with(...)")
     return edges
 
 

@@ -1,6 +1,6 @@
-"""What the API builds: one transformation per step of the program, linked backwards to its inputs.
+"""Transformations: the steps of a program as the API builds them, each linked to its inputs.
 
-Nothing here is resolved: names may repeat, parallelism may be open. `stream_graph` settles that.
+Nothing is resolved here: names may repeat, parallelism may be unset. `stream_graph` resolves them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 NEVER_MS: Final = -1
-"""The buffer timeout by which only full buffers are sent."""
+"""The buffer timeout that sends only full buffers."""
 
 _ANY: Final = (StepInput(takes="any"),)
 SIDE_OUTPUT: Final = StepKind("side", role=Role.SIDE_OUTPUT, inputs=_ANY, nests=True, landmark=True)
@@ -44,7 +44,7 @@ ITERATION: Final = StepKind("iterate", role=Role.ITERATION, inputs=_ANY, gives="
 FEEDBACK: Final = StepKind("feedback", role=Role.FEEDBACK, inputs=_ANY, gives="input")
 
 Chaining = Literal["always", "head", "never"]
-"""Whether a step shares a thread with what precedes and what follows, with what follows only, or with nothing."""
+"""Whether a step may be chained to its input and its outputs, to its outputs only, or to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,17 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """Records are dealt round-robin to all subtasks."""
+    """Records are distributed round-robin to all subtasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """Records are dealt round-robin to the subtasks next to the sender: each sender has its own, or shares one."""
+    """Records are distributed round-robin to a fixed subset of subtasks: each sender has its own, or several share one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """Records are dealt at random."""
+    """Records are distributed at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Global:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A function of (key, number of subtasks) says which subtask gets a record."""
+    """A function of (key, number of subtasks) selects the subtask of a record."""
 
     partitioner: Callable[[Any, int], int]
     selector: Callable[[Any], Any]
@@ -87,7 +87,7 @@ class Custom:
 
 @dataclass(frozen=True, slots=True)
 class Hash:
-    """Records go to the owner of their key's group."""
+    """Records go to the subtask that owns the key group of their key."""
 
     selector: Callable[[Any], Any]
     key_type: TypeInformation | None = None
@@ -98,7 +98,7 @@ Partition = Forward | Rebalance | Rescale | Shuffle | Broadcast | Global | Custo
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where records come from and how they are dealt; no partition leaves the choice to the parallelisms.
+    """An input step and its partitioning; without one, the parallelism of both steps decides.
 
     `side` is 1 for the second of two connected streams.
     """
@@ -110,7 +110,7 @@ class Input:
 
 @dataclass(slots=True, eq=False)
 class Transformation:
-    """One step: what it is, what it runs, what feeds it.
+    """One step: its kind, its payload, its inputs.
 
     `payload` is the user's function, or the description of a source or sink.
     """
@@ -123,16 +123,16 @@ class Transformation:
     uid: str | None = None
     parallelism: int | None = None
     usual_parallelism: int | None = None
-    """What the environment said when the step was written, if it said anything; `parallelism` is stronger."""
+    """The parallelism of the environment when the step was created, if set; `parallelism` overrides it."""
     max_parallelism: int | None = None
     label: Label | None = None
-    """What plans call it instead of its name."""
+    """Its display name in plans instead of `name`."""
     chaining: Chaining | None = None
     slot_sharing_group: str | None = None
-    """Steps of one group may share slots; without one it is that of all inputs, or `default`."""
+    """Slot sharing group; None: that of all inputs, or `default`."""
     watermarks: Any = None
-    """Of a source: the strategy by which its records get times."""
+    """Sources only: the watermark strategy."""
     co_location_group: str | None = None
     """The i-th subtasks of all steps of a group share a slot."""
     buffer_timeout_ms: int | None = None
-    """How long what it emits may wait for more before it goes over an exchange; None leaves it to the job."""
+    """How long its output may wait for more records before an exchange sends it; None: the setting of the job."""

@@ -95,7 +95,7 @@ def test_a_step_that_takes_insertions_only_is_refused_behind_changes(
 
     with pytest.raises(
         ConfigError,
-        match=rf"operator '{step}.* takes insertions only; got changes \[I,D\] from 'collection' \(uid 'changes'\); map changes",
+        match=rf"operator '{step}.* accepts insertions only; got changes \[I,D\] from 'collection' \(uid 'changes'\); map changes",
     ):
         env.explain()
 
@@ -117,7 +117,7 @@ def test_a_function_is_refused_behind_changes_that_are_no_rows(env: StreamExecut
     numbers.map(str).print()
 
     with pytest.raises(
-        ConfigError, match=r"'map' .* takes changes of rows only, not of .*; got changes \[I,D\]"
+        ConfigError, match=r"'map' .* accepts changes of rows only, not of .*; got changes \[I,D\]"
     ):
         env.explain()
 
@@ -125,7 +125,7 @@ def test_a_function_is_refused_behind_changes_that_are_no_rows(env: StreamExecut
 def test_sinks_state_what_they_can_write(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     env.from_source(Numbers(), type_info=Types.INT()).sink_to(CollectSink(str(tmp_path)))
 
-    with pytest.raises(ConfigError, match=r"'sink' .* takes changes of rows only.*map changes to rows"):
+    with pytest.raises(ConfigError, match=r"'sink' .* accepts changes of rows only.*map changes to rows"):
         env.explain()
     assert not isinstance(PrintSink(), SupportsRowKinds)
 

@@ -65,7 +65,7 @@ def test_without_a_name_all_operators_with_keys_have_journals(sinks: list[Transf
 
 @pytest.mark.parametrize("uid", ["acounts", "payments"], ids=["unknown", "without keys"])
 def test_an_operator_that_has_no_keys_is_refused(sinks: list[Transformation], uid: str) -> None:
-    message = f"no operator with keys has uid '{uid}'; got it in state.log.operators; known are accounts, totals, visits"
+    message = f"state.log.operators names uid '{uid}'; no keyed operator has it; keyed operators are accounts, totals, visits"
     with pytest.raises(ConfigError, match=message):
         journaled(graph(sinks), ["accounts", uid])
 

@@ -43,7 +43,7 @@ def test_a_generated_uid_gives_way_to_a_given_one(step: Step) -> None:
 def test_a_uid_given_twice_is_refused_with_its_count(step: Step) -> None:
     source = step("source", uid="one")
 
-    with pytest.raises(ConfigError, match="uid 'one' is given to 2 operators; state is found by uid"):
+    with pytest.raises(ConfigError, match="uid 'one' is given to 2 operators; state is restored by uid"):
         build(step("sink", step("map", source, uid="one")))
 
 

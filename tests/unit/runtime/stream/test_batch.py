@@ -383,8 +383,8 @@ def test_an_unbounded_source_is_refused_by_name() -> None:
 
     with pytest.raises(
         ConfigError,
-        match=r"source 'socket' \(uid 'socket-1'\) is unbounded and runtime mode is BATCH; expected inputs that "
-        "end; use STREAMING, or AUTOMATIC",
+        match=r"source 'socket' \(uid 'socket-1'\) is unbounded and runtime mode is BATCH; expected bounded "
+        "sources; use STREAMING, or AUTOMATIC",
     ):
         env.execute()
 

@@ -60,12 +60,12 @@ def unchained(env: StreamExecutionEnvironment, stream: DataStream) -> DataStream
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
-        (None, lambda last: last.set_parallelism(1), "parallelism differs, records are dealt"),
-        (beside, None, "it has several inputs"),
+        (None, lambda last: last.set_parallelism(1), "parallelism differs, records are repartitioned"),
+        (beside, None, "the downstream step has several inputs"),
         (None, lambda last: last.slot_sharing_group("other"), "slot sharing groups differ"),
-        (None, lambda last: last.start_new_chain(), "it begins a chain"),
-        (lambda env, stream: stream.disable_chaining(), None, "what precedes it ends a chain"),
-        (lambda env, stream: stream.rebalance(), None, "records are dealt"),
+        (None, lambda last: last.start_new_chain(), "the downstream step starts a chain"),
+        (lambda env, stream: stream.disable_chaining(), None, "the upstream step ends its chain"),
+        (lambda env, stream: stream.rebalance(), None, "records are repartitioned"),
         (unchained, None, "chaining is off"),
     ],
     ids=["parallelism", "one input", "slot group", "always", "head", "forward", "enabled"],

@@ -228,9 +228,7 @@ def test_feedback_of_another_parallelism_is_refused(
 def test_an_iteration_without_feedback_is_refused(inline: StreamExecutionEnvironment) -> None:
     iterate(inline.from_collection([3])).print()
 
-    with pytest.raises(
-        ConfigError, match="iteration 'IterationSource-1' has no feedback, so nothing goes round"
-    ):
+    with pytest.raises(ConfigError, match="iteration 'IterationSource-1' has no feedback stream; close it"):
         inline.get_execution_plan()
 
 

@@ -271,7 +271,7 @@ def test_max_parallelism_stays_that_of_the_savepoint_unless_the_program_has_one(
     )
     with pytest.raises(
         ConfigError,
-        match="max parallelism is 32 but its state was written with 64; set it to 64, go on from a canonical savepoint",
+        match="max parallelism is 32 but its state was written with 64; set it to 64, restore a canonical savepoint",
     ):
         run(tmp_path / "three", **{PATH: str(native), "pipeline.max-parallelism": 32})
 

@@ -148,7 +148,7 @@ def test_journals_change_nothing_and_tell_everything(
         ),
         (
             {"state.log.operators": "totals,counts", "state.log.granularity": "event"},
-            "no operator with keys has uid 'counts'; got it in state.log.operators; known are totals",
+            "state.log.operators names uid 'counts'; no keyed operator has it; keyed operators are totals",
         ),
     ],
     ids=["net", "unknown"],
