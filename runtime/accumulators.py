@@ -1,8 +1,8 @@
 """Accumulators: values that functions add to while a job runs, shown in its result.
 
-Accumulators of one name are one, in whatever functions and subtasks they are. They count what the last attempt has
-processed: after a restart they begin again, so records before the restored checkpoint are not in them. A function may
-add from a thread of its own: what is shown on the way may then lag behind, the result of the job holds everything.
+Accumulators with the same name are merged over all functions and subtasks. They count what the current attempt has
+processed: a restart resets them, so records before the restored checkpoint are not in them. A function may add values
+in its own thread: values shown while the job runs may lag behind, the result of the job is complete.
 
 Example:
     >>> mine, theirs = IntCounter(), IntCounter()
@@ -26,19 +26,19 @@ __all__ = ["Accumulator", "DoubleCounter", "Histogram", "IntCounter", "LongCount
 
 
 class Accumulator(ABC):
-    """Something values can be added to, in many places at once."""
+    """A value that is added up in many subtasks and merged."""
 
     @abstractmethod
     def add(self, value: Any) -> None:
-        """Take a value."""
+        """Add a value."""
 
     @abstractmethod
     def get_local_value(self) -> Any:
-        """What was added here comes to."""
+        """The accumulated value of this instance."""
 
     @abstractmethod
     def merge(self, other: Any) -> None:
-        """Take what was added to another one of the same class."""
+        """Add the value of another accumulator of the same class."""
 
 
 class IntCounter(Accumulator):
@@ -61,7 +61,7 @@ class IntCounter(Accumulator):
 
 
 class LongCounter(IntCounter):
-    """A sum of integers; Python's have one size."""
+    """A sum of integers; the same as `IntCounter`, because Python integers have no size."""
 
 
 class DoubleCounter(Accumulator):
@@ -103,10 +103,10 @@ class Histogram(Accumulator):
 
 
 def merged(named: Iterable[tuple[str, Accumulator]]) -> dict[str, Accumulator]:
-    """One accumulator for each name; the first of a name takes the others in.
+    """One accumulator for each name; the others of a name are merged into the first.
 
     Raises:
-        ConfigError: two of one name are of different classes.
+        ConfigError: two accumulators with one name have different classes.
     """
     totals: dict[str, Accumulator] = {}
     for name, each in named:

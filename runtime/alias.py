@@ -1,8 +1,8 @@
 """Import alias: `pyflink.datastream` and its siblings load tidegate's modules, so PyFlink programs run unchanged.
 
-The alias lives in a folder that is put on the module search path for one run. The path goes to every process that
-works for the program, so modules beside it that import PyFlink work there, too. A name that is not there is refused
-with the reason and the way on, from the table that `docs/migration.md` is made of.
+The alias is a folder that is on the module search path for one run. Worker processes get the same path, so modules of
+the program that import PyFlink work there, too. A name that does not exist raises an error with the reason and the
+remedy, from the table that `docs/migration.md` is generated from.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Table = dict[str, dict[str, str]]
 
 @contextmanager
 def aliased() -> Iterator[None]:
-    """PyFlink's name means us inside; afterwards nothing is left of that."""
+    """Import PyFlink's names as tidegate's modules inside; the import system is restored afterwards."""
     kept = {name: module for name, module in sys.modules.items() if _is_theirs(name)}
     _forget()
     sys.path.insert(0, str(FOLDER))
@@ -46,13 +46,13 @@ def aliased() -> Iterator[None]:
 
 
 def install() -> None:
-    """Find PyFlink's modules from now on; called by the module of that name."""
+    """Register the import hook for PyFlink's modules; called by the module of that name."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 def ours(name: str) -> str | None:
-    """The name of our module for one of PyFlink's, None if there is none."""
+    """The tidegate module for a PyFlink module; None if there is none."""
     found = "tidegate." + name.removeprefix(PREFIX)
     try:
         return found if importlib.util.find_spec(found) is not None else None
@@ -61,14 +61,14 @@ def ours(name: str) -> str | None:
 
 
 def reason(name: str) -> str:
-    """Why a name of PyFlink is not there, and what to do."""
+    """Why a PyFlink name is not available, and what to do."""
     return known_reason(name) or (
         "it is not a name of PyFlink's DataStream API; see docs/migration.md for what tidegate supports"
     )
 
 
 def known_reason(name: str) -> str | None:
-    """What the table says about a name that is not there, None if nothing."""
+    """What the table says about an unavailable name; None if nothing."""
     parts = name.split(".")
     texts = {key: text for kind in ("refused", "later") for key, text in table()[kind].items()}
     known = [key for key in texts if covers(key, parts)]
@@ -76,19 +76,19 @@ def known_reason(name: str) -> str | None:
 
 
 def covers(key: str, parts: Sequence[str]) -> bool:
-    """Whether a key of the table stands in a name: `kafka.KafkaSink` in `pyflink...connectors.kafka.KafkaSink.builder`."""
+    """Whether a name contains a key of the table: `kafka.KafkaSink` in `pyflink...connectors.kafka.KafkaSink.builder`."""
     wanted = key.split(".")
     return any(list(parts[at : at + len(wanted)]) == wanted for at in range(len(parts)))
 
 
 @cache
 def table() -> Table:
-    """What is different, ignored, refused or not there yet."""
+    """The PyFlink names that are different, ignored, refused or not supported yet."""
     return tomllib.loads(files("tidegate.runtime").joinpath("pyflink.toml").read_text(encoding="utf-8"))
 
 
 class _Finder(MetaPathFinder):
-    """Finds `pyflink.<...>` where we have a module of that name."""
+    """Finds `pyflink.<...>` if tidegate has a module of that name."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -109,13 +109,13 @@ class _Loader(Loader):
         return _Alias(spec.name, importlib.import_module(self._found))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing to do: it only looks things up."""
+        """Nothing to do: attributes are looked up on access."""
 
 
 class _Alias(ModuleType):
-    """One of our modules under PyFlink's name.
+    """A tidegate module under PyFlink's name.
 
-    To another process it goes as our module.
+    It is pickled as the tidegate module.
     """
 
     def __init__(self, theirs: str, module: ModuleType) -> None:

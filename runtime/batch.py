@@ -1,4 +1,4 @@
-"""Results of finished tasks of a batch job, kept from one attempt to the next."""
+"""Batch progress: the results of finished tasks that the next attempt of a batch job reuses."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["BatchProgress"]
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """The results of finished tasks, and where their sources ended."""
+    """The results of finished tasks, and the final positions of their sources."""
 
     results: Results
     finished: frozenset[Subtask] = frozenset()
-    """Tasks that this attempt skips, because their results are complete."""
+    """Tasks that this attempt skips because their results are complete."""
     ended: dict[OperatorUid, bytes] = field(default_factory=dict)
     """The final state of the enumerators of finished sources."""
 
     def next_attempt(self, graph: JobGraph, *, reuse: bool) -> BatchProgress:
-        """What the next attempt can use; results that it makes again are removed."""
+        """The results that the next attempt can use; results that it has to produce again are deleted."""
         finished = self.results.finished(graph) if reuse else frozenset()
         open_sources = {
             subtask
@@ -40,7 +40,7 @@ class BatchProgress:
         return {v.head.uid: self.ended[v.head.uid] for v in sources if v.is_source}
 
     def described(self, graph: JobGraph) -> str:
-        """Which tasks run again and whose results are reused, as a message."""
+        """A message: which tasks run again and which results are reused."""
         again = ", ".join(str(subtask) for subtask in graph.subtasks if subtask not in self.finished)
         kept = ", ".join(str(subtask) for subtask in graph.subtasks if subtask in self.finished)
         return f"{again} run again; " + (

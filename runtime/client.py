@@ -1,4 +1,4 @@
-"""Job client: the handle of a running job in the program that started it.
+"""Job client: controls a running job from the program that started it.
 
 Example:
     >>> from tidegate.datastream import StreamExecutionEnvironment
@@ -51,7 +51,7 @@ class JobStatus(Enum):
         return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether it will not change any more."""
+        """Whether the status can no longer change."""
         return self in (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)
 
 
@@ -62,7 +62,7 @@ _STATUS: dict[State, JobStatus] = {
 
 
 class Executor(Protocol):
-    """Runs one program to its end."""
+    """Executes one program."""
 
     def run(self) -> JobResult:
         """Run until finished, stopped or failed."""
@@ -71,9 +71,9 @@ class Executor(Protocol):
     def stop(
         self, order: SavepointOrder | None = None, *, drain: bool = False, for_good: bool = False
     ) -> None:
-        """Take a last checkpoint and end, with a savepoint and event time at its end if that is asked for.
+        """Take a final checkpoint and end; optionally write a savepoint, and advance event time to its end.
 
-        What is stopped `for_good` counts as cancelled: the next start has no state.
+        A job that is stopped `for_good` counts as cancelled: the next start has no state.
         """
         ...
 
@@ -82,12 +82,12 @@ class Executor(Protocol):
         ...
 
     def cancel(self) -> None:
-        """End without another checkpoint."""
+        """End without a final checkpoint."""
         ...
 
 
 class JobClient(UnsupportedApi):
-    """Asks and commands one run of a program; the run ends when this process does.
+    """Queries and controls one run of a program; the run ends with this process.
 
     Savepoints go below `savepoints` unless a call says otherwise.
     """
@@ -106,34 +106,34 @@ class JobClient(UnsupportedApi):
         return self._run
 
     def get_job_status(self) -> Future[JobStatus]:
-        """What it is doing; the answer is there at once."""
+        """The current status; the future is already completed."""
         state = self._state()
         status = _STATUS.get(state) or JobStatus(state)
         if self._result.done() and not status.is_terminal_state():
-            status = JobStatus.FAILED  # refused before it was anything
+            status = JobStatus.FAILED  # refused before it started
         answer: Future[JobStatus] = Future()
         answer.set_result(status)
         return answer
 
     def get_job_execution_result(self) -> Future[JobResult]:
-        """How it ended; `result(timeout)` waits for the end and raises what the job failed with."""
+        """The result; `result(timeout)` waits for the end and raises the error of a failed job."""
         return self._result
 
     def cancel(self) -> Future[None]:
-        """End at once: decided output is committed, the rest is aborted."""
+        """Cancel the job: decided output is committed, other output is aborted."""
         self._executor.cancel()
         return self.gone()
 
     def gone(self) -> Future[None]:
-        """Answered when the job has ended, however it did."""
+        """A future that completes when the job has ended, successfully or not."""
         gone: Future[None] = Future()
         self._result.add_done_callback(lambda _: gone.set_result(None))
         return gone
 
     def stop(self, *, drain: bool = False) -> Future[JobResult]:
-        """Take a final checkpoint and end; the next start of the pipeline resumes from it.
+        """Stop the job with a final checkpoint, from which the next start of the pipeline resumes.
 
-        With `drain` event time is brought to its end before, so that all windows and timers of event time fire.
+        With `drain` event time first advances to its end, so that all event-time windows and timers fire.
         """
         self._executor.stop(drain=drain)
         return self._result
@@ -141,10 +141,10 @@ class JobClient(UnsupportedApi):
     def trigger_savepoint(
         self, savepoint_directory: str | None = None, *, format_type: SavepointFormat = "canonical"
     ) -> Future[str]:
-        """Take a savepoint below a directory while the job keeps running; the result is its path.
+        """Write a savepoint below a directory while the job keeps running; the result is its path.
 
         Raises:
-            ConfigError: neither the call nor `state.savepoints.dir` says where.
+            ConfigError: neither the call nor `state.savepoints.dir` names a directory.
         """
         order = self._order(savepoint_directory, format_type)
         self._executor.savepoint(order)
@@ -158,9 +158,9 @@ class JobClient(UnsupportedApi):
         format_type: SavepointFormat = "canonical",
         for_good: bool = False,
     ) -> Future[str]:
-        """End with a savepoint, all timers and windows of event time fired before if wanted; raises as above.
+        """Stop the job with a savepoint, after all event-time timers and windows have fired if requested; raises as above.
 
-        What is stopped `for_good` counts as cancelled: the next start has no state, unless it starts from the savepoint.
+        A job that is stopped `for_good` counts as cancelled: the next start has no state, unless it restores the savepoint.
         """
         order = self._order(savepoint_directory, format_type)
         self._executor.stop(order, drain=advance_to_end_of_event_time, for_good=for_good)
@@ -191,6 +191,6 @@ class JobClient(UnsupportedApi):
 
 
 def _why(ended: Future[JobResult]) -> str:
-    """Why nothing comes of a job any more."""
+    """Why a job that has ended cannot be controlled."""
     error = ended.exception()
     return "the job has ended" if error is None else f"the job has failed: {error}"

@@ -22,10 +22,10 @@ _ABILITIES = {"state.checkpoints.dir-mode": SupportsMode, "state.backend.fs.writ
 
 
 def apply_settings(steps: Iterable[Transformation], options: JobOptions) -> frozenset[str]:
-    """Give sources and sinks the settings for what they leave open; returns the names of the components they are.
+    """Apply settings to options that sources and sinks do not set; returns the names of their components.
 
     Raises:
-        ConfigError: a setting does not fit.
+        ConfigError: a setting is invalid.
     """
     used: set[str] = set()
 
@@ -40,7 +40,7 @@ def apply_settings(steps: Iterable[Transformation], options: JobOptions) -> froz
 
 
 def unused_settings(options: JobOptions, root: str, connectors: frozenset[str]) -> Iterator[str]:
-    """A line for each setting that has no effect: what it belongs to, and what is in use."""
+    """A line for each setting without effect: the component that it belongs to, and the component in use."""
     used = {
         *connectors,
         f"backend.{options.backend}",
@@ -48,7 +48,7 @@ def unused_settings(options: JobOptions, root: str, connectors: frozenset[str]) 
         *(f"storage.{_scheme(url)}" for url in (root, options.savepoints, options.savepoint) if url),
     }
     if "executor.spark" in used:
-        used.add("backend.rocksdb")  # what is too large for memory is in it there
+        used.add("backend.rocksdb")  # on Spark it holds state that is too large for memory
     for key, origin in sorted(options.origins.items()):
         owner = _owner(key, options)
         if owner is not None and owner not in used:
@@ -60,7 +60,7 @@ def unused_settings(options: JobOptions, root: str, connectors: frozenset[str]) 
 
 
 def _owner(key: str, options: JobOptions) -> str | None:
-    """The component that a key belongs to; None for the engine's own."""
+    """The component that a key belongs to; None for keys of the engine."""
     for declared, name in ((EmbeddedOptions, "executor.embedded"), (SparkOptions, "executor.spark")):
         if key in declarations(declared):
             return name

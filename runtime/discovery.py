@@ -16,17 +16,17 @@ __all__ = ["Discovery", "Found", "look"]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a look at an outer system brought, or why it failed; only an `UnavailableError` does not end the job."""
+    """The result of one discovery, or its error; every error except `UnavailableError` fails the job."""
 
     uid: OperatorUid
     what: Any = None
     error: TidegateError | None = None
     attempt: int = 0
-    """The attempt of the source's enumerator; the results of an earlier one are dropped."""
+    """The attempt of the source's enumerator; results of an earlier attempt are dropped."""
 
 
 def look(uid: OperatorUid, discover: Callable[[], Any], attempt: int) -> Found:
-    """Look once; raises nothing."""
+    """Run one discovery; returns errors instead of raising them."""
     try:
         return Found(uid, discover(), attempt=attempt)
     except BaseException as error:
@@ -34,16 +34,16 @@ def look(uid: OperatorUid, discover: Callable[[], Any], attempt: int) -> Found:
 
 
 class Discovery:
-    """Does one look after the other and tells what each brings."""
+    """Runs discoveries one after the other in its thread and passes on their results."""
 
     def __init__(self, tell: Callable[[Found], None]) -> None:
         self._tell = tell
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate-discovery")
 
     def begin(self, uid: OperatorUid, discover: Callable[[], Any], attempt: int = 0) -> None:
-        """Look, when the looks before it are over."""
+        """Queue a discovery behind those that are queued."""
         self._thread.submit(lambda: self._tell(look(uid, discover, attempt)))
 
     def close(self) -> None:
-        """Wait for a look that has begun, and begin no more."""
+        """Wait for a running discovery and start no more."""
         self._thread.shutdown(wait=True, cancel_futures=True)

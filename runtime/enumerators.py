@@ -1,4 +1,4 @@
-"""Split enumerators of a job's sources, on the coordinator of any executor."""
+"""Split enumerators of a job's sources; they run on the coordinator of every executor."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class _Context:
 
 
 class Enumerators:
-    """Opens one enumerator per source, restored, with the readers' splits given back.
+    """Opens and restores one enumerator per source; splits of readers that restart are added back to it.
 
-    With `tell`, results of split discovery are passed to it; without, discovery runs synchronously. `looked` is told of each
-    look why it failed, or None. `send` is for readers that stay open. `ended`, which batch jobs give, has the last
-    states of the sources that an earlier attempt has read to their end, and gets those that are read to it now.
+    With `tell`, results of split discovery are passed to it; without, discovery runs synchronously. `looked` gets the
+    error of each discovery, or None. `send` is for readers that stay open. `ended`, for batch jobs, holds the final
+    states of the sources that an earlier attempt has finished; states of sources that finish now are added.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Enumerators:
         self._ledgers: dict[OperatorUid, SplitLedger] = {}
         self._assigned: Counter[tuple[OperatorUid, int]] = Counter()
         self._answered: set[tuple[OperatorUid, int]] = set()
-        """Readers that have received a message since they opened."""
+        """Readers that have received a message since they were opened."""
         self._tell: dict[OperatorUid, Callable[[int, tuple[bytes, ...]], None]] = {}
         self._enumerators: dict[OperatorUid, SplitEnumerator[Any]] = {}
         self._attempts: Counter[OperatorUid] = Counter()
@@ -102,7 +102,7 @@ class Enumerators:
                 self._open(vertex, manifest)
 
     def reopen(self, vertices: Iterable[JobVertex], manifest: Manifest | None) -> None:
-        """Start those of these vertices again where a checkpoint ends."""
+        """Restore the enumerators of these vertices from a checkpoint."""
         for vertex in vertices:
             if vertex.is_source:
                 self._enumerators[vertex.head.uid].close()
@@ -110,9 +110,9 @@ class Enumerators:
                 self._open(vertex, manifest)
 
     def request(self, uid: OperatorUid, reader: int, received: int | None = None) -> None:
-        """A reader has run dry; one that has received fewer assignments than it was sent will ask again.
+        """A reader asks for splits; if assignments are still on their way to it, it will ask again.
 
-        A reader's first request always gets an answer: until then event time waits for splits that may be assigned.
+        A reader's first request always gets an answer: until then event time waits for its first splits.
         """
         if received is None or received == self._assigned[uid, reader]:
             self._enumerators[uid].request(reader)
@@ -120,21 +120,21 @@ class Enumerators:
                 self._tell[uid](reader, ())
 
     def reader_event(self, uid: OperatorUid, reader: int, event: bytes) -> None:
-        """A reader tells something of the source's own.
+        """Pass a source event of a reader to its enumerator.
 
         Raises:
-            ConfigError: its enumerator takes no events.
+            ConfigError: the enumerator does not support source events.
         """
         enumerator = self._enumerators[uid]
         if not isinstance(enumerator, SupportsReaderEvents):
             raise ConfigError(
                 f"source {uid!r}: reader {reader} sent a source event; {type(enumerator).__name__} has no method "
-                "reader_event; add it"
+                "reader_event; implement it"
             )
         enumerator.reader_event(reader, event)
 
     def look(self, now_ms: int) -> None:
-        """Begin the looks for more splits that are due.
+        """Start the split discoveries that are due.
 
         Raises:
             TidegateError: discovery is synchronous, and `take` raised it.
@@ -142,7 +142,7 @@ class Enumerators:
         for uid, enumerator in self._enumerators.items():
             if not isinstance(enumerator, SupportsDiscovery) or enumerator.discovery_interval_ms is None:
                 continue
-            # Each has looked when it started.
+            # Each enumerator has run a discovery when it started.
             if self._look_at.setdefault(uid, now_ms + enumerator.discovery_interval_ms) <= now_ms:
                 self._look_at[uid] = now_ms + enumerator.discovery_interval_ms
                 if self._discovery is None:
@@ -151,7 +151,7 @@ class Enumerators:
                     self._discovery.begin(uid, enumerator.discover, self._attempts[uid])
 
     def take(self, found: Found) -> None:
-        """Give an enumerator what its look brought; a system that did not answer is asked again at the next time.
+        """Pass the result of a discovery to its enumerator; after an `UnavailableError` the next interval tries again.
 
         Raises:
             TidegateError: the job cannot continue with the discovered splits.
@@ -169,7 +169,7 @@ class Enumerators:
         self._has_looked(found.uid, enumerator)
 
     def snapshot(self, checkpoint: CheckpointId) -> dict[OperatorUid, bytes]:
-        """What the readers' snapshots do not hold.
+        """The state of the enumerators: all splits that are not in the snapshots of readers.
 
         Raises:
             InternalError: splits are in two places or in none.
@@ -179,14 +179,14 @@ class Enumerators:
         return {uid: enumerator.snapshot(checkpoint) for uid, enumerator in self._enumerators.items()}
 
     def drained(self, subtask: Subtask) -> None:
-        """A reader has read to its end; where its source ended is kept if that is wanted."""
+        """A reader has finished; in a batch job the final state of its source is kept."""
         uid, reading = self._uids[subtask.vertex], self._reading[subtask.vertex]
         reading.discard(subtask)
         if self._ended is not None and not reading:
             self._ended[uid] = self._enumerators[uid].snapshot(CheckpointId(0))
 
     def reported(self, reports: Iterable[OperatorReport]) -> None:
-        """All readers have told their splits as of the last snapshot.
+        """All readers have reported their splits of the last snapshot.
 
         Raises:
             InternalError: splits are in two places or in none.
@@ -199,12 +199,12 @@ class Enumerators:
             ledger.report(told[uid])
 
     def decided(self) -> None:
-        """The checkpoint of the last reports counts."""
+        """The checkpoint of the last reports is decided."""
         for ledger in self._ledgers.values():
             ledger.decided()
 
     def close(self) -> None:
-        """Close all."""
+        """Close all enumerators."""
         if self._discovery is not None:
             self._discovery.close()
         for enumerator in self._enumerators.values():
@@ -255,7 +255,7 @@ def open_enumerator(
     send: Send | None = None,
     ended: bytes | None = None,
 ) -> SplitEnumerator[Any]:
-    """The enumerator of a source, started where a checkpoint ends, or where it `ended`."""
+    """The enumerator of a source, restored from a checkpoint or from its final state `ended`."""
     source: Source[Any] = vertex.head.payload
     state = manifest.operator(vertex.head.uid) if manifest is not None else None
     enumerator = source.open_enumerator(

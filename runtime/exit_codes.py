@@ -26,19 +26,19 @@ _EXIT_CODES: tuple[tuple[type[TidegateError], int], ...] = (
 
 
 def exit_code(error: TidegateError) -> int:
-    """What a failure says to the shell."""
+    """The exit code of an error."""
     return next((code for cls, code in _EXIT_CODES if isinstance(error, cls)), 1)
 
 
 def exit_with_codes() -> None:
-    """Let an error of ours that ends this process give it the exit code that `tidegate run` gives; shown as before."""
+    """Let this process end with the exit code of `tidegate run` after a tidegate error; the traceback stays the same."""
     shown = sys.excepthook
     if getattr(shown, "gives_exit_codes", False):
         return
 
     def show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         shown(kind, error, traceback)
-        # In an interactive interpreter an error ends a line and no process.
+        # In an interactive interpreter an error does not end the process.
         if isinstance(error, TidegateError) and not (hasattr(sys, "ps1") or sys.flags.interactive):
             raise SystemExit(exit_code(error))
 

@@ -1,7 +1,7 @@
 """Flink configuration files: translates the supported keys and explains why the others have no effect.
 
-A file has one `key: value` a line. Every key that Flink 1.4 documents is known, mapped to a setting of ours or ignored
-for a reason, and so are those that a newer distribution's file begins with; an unknown key is refused.
+A file has one `key: value` per line. Every key that Flink 1.4 documents, and every key in the default file of newer
+distributions, is either mapped to a tidegate setting or ignored for a stated reason; an unknown key is an error.
 
 Example:
     >>> lines = ["# a cluster", "taskmanager.memory.size: 512", "akka.ask.timeout: 10s  # ten"]
@@ -46,7 +46,7 @@ Status = Literal["supported", "mapped", "ignored"]
 
 @dataclass(frozen=True, slots=True)
 class FlinkKey:
-    """A key of Flink's: how its value is written, and our key or the reason why there is none."""
+    """A Flink key: the format of its value, and the tidegate key or the reason why there is none."""
 
     name: str
     kind: str
@@ -55,13 +55,13 @@ class FlinkKey:
 
     @property
     def status(self) -> Status:
-        """How it is translated."""
+        """Whether it is mapped or ignored."""
         return "ignored" if self.to is None else "supported" if self.to == self.name else "mapped"
 
 
 @dataclass(frozen=True, slots=True)
 class FlinkSetting:
-    """A line of a file: `given` is what our setting `to` takes, None where there is none or the default is meant."""
+    """A line of a file: `given` is the value for the tidegate setting `to`; None if there is none or it is the default."""
 
     key: str
     value: str
@@ -73,7 +73,7 @@ class FlinkSetting:
 
 @cache
 def flink_keys() -> Mapping[str, FlinkKey]:
-    """All that are registered, by name."""
+    """All known Flink keys, by name."""
     table = tomllib.loads(files("tidegate.runtime").joinpath("flink_conf.toml").read_text(encoding="utf-8"))
     mapped = {name: FlinkKey(name, entry["kind"], to=entry["to"]) for name, entry in table["mapped"].items()}
     ignored = {
@@ -85,10 +85,10 @@ def flink_keys() -> Mapping[str, FlinkKey]:
 
 
 def read_file(path: Path) -> list[FlinkSetting]:
-    """What a file says.
+    """The settings of a file.
 
     Raises:
-        ConfigError: it cannot be read or parsed, a key is unknown or set twice, or a value does not fit.
+        ConfigError: it cannot be read or parsed, a key is unknown or set twice, or a value is invalid.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -98,15 +98,15 @@ def read_file(path: Path) -> list[FlinkSetting]:
 
 
 def layer_of(path: Path) -> Layer:
-    """The settings of a file that count, with a warning that names the others; raises as `read_file` does."""
+    """The settings of a file that have an effect; a warning names the others; raises as `read_file` does."""
     return _counting(str(path), read_file(path))
 
 
 def understood(layer: Layer) -> Layer:
-    """A layer in which Flink's keys may be among ours: theirs become ours or are warned about.
+    """A layer with Flink keys translated to tidegate keys; a warning names those without effect.
 
     Raises:
-        ConfigError: the value of one does not fit.
+        ConfigError: a value is invalid.
     """
     theirs = [key for key in layer.values if key in flink_keys() and key not in _ours() and not layer.shouted]
     if not theirs:
@@ -115,7 +115,7 @@ def understood(layer: Layer) -> Layer:
     taken = _counting(layer.name, [_setting(key, str(layer.values[key]), layer.name) for key in theirs])
     if both := own.keys() & taken.values.keys():
         raise ConfigError(
-            f"{layer.name} sets {min(both)!r} twice, with Flink's key and with tidegate's; expected one of them"
+            f"{layer.name} sets {min(both)!r} twice, with Flink's key and with tidegate's; expected one of them; remove the other"
         )
     return Layer(layer.name, own | dict(taken.values))
 
@@ -163,7 +163,7 @@ def _setting(key: str, value: str, where: str) -> FlinkSetting:
         raise ConfigError(f"unknown option {key!r} in {where}{hint}")
     if known is None:
         known = FlinkKey(key, "text", to=key)
-    # A file in circulation says `client.rpc.port: client.rpc.port`.
+    # A distributed configuration file contains `client.rpc.port: client.rpc.port`.
     given = None if value == key else _KINDS[known.kind](value, f"option {key!r} in {where}")
     return FlinkSetting(key, value, known.status, known.to, given if known.to else None, known.why)
 
@@ -191,7 +191,7 @@ def _truth(value: str, label: str) -> str:
 def _share(value: str, label: str) -> str:
     share = float(parse_setting(value, float, "", label))
     if not 0 <= share <= 1:
-        raise ConfigError(f"{label} does not fit; got {value!r}; expected a share between 0 and 1")
+        raise ConfigError(f"{label} is invalid; got {value!r}; expected a fraction between 0 and 1")
     return value
 
 
@@ -220,15 +220,13 @@ def _ports(value: str, label: str) -> str:
     first, dash, last = value.partition("-")
     ends = [first, last] if dash else [first]
     if not all(end.strip().isdigit() and int(end) < 65_536 for end in ends) or int(ends[0]) > int(ends[-1]):
-        raise ConfigError(
-            f"{label} does not fit; got {value!r}; expected a port or a range such as 8081-8090"
-        )
+        raise ConfigError(f"{label} is invalid; got {value!r}; expected a port or a range such as 8081-8090")
     return ends[0].strip()
 
 
 def _list(value: str, label: str) -> str:
     if not all(part.strip() for part in value.split(",")):
-        raise ConfigError(f"{label} does not fit; got {value!r}; expected values between commas")
+        raise ConfigError(f"{label} is invalid; got {value!r}; expected values separated by commas")
     return value
 
 

@@ -1,7 +1,7 @@
-"""Job startup: what every executor gets, ownership of the pipeline, and the checkpoint to restore.
+"""Job startup: the program, ownership of the pipeline, and the checkpoint to restore, the same for every executor.
 
-`Startup` owns the pipeline from the first moment: lease, restore point, settlement of what was decided, removal of
-what was not, redistribution of state. Executors differ only in what they do afterwards.
+`Startup` owns the pipeline from the start: it acquires the lease, finds the restore point, commits decided output,
+aborts other output and redistributes state. Executors differ only in what they do afterwards.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NEVER_MS: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the user wrote: the steps that end in sinks, a name, the settings."""
+    """A user program: its steps, its name, its settings."""
 
     name: str
     pipeline: PipelineId
@@ -59,10 +59,10 @@ class Program:
     options: JobOptions
     parallelism: int
     named: bool = True
-    """Whether another run may use the same pipeline id."""
+    """Whether other runs may use the same pipeline id."""
 
     def graph(self, manifest: Manifest | None) -> JobGraph:
-        """The job graph; the number of key groups is that of the restored state."""
+        """The job graph; restored state fixes the number of key groups."""
         steps = self.stream_graph(manifest)
         if steps.iterative and self.options.interval_ms is not None and not self.options.forced:
             raise ConfigError(
@@ -79,34 +79,34 @@ class Program:
         return journaled(job, self.options.journaled) if self.options.granularity == "event" else job
 
     def at_a_stop(self) -> str:
-        """What a stop does, as a message."""
+        """A message: what a stop does."""
         graph = self.graph(None)
         if graph.batch or (graph.iterative and not self.options.forced):
             return "cancelling the job; no final checkpoint is possible"
         return "taking a final checkpoint"
 
     def takes_no_checkpoint(self, graph: JobGraph, *, decided: bool) -> str | None:
-        """Why no checkpoint of it can be taken now; `decided` says whether one was since it started."""
+        """Why no checkpoint can be taken now; None if one can. `decided`: whether one was decided since the start."""
         if graph.batch and not decided:
             return f"no final checkpoint is possible: batch job {self.name!r} takes one only at its end"
         if graph.iterative and not self.options.forced:
-            return f"no final checkpoint is possible: job {self.name!r} has iterations, whose in-flight records it would lose"
+            return f"no final checkpoint is possible: job {self.name!r} has iterations, and it would lose their in-flight records"
         return None
 
     def interval_ms(self, graph: JobGraph) -> int:
-        """The time between two checkpoints; as good as never without them, or where iterations forbid them."""
+        """The checkpoint interval; practically infinite if checkpoints are off or iterations forbid them."""
         never = self.options.checkpointing == "NONE" or (graph.iterative and not self.options.forced)
         return self.options.interval_ms or (_NEVER_MS if never else INTERVAL_MS)
 
     def first_ms(self, graph: JobGraph) -> int | None:
-        """The time until the first checkpoint; None if it is as long as between any two."""
+        """The time until the first checkpoint; None if it is the checkpoint interval."""
         by_default = self.options.interval_ms is None and not self.options.pause_ms and not graph.batch
         return FIRST_MS if by_default and self.interval_ms(graph) == INTERVAL_MS else None
 
     def stream_graph(
         self, manifest: Manifest | None, regrouping: Collection[OperatorUid] = ()
     ) -> StreamGraph:
-        """What the user wrote with everything resolved; the state of `regrouping` can have other key groups."""
+        """The program resolved; operators in `regrouping` may restore state with another number of key groups."""
         graph = build_stream_graph(
             self.sinks,
             parallelism=self.parallelism,
@@ -120,10 +120,10 @@ class Program:
         return graph if every_ms is None else paced(graph, every_ms)
 
     def matching(self, manifest: Manifest) -> Matching:
-        """Which operators of a checkpoint of another run are which steps of it.
+        """Match the operators of another run's checkpoint with the steps of this program.
 
         Raises:
-            ConfigError: what was said about it by --map does not fit.
+            ConfigError: a pair of --map is invalid.
         """
         options = self.options
         return Matching(
@@ -136,27 +136,27 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class StartPoint:
-    """Where a run or a restarted attempt begins."""
+    """The state from which a run or a restarted attempt starts."""
 
     graph: JobGraph
     manifest: Manifest | None
     restored: Restored
     batch: BatchProgress | None = None
-    """Results of earlier attempts of a batch job; None for a stream."""
+    """Results of earlier attempts of a batch job; None for a streaming job."""
 
     @property
     def ended(self) -> dict[OperatorUid, bytes] | None:
-        """Where the sources of a batch job have ended; see `Enumerators`."""
+        """Final states of finished sources of a batch job; see `Enumerators`."""
         return self.batch.ended if self.batch is not None else None
 
     @property
     def checkpoint(self) -> CheckpointId | None:
-        """The checkpoint it resumes from."""
+        """The id of the restored checkpoint."""
         return self.manifest.checkpoint if self.manifest is not None else None
 
 
 class Startup:
-    """Acquires a pipeline and finds, for each attempt, the state to start from."""
+    """Acquires a pipeline and finds the state that each attempt starts from."""
 
     def __init__(
         self, program: Program, storage: CheckpointStorage, clock: Clock, say: Callable[[str], None]
@@ -171,21 +171,21 @@ class Startup:
         self._coordinator: CheckpointCoordinator | None = None
         """The status of the newest attempt."""
         self._found: Record | None = None
-        """What the previous run left, if there was one."""
+        """The record of the previous run, if there was one."""
         self._claimed = False
-        """Whether an attempt has claimed external names; afterwards claims of other pipelines are respected."""
+        """Whether an attempt has claimed external names; later claims of other pipelines are respected."""
         self._clock = clock
         self.say = say
 
     def files(self) -> SnapshotFiles:
-        """Where this run's snapshots go."""
+        """The snapshot files of this run."""
         return StorageFiles(self.storage.blobs, f"{self.run}/shared", self.program.options.inline_bytes)
 
     def stand_by(self) -> Record | None:
-        """Wait while another process owns the pipeline; what it left if it ended by itself, None to start.
+        """Wait while another process owns the pipeline; returns its record if its job ended, None if this process is to start.
 
         Raises:
-            JobFailedError: it failed by itself.
+            JobFailedError: the job of the active process failed.
         """
         ended = self.pipeline.acquirer.stand_by(self.say)
         if ended is not None and ended.status == "failed":
@@ -196,17 +196,17 @@ class Startup:
 
     @contextlib.contextmanager
     def owning(self) -> Iterator[None]:
-        """Acquire the pipeline, and keep its lease until all is over."""
+        """Acquire the pipeline and renew its lease until the end of the block."""
         self.acquire()
         with self.lease:
             yield
 
     def acquire(self) -> None:
-        """Become the owner of the pipeline; checks the program before anything is touched."""
+        """Become the owner of the pipeline; checks the program first."""
         if self.storage.decisions is None:
             self.say(
                 f"storage {self.storage.url} has no atomic swap: two starts of pipeline "
-                f"{self.pipeline.id!r} at the same moment can damage each other's work; make sure that there is only one"
+                f"{self.pipeline.id!r} at the same moment can corrupt its checkpoints; make sure that there is only one"
             )
         options = self.program.options
         graph = self.program.graph(None)
@@ -241,7 +241,7 @@ class Startup:
         self.resumed_from = retained[-1].checkpoint if retained else None
 
     def _begin(self, before: Record | None) -> None:
-        """Go where the program is to start, and remove what the run before left behind."""
+        """Select the start point of the program and delete leftovers of the previous run."""
         options = self.program.options
         if options.savepoint is not None:
             self._newest_settled()
@@ -253,7 +253,7 @@ class Startup:
         self.storage.blobs.reserve(f"{self.run}/taskowned")
 
     def start_point(self) -> StartPoint:
-        """Commit decided work, abort the rest, and return the checkpoint to resume from.
+        """Commit decided output, abort the rest, and return the checkpoint to resume from.
 
         Raises:
             CommitFailedError: output of a decided checkpoint is partly lost.
@@ -273,7 +273,7 @@ class Startup:
             )
         with contextlib.closing(self.committers(graph)) as committers:
             removed = committers.abort(manifest)
-            # A writer that was stopped had opened the next file or transaction already; nothing of it is missed.
+            # A stopped writer had already opened its next file or transaction; aborting it loses nothing.
             if not (first and self._found is not None and self._found.status in ("finished", "stopped")):
                 for uid, pieces in removed.items():
                     self.say(f"sink {uid!r}: aborted {pieces} prepared transactions that were never decided")
@@ -282,7 +282,7 @@ class Startup:
         return StartPoint(graph, manifest, self._redistributed(graph, manifest))
 
     def _beginning(self, manifest: Manifest | None) -> str:
-        """Where this run starts, as a message."""
+        """A message: where this run starts."""
         if manifest is not None:
             age = readable_age(max(0, self._clock.now_ms() - manifest.created_ms))
             return f"resuming from checkpoint {manifest.checkpoint}, taken {age} ago"
@@ -295,10 +295,10 @@ class Startup:
         return f"starting without state: {name!r} has no checkpoint yet"
 
     def part_point(self, graph: JobGraph, uids: Container[OperatorUid]) -> StartPoint:
-        """Where a failover region with these operators resumes while the rest runs; all decided output is visible.
+        """The start point of a failover region while other regions run; all decided output is visible.
 
         Raises:
-            FencedError: another run owns the pipeline, and the prepared work.
+            FencedError: another run owns the pipeline and its prepared output.
         """
         self.pipeline.refresh()
         retained = self.pipeline.record.retained
@@ -314,14 +314,14 @@ class Startup:
         return redistribute(graph, manifest, unclaimed=self.program.options.ignore_unclaimed)
 
     def committers(self, graph: JobGraph) -> Committers:
-        """The committers of the sinks of a graph, for the coordinator; to be closed."""
-        # A pipeline id that is new in each run has no other owner, and would leave a claim in each run.
+        """The committers of the sinks of a graph, for the coordinator; the caller closes them."""
+        # A generated pipeline id has no other owner, and each run would leave a claim behind.
         home = self.storage.url if self.program.named else ""
         asked = self.program.options.take_over and not self._claimed
         return Committers(self.pipeline, graph, self._clock, home, take_over=asked, running=self._claimed)
 
     def claims(self, graph: JobGraph) -> Claims:
-        """Renews what the sinks of a graph claim outside while it runs."""
+        """Renews the external claims of the sinks of a graph while it runs."""
         return Claims(partial(self.committers, graph), self._clock)
 
     def coordinator(
@@ -332,8 +332,8 @@ class Startup:
         interval_ms: int | None = None,
         tolerated: int | None = None,
     ) -> CheckpointCoordinator:
-        """The checkpoint coordinator of an attempt; `interval_ms` is for executors with a pace of their own,
-        `tolerated` failures are theirs if the program names no number."""
+        """The checkpoint coordinator of an attempt; `interval_ms` overrides the checkpoint interval of the program,
+        `tolerated` is the number of tolerated failures if the program sets none."""
         options = self.program.options
         first = CheckpointId(self.pipeline.record.newest_id + 1)
         if self._coordinator is not None:
@@ -364,9 +364,9 @@ class Startup:
         return self._coordinator
 
     def leave(self, status: Literal["finished", "stopped", "canceled"]) -> None:
-        """Give the pipeline up; what no checkpoint refers to is removed."""
+        """Release the pipeline and delete files that no checkpoint refers to."""
         self.pipeline.leave(status)
-        # The run has ended as it should; if nothing can be removed now, the next start does.
+        # The run has ended successfully; files that cannot be deleted now are deleted by the next start.
         with contextlib.suppress(TidegateError):
             if status == "canceled" and self.program.options.retention == "DELETE_ON_CANCELLATION":
                 all_of_them = tuple(known.checkpoint for known in self.pipeline.record.retained)
@@ -374,11 +374,11 @@ class Startup:
             self._sweep(self.run)
 
     def _sweep(self, run: RunId) -> None:
-        """Remove files of ended subtasks, such as a base that was never finished."""
+        """Delete files of ended subtasks, such as an unfinished base."""
         self.pipeline.archive.sweep(run, self.pipeline.record.retained, self.pipeline.check_owner)
 
     def retained_files(self) -> frozenset[str]:
-        """The files that retained checkpoints refer to, as far as these can be read."""
+        """The files that the readable retained checkpoints refer to."""
         files: set[str] = set()
         for known in self.pipeline.record.retained:
             with contextlib.suppress(StateCorruptError):
@@ -386,7 +386,7 @@ class Startup:
         return frozenset(files)
 
     def _newest(self, load: Callable[[Retained], Manifest]) -> Manifest | None:
-        """The newest checkpoint once its output is visible, or the one before if it never will be."""
+        """The newest checkpoint after its output is visible; if that was aborted, the one before."""
         retained = self.pipeline.record.retained
         manifest = load(retained[-1]) if retained else None
         if manifest is None or self._settle(manifest, retained):
@@ -399,19 +399,19 @@ class Startup:
         return load(back) if back else None
 
     def _load(self, retained: Retained) -> Manifest:
-        """A checkpoint with the uids of the program; those of this run have them already."""
+        """A checkpoint with the uids of the program; checkpoints of this run already have them."""
         manifest = self.pipeline.archive.load(retained)
         return manifest if manifest.run == self.run else self.program.matching(manifest).matched()
 
     def _to_be_settled(self, retained: Retained) -> Manifest:
-        """A checkpoint that is loaded only for its output; a sink's work must not be committed by another sink."""
+        """A checkpoint that is loaded only to commit its output; each sink commits only its own output."""
         manifest = self.pipeline.archive.load(retained)
         sinks = {each.uid for unsettled in manifest.unsettled for each in unsettled.committables}
         matching = Matching(manifest, self.program.stream_graph(None).nodes, {}, unclaimed=True)
         return matching.matched() if sinks & matching.undecided.keys() else manifest
 
     def _newest_settled(self) -> None:
-        """Make sure that decided output is visible before the pipeline restores another snapshot."""
+        """Make all decided output visible before the pipeline restores another snapshot."""
         retained = self.pipeline.record.retained
         if not retained or self.pipeline.archive.settled(retained[-1]):
             return
@@ -420,13 +420,13 @@ class Startup:
         except StateCorruptError as error:
             raise StateCorruptError(
                 f"checkpoint {retained[-1].checkpoint} of pipeline {self.pipeline.id!r} is decided, but its metadata cannot be "
-                f"read, so its output may or may not be visible: {error}; restore the file from a backup; or check the output, "
+                f"read, so its output may or may not be visible: {error}; restore the file from a backup; or check the output "
                 "and start under another pipeline.id with -s and the path of an older checkpoint, which writes all later "
                 "output again"
             ) from error
 
     def _settle(self, manifest: Manifest, retained: tuple[Retained, ...]) -> bool:
-        """Commit what is unsettled; False if all output of the oldest unsettled checkpoint was aborted."""
+        """Commit unsettled output; False if all output of the oldest unsettled checkpoint was aborted."""
         settled = self.pipeline.archive.newest_settled(retained)
         unsettled = [u for u in manifest.unsettled if settled is None or u.checkpoint > settled.checkpoint]
         accepted = self.program.options.accept_loss

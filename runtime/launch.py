@@ -57,7 +57,7 @@ _LOOK_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A program with its settings; `script` and `root` decide what it is called and where it remembers."""
+    """A program with its settings; `script` and `root` give its default name and its checkpoint directory."""
 
     steps: tuple[Transformation, ...]
     job_name: str | None
@@ -67,7 +67,7 @@ class Launch:
 
 
 def run_program(launch: Launch, enough: Callable[[], bool] | None = None) -> JobResult:
-    """Run a program to its end, or stop it when there is `enough`."""
+    """Run a program to its end, or stop it when `enough` returns true."""
     if _instead is not None:
         return _instead(launch)
     with _prepared(launch) as (client, executor, startup):
@@ -80,14 +80,14 @@ def run_program(launch: Launch, enough: Callable[[], bool] | None = None) -> Job
 
 
 def start_program(launch: Launch) -> JobClient:
-    """Run a program in the background of this process, which must stay alive until the job ends."""
+    """Run a program in a background thread of this process, which must not exit before the job ends."""
     if _instead is not None:
         return _instead(launch)
     stack = contextlib.ExitStack()
     client, executor, startup = stack.enter_context(_prepared(launch))
 
     def run() -> None:
-        # How it ended is the client's to tell.
+        # The client holds the result or the error.
         with stack, contextlib.suppress(BaseException):
             client.run_to_end(lambda: _in_turn(executor, startup, contextlib.nullcontext))
 
@@ -107,7 +107,7 @@ def _stop_at(client: JobClient, enough: Callable[[], bool]) -> None:
 def _in_turn(
     executor: Executor, startup: Startup, running: Callable[[], AbstractContextManager[None]]
 ) -> JobResult:
-    """Run a program once this process owns the pipeline; SIGTERM ends a standby."""
+    """Run a program as soon as this process owns the pipeline; SIGTERM ends a standby."""
     while True:
         try:
             with _told_to_end_by_sigterm():
@@ -122,7 +122,7 @@ def _in_turn(
                 return executor.run()
         except FencedError:
             if not startup.program.options.standby or startup.pipeline.acquired:
-                raise  # otherwise another one that stood by was quicker
+                raise  # otherwise another standby acquired the pipeline first
 
 
 @contextlib.contextmanager
@@ -156,7 +156,7 @@ def _prepared(launch: Launch) -> Iterator[tuple[JobClient, Executor, Startup]]:
 
 @contextlib.contextmanager
 def instead_of_running(handler: Callable[[Launch], NoReturn]) -> Iterator[None]:
-    """Hand programs of this process to `handler`, which must end them, instead of running them."""
+    """Pass programs of this process to `handler` instead of running them; the handler must not return."""
     global _instead
     before, _instead = _instead, handler
     try:
@@ -166,7 +166,7 @@ def instead_of_running(handler: Callable[[Launch], NoReturn]) -> Iterator[None]:
 
 
 def program_of(launch: Launch) -> Program:
-    """What a program is, with its place over restarts."""
+    """The program of a launch, with its pipeline id."""
     options = launch.options
     apply_settings(launch.steps, options)
     return Program(
@@ -180,12 +180,12 @@ def program_of(launch: Launch) -> Program:
 
 
 def job_name(launch: Launch) -> str:
-    """What a program is called."""
+    """The name of a job."""
     return launch.job_name or (launch.script.stem if launch.script else "job")
 
 
 def default_parallelism(options: JobOptions) -> int:
-    """How many subtasks a step has that says nothing about it."""
+    """The parallelism of steps that set none."""
     return options.parallelism or len(os.sched_getaffinity(0))
 
 
@@ -200,7 +200,7 @@ def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus]
     if target == SUBMITTED:
         raise ConfigError(
             "execution.target is required under spark-submit; got none; set it, or TIDEGATE_EXECUTION_TARGET, to the master "
-            "given to spark-submit, or to embedded to run on this machine only"
+            "URL given to spark-submit, or to embedded to run on this machine only"
         )
     connect = ", a Spark Connect URL, which cannot run Python functions as jobs" * target.startswith("sc://")
     raise ConfigError(
@@ -211,14 +211,14 @@ def _executor(startup: Startup, status: RunStatus, observe: Callable[[RunStatus]
 def _storage(root: str, options: JobOptions) -> CheckpointStorage:
     storage = open_storage(root, options.new_mode, options.components)
     if isinstance(storage, Buffered):
-        # What is below the threshold is never a file, so pieces need not be smaller.
+        # State below the threshold is never a file, so pieces need not be smaller.
         return storage.buffered(max(options.buffer_bytes, options.inline_bytes))
     return storage
 
 
 @contextlib.contextmanager
 def checkpoint_root(launch: Launch) -> Iterator[str]:
-    """A program without a name remembers nothing beyond its own run."""
+    """The checkpoint directory; a temporary one for a program without a name, removed after the run."""
     if launch.root is not None:
         yield launch.root
     elif launch.options.root is not None:
@@ -245,14 +245,14 @@ def _pipeline_id(launch: Launch) -> PipelineId:
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")
     if readable == name and len(name) <= _LONGEST_NAME:
         return PipelineId(name)
-    # Names that look alike once they are readable must not share their checkpoints.
+    # Names that become equal when special characters are replaced must not share checkpoints.
     return PipelineId(
         f"{readable[-_LONGEST_NAME:].lstrip('-.') or 'job'}-{xxhash.xxh32_hexdigest(name.encode())}"
     )
 
 
 class _ToldToEnd(BaseException):
-    """SIGTERM came while this process waited."""
+    """SIGTERM arrived while this process was a standby."""
 
 
 @contextlib.contextmanager
@@ -273,7 +273,7 @@ def _told_to_end_by_sigterm() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stopping_on_signals(stop: Callable[[], None], startup: Startup) -> Iterator[None]:
-    """SIGTERM and the first Ctrl-C stop, with a checkpoint if the job takes some; the second Ctrl-C ends at once."""
+    """SIGTERM and the first Ctrl-C stop the job, with a final checkpoint if possible; a second Ctrl-C ends it at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
 """Metrics of user functions, under PyFlink's names.
 
-Values are read several times a second and shown in the snapshot of the run as
-`<operator uid>.<subtask>.<groups>.<name>`. Updates are plain attribute arithmetic.
+Values are collected several times a second and are part of the run snapshot as
+`<operator uid>.<subtask>.<groups>.<name>`. An update is plain arithmetic on attributes, without a lock.
 
 Example:
     >>> root = MetricGroup("parse.0", {}, lambda: 0.0)
@@ -25,10 +25,10 @@ Value = int | float | str | dict[str, int | float]
 
 
 class Metric(Protocol):
-    """Anything that stands somewhere."""
+    """A metric: anything with a current value."""
 
     def value(self) -> Value:
-        """Where it stands."""
+        """The current value."""
         ...
 
 
@@ -36,36 +36,36 @@ M = TypeVar("M", bound="Metric")
 
 
 class Counter:
-    """Goes up and down."""
+    """A counter; it can also be decremented."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def inc(self, n: int = 1) -> None:
-        """Count up."""
+        """Increment."""
         self._count += n
 
     def dec(self, n: int = 1) -> None:
-        """Count down."""
+        """Decrement."""
         self._count -= n
 
     def get_count(self) -> int:
-        """Where it stands."""
+        """The current value."""
         return self._count
 
     def value(self) -> Value:
-        """Where it stands."""
+        """The current value."""
         return self._count
 
 
 class Gauge:
-    """Calls a function each time it is read."""
+    """A function that is called each time the metric is read."""
 
     def __init__(self, ask: Callable[[], int | float]) -> None:
         self._ask = ask
 
     def value(self) -> Value:
-        """The answer; what the function raised as text, because looking must not end a job."""
+        """The result of the function; if it raises, the error as text, because reading a metric must not fail a job."""
         try:
             return self._ask()
         except Exception as error:
@@ -73,7 +73,7 @@ class Gauge:
 
 
 class Meter:
-    """How often something happens: per second, over the last `span_s` seconds."""
+    """Events per second over the last `span_s` seconds."""
 
     def __init__(self, span_s: int, monotonic: Callable[[], float]) -> None:
         self._span_s = span_s
@@ -82,11 +82,11 @@ class Meter:
         self._seen: deque[tuple[float, int]] = deque([(monotonic(), 0)])
 
     def mark_event(self, value: int = 1) -> None:
-        """It happened."""
+        """Count an event, or several."""
         self._count += value
 
     def get_count(self) -> int:
-        """How often so far."""
+        """The number of events so far."""
         return self._count
 
     def value(self) -> Value:
@@ -100,7 +100,7 @@ class Meter:
 
 
 class Distribution:
-    """Least, greatest, sum and number of what was seen."""
+    """Minimum, maximum, sum and count of values."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -109,14 +109,14 @@ class Distribution:
         self._max: int | float | None = None
 
     def update(self, value: int | float) -> None:
-        """See a value."""
+        """Add a value."""
         self._count += 1
         self._sum += value
         self._min = value if self._min is None or value < self._min else self._min
         self._max = value if self._max is None or value > self._max else self._max
 
     def value(self) -> Value:
-        """All four; no extremes before the first value."""
+        """All four; no minimum and maximum before the first value."""
         extremes = {} if self._min is None or self._max is None else {"min": self._min, "max": self._max}
         return {"count": self._count, "sum": self._sum, **extremes}
 
@@ -130,28 +130,28 @@ class MetricGroup:
         self._monotonic = monotonic
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """A group within this one."""
+        """A subgroup."""
         labels = ".".join(part for part in (self._prefix, name, extra) if part)
         return MetricGroup(labels, self._registered, self._monotonic)
 
     def counter(self, name: str) -> Counter:
-        """A new counter, or the one that has the name."""
+        """The counter with this name; created if it does not exist."""
         return self._register(name, Counter())
 
     def gauge(self, name: str, obj: Callable[[], int | float]) -> None:
-        """Show what `obj()` says."""
+        """Register a function whose result is the value."""
         self._register(name, Gauge(obj))
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """A new meter, or the one that has the name."""
+        """The meter with this name; created if it does not exist."""
         return self._register(name, Meter(time_span_in_seconds, self._monotonic))
 
     def distribution(self, name: str) -> Distribution:
-        """A new distribution, or the one that has the name."""
+        """The distribution with this name; created if it does not exist."""
         return self._register(name, Distribution())
 
     def values(self) -> dict[str, Value]:
-        """Where every metric stands, also those of other groups."""
+        """The values of all metrics, including those of other groups."""
         return {name: metric.value() for name, metric in self._registered.items()}
 
     def _register(self, name: str, metric: M) -> M:

@@ -50,7 +50,7 @@ FIRST_MS: Final = 1_000
 """Time from the start to the first checkpoint, unless the program sets an interval or a pause."""
 
 SUBMITTED: Final = "spark-submit"
-"""The target of a program started by spark-submit, unless a setting names one."""
+"""The default target of a program that spark-submit started; it means that the setting is missing."""
 
 ClaimMode = Literal["NO_CLAIM", "CLAIM"]
 CheckpointingMode = Literal["EXACTLY_ONCE", "AT_LEAST_ONCE", "NONE"]
@@ -69,8 +69,7 @@ _file: Layer | None = None
 
 @dataclass(frozen=True)
 class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
-    """How a program runs; the program's own code is stronger than the command line, that than the environment,
-    that than `tidegate.toml`."""
+    """Options of a job. Precedence: the program's code, the command line, environment variables, `tidegate.toml`."""
 
     pipeline_id: str | None = option(
         "pipeline.id", None, "name of the pipeline, the same over all runs; default: the job's name"
@@ -298,29 +297,29 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
     """Set by the program only."""
 
     def strategy(self) -> RestartStrategy:
-        """A restart strategy that has seen no failure yet; without checkpoints a restart would do everything again."""
+        """A new restart strategy; without checkpoints there are no restarts, because they would repeat all work."""
         return NoRestart() if self.checkpointing == "NONE" else super().strategy()
 
     @property
     def of_backend(self) -> dict[str, Any]:
-        """What was said about the chosen backend; what was not is its own default."""
+        """The options that are set for the chosen backend."""
         return options_for(f"backend.{self.backend}", self.components)
 
     @property
     def exposed_ms(self) -> int:
-        """From the first record of a sink's work to its commit.
+        """The maximum time from the first record of prepared sink output to its commit.
 
-        One interval until the checkpoint, one for each of two declined checkpoints after which the work is reported
-        again, one for the decision and the commit, and the pauses of restarts.
+        One interval until the checkpoint, one for each of two declined checkpoints after which the output is reported
+        again, one for the decision and the commit, and the delays of restarts.
         """
         return 4 * self._spacing_ms + self.pauses_ms
 
     @property
     def commit_ms(self) -> int:
-        """What must be left of the time of a sink's work when its checkpoint is decided.
+        """The minimum time before prepared sink output expires when its checkpoint is decided.
 
-        Half an interval for the commit, and the pauses of restarts. The other half that `exposed_ms` has for it may
-        pass before the decision.
+        Half an interval for the commit, and the delays of restarts. The other half in `exposed_ms` may pass before
+        the decision.
         """
         return self._spacing_ms // 2 + self.pauses_ms
 
@@ -331,7 +330,7 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
 
     @property
     def new_mode(self) -> int | None:
-        """The mode of directories that a checkpoint storage makes; None for its own default."""
+        """The mode of new directories of a checkpoint storage; None for its default."""
         return (
             None
             if self.dir_mode is None
@@ -339,7 +338,7 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
         )
 
     def with_complete_urls(self) -> Self:
-        """The same, with URLs of checkpoints and savepoints that say themselves what was set for their storage."""
+        """The same, with storage options as part of the URLs of checkpoints and savepoints."""
         if not self.components:
             return self
         values = self.components
@@ -351,7 +350,7 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
         )
 
     def arm_faults(self, role: str) -> None:
-        """Make this process, known as `role`, die where a test of recovery asks for it."""
+        """Arm the crash points of recovery tests in this process, whose role is `role`."""
         if self.faults and self.faults_dir:
             faults.arm(faults.parse(self.faults), role, Path(self.faults_dir))
         else:
@@ -364,7 +363,7 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
         check_ranges(self)
         _ = self.new_mode
         for component in {owner_of(key) for key in self.components}:
-            # What a program leaves open in its sources and sinks is checked together with what it does not.
+            # Options of sources and sinks are checked later, together with those that the program sets.
             if component.kind in ("backend", "storage"):
                 component.check(self.components)
         if self.journaled and self.granularity != "event":
@@ -391,7 +390,7 @@ class JobOptions(RestartOptions, EmbeddedOptions, SparkOptions):
 def client_layers(environ: Mapping[str, str], directory: Path) -> tuple[Layer, ...]:
     """Command line, environment, the file that the command names, and `tidegate.toml` of a directory, strongest first.
 
-    What spark-submit has started runs nowhere by default: on this machine alone, without a word, is not what was meant.
+    A program that spark-submit started has no default target: running silently on this machine only is not intended.
     """
     layers = [_command_line, from_environ(environ), *([] if _file is None else [_file])]
     file = directory / "tidegate.toml"
@@ -403,15 +402,15 @@ def client_layers(environ: Mapping[str, str], directory: Path) -> tuple[Layer, .
 
 
 def set_command_line(layer: Layer, file: Layer | None = None) -> None:
-    """Settings of the command that runs the program in this process, and of a file that it names.
+    """Set the command-line layer of the program in this process, and the file that the command names.
 
-    A program started by itself has none.
+    A program that is not started by the command has neither.
     """
     global _command_line, _file
     _command_line, _file = layer, file
 
 
 def default_root(environ: Mapping[str, str]) -> Path:
-    """Where checkpoints live unless told otherwise."""
+    """The default checkpoint directory."""
     home = environ.get("XDG_STATE_HOME")
     return Path(home) / "tidegate" if home else Path.home() / ".local/state/tidegate"

@@ -1,7 +1,8 @@
-"""Linux process timers and parent-death signals: they kill a process even while it is stopped.
+"""Linux process timers and parent-death signals, which kill a process even while it is stopped.
 
-A process that was stopped for longer than its owner's lease must not execute another instruction. A check cannot see
-to that, because the process may be stopped right behind it; a signal of the kernel can, as it is delivered first.
+A process that was stopped for longer than its owner's lease must not execute another instruction. A check in the
+process cannot ensure that, because the process may be stopped right after it; a kernel signal can, because the kernel
+delivers it before the process continues.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ class _TimerSpec(ctypes.Structure):
 
 
 class KillTimer:
-    """Has the kernel kill this process after a time, unless it is set again before.
+    """A kernel timer that kills this process when it expires; setting it again postpones that.
 
     Raises:
-        UnavailableError: the kernel gives no timer.
+        UnavailableError: the kernel refused the timer.
     """
 
     def __init__(self) -> None:
@@ -54,15 +55,15 @@ class KillTimer:
         self._check(self._libc.timer_create(_CLOCK_BOOTTIME, ctypes.byref(event), ctypes.byref(self._id)))
 
     def set(self, seconds: float | None) -> None:
-        """Kill in so many seconds, at once if these are over already, or not at all."""
+        """Set the time until the kill in seconds; zero or less kills at once, None disarms the timer."""
         spec = _TimerSpec()
         if seconds is not None:
-            # A time of zero would switch the timer off.
+            # A time of zero would disarm the timer.
             spec.value_s, spec.value_ns = divmod(max(1, int(seconds * 1e9)), 1_000_000_000)
         self._check(self._libc.timer_settime(self._id, 0, ctypes.byref(spec), None))
 
     def close(self) -> None:
-        """Give the timer back."""
+        """Delete the timer."""
         self._check(self._libc.timer_delete(self._id))
 
     def _check(self, result: int) -> None:
@@ -75,5 +76,5 @@ class KillTimer:
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that started it ends."""
+    """Ask the kernel to kill this process when the thread that started it ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Resources that a program provides to all its functions: parameters, files, the clock."""
+"""Program resources: job parameters, cached files and the clock, available in all functions of a program."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["CachedFile", "ProgramResources"]
 
 @dataclass(frozen=True, slots=True)
 class CachedFile:
-    """A file or directory that every worker gets a copy of."""
+    """A file or directory that is copied to every worker."""
 
     path: str
     executable: bool = False
 
     def copy_to(self, place: Path) -> None:
-        """Make a copy where nothing is yet; an OSError says why there can be none."""
+        """Copy it to a path that does not exist; raises OSError if that fails."""
         source = Path(self.path)
         if source.is_dir():
             shutil.copytree(source, place)
@@ -30,7 +30,7 @@ class CachedFile:
 
 @dataclass(frozen=True, slots=True)
 class ProgramResources:
-    """Travels with the options to wherever functions run."""
+    """Sent to the workers with the options."""
 
     parameters: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, CachedFile] = field(default_factory=dict)

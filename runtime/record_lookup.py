@@ -1,4 +1,4 @@
-"""Reads single records again by their origin, with sources opened as in a restart from a checkpoint."""
+"""Record lookup: reads single records again by their origin, with sources restored from a checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["find_records"]
 
 _BATCH: Final = 1_000
 _PATIENCE_S: Final = 5.0
-"""After this time without a record, a source is assumed not to have it any more."""
+"""After this time without a record, the source is assumed to have no more of the records."""
 
 
 def find_records(
@@ -29,7 +29,7 @@ def find_records(
 ) -> dict[RecordOrigin, Any]:
     """The records of these origins that their sources still have.
 
-    `before` is the checkpoint after which they were read, None for the start. What lies between is read, too.
+    `before` is the checkpoint after which they were read, None for the start. Records in between are read, too.
 
     Raises:
         UnavailableError: a source did not answer.
@@ -62,7 +62,7 @@ def _read_source(
 
 
 def _splits(vertex: JobVertex, before: Manifest | None, wanted: set[str]) -> list[Split]:
-    """The splits as they were dealt to the readers after the checkpoint."""
+    """The splits as they were assigned to the readers after the checkpoint."""
     source: Source[Any] = vertex.head.payload
     dealt: dict[str, Split] = {}
 

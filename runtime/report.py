@@ -21,7 +21,7 @@ _LIVE_S, _PLAIN_S, _JSON_S = 0.2, 10.0, 0.2
 
 
 class Reporter:
-    """Writes to `out` what a run is doing, as often as the form of showing it bears."""
+    """Writes the progress of a run to `out`, at the rate that suits the form of the display."""
 
     def __init__(self, form: Progress, name: str, out: TextIO, clock: Clock) -> None:
         self._form = form
@@ -35,14 +35,14 @@ class Reporter:
         self._told = 0
 
     def say(self, text: str) -> None:
-        """One line for people."""
+        """Write one readable line."""
         if self._form == "json":
             self._write(msgspec.json.encode({"job": self._name, "said": text}).decode())
         elif self._form != "off":
             self._write(f"\r\x1b[K{text}" if self._live else text)
 
     def show(self, status: RunStatus) -> None:
-        """Show the run if it is time to, or if its state changed."""
+        """Show the run if the interval has passed or its state has changed."""
         for event in status.events.since(self._told):
             if event.what in _SAID:
                 self.say(f"{self._name}: {event.what}: {event.text}")
@@ -64,7 +64,7 @@ class Reporter:
             self._write(line(self._name, status.latest))
 
     def _fitting(self, text: str) -> str:
-        """As much as one row of the terminal takes; a line that wraps could not be drawn over."""
+        """The text cut to the width of the terminal, because a line that wraps cannot be overwritten."""
         columns = shutil.get_terminal_size().columns - 1
         return text if len(text) <= columns else f"{text[: columns - 1]}…"
 
@@ -74,7 +74,7 @@ class Reporter:
 
 
 def line(name: str, run: RunSnapshot) -> str:
-    """A run in one line: what it reads, how its checkpoints are, and then each operator by itself."""
+    """A run as one line: records, checkpoints, then each operator."""
     parts = [run.state, f"{run.records:,} records", f"{run.per_second:,.0f}/s", f"{run.settled} checkpoints"]
     if run.settled_age_s is not None:
         parts.append(f"settled {run.settled_age_s:.1f} s ago")
@@ -110,7 +110,7 @@ def operator(uid: str, figures: OperatorStats) -> str:
 
 
 def readable(size: int) -> str:
-    """A number of bytes for people.
+    """A number of bytes in readable form.
 
     Example:
         >>> [readable(size) for size in (0, 1023, 20 * 1024, 5_300_000)]

@@ -1,4 +1,4 @@
-"""Commands to a running job, and what is left of them after a restart.
+"""Requests to a running job: stop, savepoint, cancel; unfulfilled ones are repeated after a restart.
 
 Example:
     >>> requests, queue = Requests("orders"), SimpleQueue()
@@ -23,7 +23,7 @@ __all__ = ["CancelRequested", "Request", "Requests", "SavepointRequested", "Stop
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """Somebody wants the job to take a last checkpoint and end, perhaps with a savepoint and event time at its end."""
+    """Take a final checkpoint and end; optionally with a savepoint, and with event time advanced to its end."""
 
     order: SavepointOrder | None = None
     drain: bool = False
@@ -32,29 +32,29 @@ class StopRequested:
 
     @property
     def words(self) -> str:
-        """For the event log."""
+        """The text for the event log."""
         return "stop"
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequested:
-    """A savepoint was requested; the job keeps running."""
+    """Write a savepoint and keep running."""
 
     order: SavepointOrder
 
     @property
     def words(self) -> str:
-        """For the event log."""
+        """The text for the event log."""
         return f"savepoint {self.order.place}"
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    """Somebody wants the job to end at once."""
+    """End at once, without a final checkpoint."""
 
     @property
     def words(self) -> str:
-        """For the event log."""
+        """The text for the event log."""
         return "cancel"
 
 
@@ -62,7 +62,7 @@ Request: TypeAlias = StopRequested | CancelRequested | SavepointRequested
 
 
 class Requests:
-    """The commands to a job called `name`; each attempt receives those that are not fulfilled."""
+    """The requests to the job `name`; each attempt receives those that are not fulfilled."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -76,13 +76,13 @@ class Requests:
             self._queue.put(request)
 
     def deliver_to(self, queue: SimpleQueue[Any]) -> None:
-        """Deliver requests to an attempt's queue from now on, first the unfulfilled ones."""
+        """Deliver requests to the queue of a new attempt from now on, first the unfulfilled ones."""
         self._queue = queue
         for request in filter(None, map(_unfulfilled, self._asked)):
             queue.put(request)
 
     def ended(self, how: How) -> How:
-        """How the job ends.
+        """How the job has ended.
 
         Raises:
             JobCancelledError: it was cancelled after a savepoint.
@@ -93,7 +93,7 @@ class Requests:
 
 
 def _unfulfilled(request: Request) -> Request | None:
-    """What is left of a request for a new attempt: a savepoint is written once, a stop stays a stop."""
+    """The part of a request that a new attempt must fulfil: a written savepoint is not repeated, a stop is."""
     match request:
         case SavepointRequested(order) if order.taken.done():
             return None

@@ -1,7 +1,7 @@
-"""Start from a chosen snapshot (`-s`): an older checkpoint of the pipeline, or a snapshot to take over.
+"""Snapshot restore: starts a pipeline from a chosen snapshot (`-s`), its own older checkpoint or another snapshot.
 
-A snapshot that is taken over becomes the pipeline's newest checkpoint. Its files are copied (`NO_CLAIM`), so that the pipeline does not depend on
-the snapshot any more, or they become the pipeline's own where they are (`CLAIM`), to be deleted like any others.
+Another snapshot becomes the newest checkpoint of the pipeline. Its files are copied (`NO_CLAIM`), so that the pipeline
+does not depend on the snapshot, or the pipeline takes ownership of them (`CLAIM`) and deletes them like its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["SnapshotRestore", "within"]
 
 
 class SnapshotRestore:
-    """Makes a snapshot the newest checkpoint of a pipeline that was acquired and whose newest one is settled."""
+    """Makes a snapshot the newest checkpoint of an acquired pipeline whose newest checkpoint is settled."""
 
     def __init__(self, startup: Startup) -> None:
         self._startup = startup
@@ -42,10 +42,10 @@ class SnapshotRestore:
         self._storage = startup.storage
 
     def go_to(self, path: str) -> None:
-        """Go to a retained checkpoint, by number or path, or take a snapshot over, by path or URL.
+        """Restore a retained checkpoint, by number or path, or another snapshot, by path or URL.
 
         Raises:
-            ConfigError: the snapshot does not exist or does not fit, or a sink would write records again.
+            ConfigError: the snapshot does not exist or cannot be restored, or a sink would write records twice.
             StateCorruptError: a file of the snapshot is missing or damaged.
             StateFormatError: a newer version wrote it.
         """
@@ -68,12 +68,12 @@ class SnapshotRestore:
         self._pipeline.open_branch(target)
 
     def replay_from(self, number: int) -> None:
-        """Go back to a settled checkpoint though sinks have committed since, because output of a later one is lost.
+        """Restore a settled checkpoint although sinks have committed since, because output of a later one is lost.
 
-        0 is the beginning.
+        0 is the start of the job.
 
         Raises:
-            ConfigError: it is not there, or nothing is lost.
+            ConfigError: it is not retained, or no output is lost.
         """
         record, archive = self._pipeline.record, self._pipeline.archive
         settled = [known for known in record.retained if archive.settled(known)]
@@ -104,8 +104,8 @@ class SnapshotRestore:
             self._ask_sinks(found.checkpoint, later)
         elif found.pipeline == self._pipeline.id and record.newest_id and (refusing := self._refusing()):
             raise ConfigError(
-                f"the snapshot belongs to an earlier lineage of pipeline {found.pipeline!r}; what sink {refusing[0]!r} "
-                "committed in it is not known any more; restoring could write records twice; "
+                f"the snapshot belongs to an earlier lineage of pipeline {found.pipeline!r}; the commits of sink {refusing[0]!r} "
+                "in that lineage are unknown; restoring could write records twice; "
                 "give the sink on_branch='append' to allow that"
             )
         found = self._program.matching(found).matched()
@@ -129,7 +129,7 @@ class SnapshotRestore:
         self._pipeline.take_over(mine.checkpoint)
 
     def _with_lists(self, operator: OperatorState) -> OperatorState:
-        """The operator with its large lists in files of this run, as a checkpoint has them."""
+        """The operator with its large lists in files of this run, as in a checkpoint."""
         files = self._startup.files()
         lists = tuple(tuple(written(held, files) for held in lists) for lists in operator.lists)
         return msgspec.structs.replace(operator, lists=lists)
@@ -139,7 +139,7 @@ class SnapshotRestore:
         return copied(snapshot.manifest.operators, files, self._startup.files())
 
     def _claimed(self, snapshot: StoredSnapshot) -> tuple[tuple[OperatorState, ...], tuple[str, ...]]:
-        """The operators with their files where they are, and the files that make the snapshot one."""
+        """The operators with their files in place, and the metadata files of the snapshot."""
         prefix = within(snapshot.storage.url, self._storage.url)
         if prefix is None:
             raise ConfigError(
@@ -150,13 +150,13 @@ class SnapshotRestore:
         files = StorageFiles(snapshot.storage.blobs, "")
 
         def claim(chunk: StoredChunk) -> StoredChunk:
-            files.fetch(chunk)  # what is damaged is found out before it is the newest checkpoint
+            files.fetch(chunk)  # a damaged file must be found before this becomes the newest checkpoint
             return msgspec.structs.replace(chunk, name=f"{prefix}{chunk.name}")
 
         return renamed(snapshot.manifest.operators, claim), tuple(prefix + name for name in snapshot.names)
 
     def _refuse_what_others_keep(self, snapshot: StoredSnapshot) -> None:
-        """Two pipelines must not both delete the same files."""
+        """Refuse files that another pipeline retains, because both would delete them."""
         found = snapshot.manifest
         if metadata_name(found.run, found.checkpoint) not in snapshot.names:
             return
@@ -168,7 +168,7 @@ class SnapshotRestore:
             )
 
     def _regrouping(self, found: Manifest) -> Callable[[OperatorState], OperatorState]:
-        """Gives canonical state the number of key groups that the program asks for."""
+        """A function that regroups canonical state to the max parallelism of the program."""
         free = {
             op.uid
             for op in found.operators
@@ -188,7 +188,7 @@ class SnapshotRestore:
         return regroup
 
     def _refusing(self) -> list[OperatorUid]:
-        """The sinks that write nothing a second time."""
+        """The sinks that refuse to write records twice."""
         return [
             uid
             for uid, node in self._program.graph(None).nodes.items()
@@ -201,9 +201,9 @@ class SnapshotRestore:
         oldest = record.retained[0].checkpoint if record.retained else record.newest_id + 1
         if refusing and oldest > target + 1:
             raise ConfigError(
-                f"what sink {refusing[0]!r} committed with checkpoints {target + 1} to {oldest - 1} is not known any more, "
-                "because they are no longer retained; restoring could write records twice; use a newer savepoint, "
-                "or give the sink on_branch='append' to allow that"
+                f"the commits of sink {refusing[0]!r} in checkpoints {target + 1} to {oldest - 1} are unknown, "
+                "because these checkpoints are no longer retained; restoring could write records twice; use a newer "
+                "savepoint, or give the sink on_branch='append' to allow that"
             )
         manifests = [archive.load(known) for known in later] if refusing else []
         work = [c for manifest in manifests for u in manifest.unsettled for c in u.committables]
@@ -218,7 +218,7 @@ class SnapshotRestore:
 
 
 def _plain(path: str) -> str:
-    """A local path as the storage's own URL has it."""
+    """A local path in the form of the storage's URL."""
     if "://" not in path:
         return os.path.abspath(path)  # noqa: PTH100  # resolving links would be I/O
     return unquote(path.removeprefix("file://")).rstrip("/")
@@ -231,7 +231,7 @@ def _names(retained: Retained, root: str) -> set[str]:
 
 
 def within(place: str, root: str) -> str | None:
-    """What leads from the URL of one storage to that of another one below it, to be put before names of files."""
+    """The relative path from `root` to a storage URL below it, as a prefix of file names; None if it is not below."""
     path, _, options = place.partition("?")
     base, _, expected = root.partition("?")
     if options != expected or not f"{path}/".startswith(f"{base.rstrip('/')}/"):

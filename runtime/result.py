@@ -1,4 +1,4 @@
-"""Result of a run."""
+"""Job result: how a run ended, with its counters and accumulators."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["JobResult"]
 class JobResult:
     """How a run ended.
 
-    `records` counts what sources have read, records read again after a restart included. `resumed_from` is the
-    checkpoint it resumed from, None if it started without state.
+    `records` is the number of records that sources have read, including records read again after a restart.
+    `resumed_from` is the restored checkpoint, None if the run started without state.
     """
 
     name: str
@@ -59,7 +59,7 @@ class JobResult:
 
     @classmethod
     def of_another(cls, startup: Startup, ended: Record) -> JobResult:
-        """The result of the run that this process stood by for, as far as the storage tells."""
+        """The result of the active run, for a standby; only what the storage records."""
         newest = ended.retained[-1].checkpoint if ended.retained else None
         return cls(
             name=startup.program.name,
@@ -75,7 +75,7 @@ class JobResult:
 
     @classmethod
     def of_no_run(cls, startup: Startup) -> JobResult:
-        """The result of a process that was told to end while it stood by."""
+        """The result of a standby that was terminated before it became active."""
         return cls(
             name=startup.program.name,
             pipeline=startup.pipeline.id,
@@ -93,14 +93,14 @@ class JobResult:
         return self.run
 
     def get_net_runtime(self) -> int:
-        """How long it ran, in milliseconds."""
+        """The run time in milliseconds."""
         return int(self.seconds * 1000)
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """What was added to an accumulator in the last attempt.
+        """The value of an accumulator in the last attempt.
 
         Raises:
-            ConfigError: no function has added it.
+            ConfigError: no function has registered it.
         """
         if accumulator_name not in self.accumulators:
             known = ", ".join(sorted(self.accumulators)) or "none"
@@ -108,5 +108,5 @@ class JobResult:
         return self.accumulators[accumulator_name]
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        """What was added to each accumulator, by name."""
+        """The values of all accumulators, by name."""
         return dict(self.accumulators)

@@ -1,7 +1,7 @@
-"""Serialisation of user code for the processes that run it.
+"""Serialisation of user code for worker processes.
 
-Functions and the classes of a script or notebook travel by value. Records of such classes can be decoded elsewhere
-only if the other process's `__main__` has the classes too, so they are sent ahead.
+Functions and classes of a script or notebook are pickled by value. A worker can decode records of such classes only if
+its `__main__` has the classes too, so they are sent before any records.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["adopt_main_classes", "pack", "pack_main_classes", "pack_vertices", "
 
 
 def pack(what: str, thing: Any) -> bytes:
-    """Anything the user wrote, as bytes.
+    """Serialise a user object.
 
     Raises:
-        ConfigError: it cannot be sent; names it as `what`.
+        ConfigError: it cannot be serialised; the message calls it `what`.
     """
     try:
         return dumps(thing)
@@ -39,10 +39,10 @@ def pack(what: str, thing: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """What `pack` was given, as an object of its own.
+    """A new copy of the object that `pack` serialised.
 
     Raises:
-        ConfigError: it needs a module that this process does not find.
+        ConfigError: it needs a module that this process cannot import.
     """
     try:
         return cloudpickle.loads(data)
@@ -54,10 +54,10 @@ def unpack(data: bytes) -> Any:
 
 
 def pack_vertices(vertices: Collection[JobVertex]) -> dict[str, bytes]:
-    """Each vertex as bytes, from which each subtask gets objects of its own.
+    """Each vertex serialised, so that each subtask gets its own copy.
 
     Raises:
-        ConfigError: something the user wrote cannot be sent; names the operator.
+        ConfigError: a user object cannot be serialised; the message names the operator.
     """
     for vertex in vertices:
         for uid, node in vertex.nodes.items():
@@ -69,18 +69,18 @@ def pack_vertices(vertices: Collection[JobVertex]) -> dict[str, bytes]:
 
 
 def pack_main_classes() -> bytes:
-    """The classes of this process's main module; those that cannot be sent are left out."""
+    """The classes of this process's main module, without those that cannot be serialised."""
     packed: dict[str, bytes] = {}
     for name, value in list(vars(sys.modules["__main__"]).items()):
         if isinstance(value, type) and value.__module__ == "__main__":
             try:
                 packed[name] = pack(name, value)
             except ConfigError:
-                continue  # an error is raised when a record of the class is sent
+                continue  # sending a record of the class raises an error
     return pack("the program's classes", packed)
 
 
 def adopt_main_classes(data: bytes) -> None:
-    """Give this process's main module the classes of the program's."""
+    """Add the classes of the program's main module to the main module of this process."""
     for name, packed in unpack(data).items():
         setattr(sys.modules["__main__"], name, unpack(packed))

@@ -1,4 +1,4 @@
-"""Run status: an append-only list of events, folded with the counters into one immutable snapshot."""
+"""Run status: collects events and counters of a run and publishes them as immutable snapshots."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _RATE_S: Final = 10.0
 
 @dataclass(slots=True)
 class _Rate:
-    """How fast something grows, over the last seconds: longer than the rhythm of batches and checkpoints."""
+    """The rate of a counter over the last seconds, which is longer than the period of batches and checkpoints."""
 
     samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def at(self, now: float, count: int) -> float:
-        # A counter that began again, or did not move at all, such as before the workers run: measured from here.
+        # A counter that was reset, or has not moved yet because no worker runs, is measured from now on.
         if self.samples and (count < self.samples[-1][1] or count == self.samples[0][1]):
             self.samples.clear()
         if not self.samples or now - self.samples[-1][0] >= _SAMPLED_S:
@@ -51,9 +51,9 @@ class _Rate:
 
 @dataclass(slots=True)
 class RunStatus:
-    """Collects events and counters of one run; owned by the thread that coordinates it.
+    """Events and counters of one run; written by the coordinator thread only.
 
-    Other threads read `latest`, which is replaced as a whole.
+    Other threads read `latest`, which is replaced atomically.
     """
 
     clock: Clock
@@ -92,7 +92,7 @@ class RunStatus:
         size: int | None = None,
         sinks: dict[str, int] | None = None,
     ) -> None:
-        """Something happened."""
+        """Add an event."""
         event = self.events.append(what, text, checkpoint=checkpoint, subtask=subtask, size=size, sinks=sinks)
         self._counts[what] += 1
         self._checkpoints.on(event, self.clock.monotonic())
@@ -101,16 +101,16 @@ class RunStatus:
 
     @property
     def state(self) -> State:
-        """What the run is doing."""
+        """The state of the run."""
         return self.life.state
 
     def become(self, state: State) -> None:
-        """The run is in this state from now on, if it was not before."""
+        """Change the state of the run; no event if it is the same."""
         if self.life.become(state):
             self.note("state", state)
 
     def decided(self, checkpoint: CheckpointId, size: int, sinks: dict[str, int]) -> None:
-        """A checkpoint is the newest; so many pieces of each sink are still to be made visible."""
+        """A checkpoint is decided; `sinks` has the number of committables of each sink that are to be committed."""
         self.note("decided", f"checkpoint {checkpoint}", checkpoint=checkpoint, size=size, sinks=sinks)
 
     def settled(self, checkpoint: CheckpointId) -> None:
@@ -124,13 +124,13 @@ class RunStatus:
         measured: Measured = NOTHING_MEASURED,
         flow: Mapping[Subtask, Flow] = NOTHING_FLOWS,
     ) -> None:
-        """A worker's sources have read this many records in this attempt, and its functions measured something."""
+        """Update the counters and function metrics of a worker."""
         self._flow.update(flow)
         self._records[worker] = records
         self._measured[worker] = measured
 
     def attempt_begins(self) -> None:
-        """Drop the function metrics of the previous attempt; its output is settled."""
+        """Reset the function metrics; the output of the previous attempt is settled."""
         if self._checkpoints.newest_decided is not None:
             self._checkpoints.settled_until(
                 self._checkpoints.newest_decided.checkpoint, self.clock.monotonic()
@@ -139,28 +139,28 @@ class RunStatus:
         self._flow.clear()
 
     def part_over(self, workers: Iterable[int]) -> None:
-        """Some workers end while others run; their counters start again."""
+        """Reset the counters of workers that end while others run."""
         for worker in workers:
             self._earlier += self._records.pop(worker, 0)
             self._measured.pop(worker, None)
 
     def accumulators(self) -> dict[str, Any]:
-        """What the accumulators of the functions come to."""
+        """The merged values of the accumulators."""
         return totals(list(self._measured.values()))
 
     def attempt_over(self) -> None:
-        """The counters of the workers start again."""
+        """Reset the counters of all workers."""
         self._earlier += sum(self._records.values())
         self._records.clear()
 
     def fold(self) -> None:
-        """Replace `latest` if it is old, or of another state; cheap, to be called often."""
+        """Replace `latest` if it is outdated or the state has changed; cheap, called often."""
         now = self.clock.monotonic()
         if now - self._folded >= _FOLDED_S or self.latest.state != self.state:
             self._folded, self.latest = now, self.snapshot()
 
     def snapshot(self) -> RunSnapshot:
-        """The run as it is now."""
+        """A snapshot of the run."""
         now, now_ms = self.clock.monotonic(), self.clock.now_ms()
         elapsed = now - self._started
         records = self._earlier + sum(self._records.values())
@@ -198,7 +198,7 @@ class RunStatus:
         )
 
     def _per_second(self, now: float) -> dict[str, float]:
-        """How many records each chain works on."""
+        """The records per second of each chain."""
         counts: Counter[str] = Counter()
         for subtask, flow in self._flow.items():
             counts[subtask.vertex] += flow.records
@@ -208,7 +208,7 @@ class RunStatus:
 def log_commit_answers(
     status: RunStatus, answered: Answered, left: dict[str, int], news: Mapping[OperatorUid, str]
 ) -> None:
-    """Committers answered: `left` is what each sink still has to make visible, `news` why one was refused."""
+    """Log the answers of committers: `left` is the number of open committables of each sink, `news` has the refusals."""
     number = answered.checkpoint
     retried = [work.uid for work, answer in answered.answers if isinstance(answer, Retry)]
     status.commits_retried.update(retried)

@@ -1,4 +1,4 @@
-"""Supervisor: runs attempts until a program is finished, stopped or failed; the same on every executor."""
+"""Supervisor: restarts attempts until a job has finished, stopped or failed; the same on every executor."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["AttemptOnce", "Supervisor", "used_up"]
 
 
 class AttemptOnce(Protocol):
-    """Runs a program from its start point until its last checkpoint is settled."""
+    """Runs one attempt of a job, from its start point until its last checkpoint is settled."""
 
     def __call__(self, restart: RestartStrategy) -> How:
-        """Run; `restart` is told of progress.
+        """Run the attempt and report progress to `restart`.
 
         Raises:
-            TidegateError: the attempt failed and left nothing running.
+            TidegateError: the attempt failed; all its tasks have ended.
         """
         ...
 
 
 class Supervisor:
-    """Restarts what may succeed the next time, and leaves the pipeline in the state that the outcome asks for."""
+    """Restarts attempts after errors that a restart can solve, and releases the pipeline with the right status."""
 
     def __init__(
         self, startup: Startup, clock: Clock, status: RunStatus, observe: Callable[[RunStatus], None]
@@ -45,22 +45,22 @@ class Supervisor:
         """Run an acquired pipeline to its end.
 
         Raises:
-            JobFailedError: it failed too often in a row.
+            JobFailedError: the restart strategy allows no more restarts.
             TidegateError: it failed with an error that a restart cannot solve.
         """
         while True:
             try:
-                # An end that could not be recorded does not count: the next start would not know of it.
+                # The job has ended only when that is recorded, otherwise the next start would resume it.
                 self._leave("finished" if attempt(self._restart) == "finish" else "stopped")
                 break
             except JobCancelledError:
                 self._status.become("cancelling")
-                # What is decided was promised, so it is committed before the pipeline is given up.
+                # Decided output must become visible, so it is committed before the pipeline is released.
                 self._startup.start_point()
                 self._leave("canceled")
                 raise
             except FencedError:
-                # The job continues in another process; this one has lost it.
+                # Another process owns the pipeline and continues the job.
                 self._status.become("suspended")
                 self._observe(self._status)
                 raise
@@ -103,11 +103,11 @@ class Supervisor:
                 self._status.become("failing")
             self._status.become("failed")
         self._observe(self._status)
-        # A storage that fails or another owner must not hide why the run ends.
+        # An error of the storage, or a new owner, must not hide the error that ends the run.
         with contextlib.suppress(TidegateError):
             self._startup.pipeline.leave("failed")
 
 
 def used_up(job: str, error: TidegateError) -> JobFailedError:
-    """What a job fails with that is not restarted any more."""
+    """The error of a job that is not restarted again."""
     return JobFailedError(f"job {job!r} failed and its restarts are used up: {error}")

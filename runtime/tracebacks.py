@@ -10,8 +10,8 @@ Example:
     >>> error.__traceback__.tb_frame.f_code.co_name
     'loads'
 
-An exception that is sent to another process loses its traceback and what led to it. `carry` takes both along, and
-`arrive` puts the exception together again, so that it reads as if it had been raised there.
+Pickling an exception drops its traceback and its causes. `carry` keeps both, and `arrive` restores the exception in the
+other process, so that it is shown as if it had been raised there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Carried", "arrive", "carry", "hide_engine"]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A line of a traceback."""
+    """One frame of a traceback."""
 
     module: str
     file: str
@@ -40,9 +40,9 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """An exception on its way to another process.
+    """An exception with its traceback and causes, serialised for another process.
 
-    Its class may not exist there, or not be made from its bytes; then its name and text stand for it.
+    If its class cannot be unpickled there, its class name and text replace it.
     """
 
     packed: bytes | None
@@ -56,7 +56,7 @@ class Carried:
 
 
 def hide_engine(error: BaseException | None) -> None:
-    """Take the engine's frames out of the tracebacks of an error and what led to it; a defect of the engine keeps them."""
+    """Remove the engine's frames from the tracebacks of an error and its causes, except for an `InternalError`."""
     chain = list(_chain(error, []))
     if not any(isinstance(each, InternalError) for each in chain):
         for each in chain:
@@ -64,12 +64,12 @@ def hide_engine(error: BaseException | None) -> None:
 
 
 def carry(error: BaseException | None) -> Carried | None:
-    """The exception, its traceback and what led to it, as something that can be sent."""
+    """Serialise an exception with its traceback and its causes."""
     return _carry(error, [])
 
 
 def arrive(carried: Carried | None) -> BaseException | None:
-    """The exception as it was where it was carried from."""
+    """Restore an exception with its traceback and its causes."""
     if carried is None:
         return None
     error = _unpacked(carried)
@@ -122,7 +122,7 @@ def _carry(error: BaseException | None, seen: list[BaseException]) -> Carried | 
 
 
 def _unpacked(carried: Carried) -> BaseException:
-    # Whatever a class of the user's does while it is made again must not hide what went wrong before.
+    # An error while a user's exception class is unpickled must not hide the original error.
     with contextlib.suppress(Exception):
         if carried.packed is not None and isinstance(error := unpack(carried.packed), BaseException):
             return error
@@ -131,7 +131,7 @@ def _unpacked(carried: Carried) -> BaseException:
 
 
 def _frame(place: _Place) -> FrameType:
-    """A frame that shows as the place; only running code has frames, so code that bears the place's names is run."""
+    """A frame with the names of `place`; only running code has frames, so generated code with these names is run."""
     code = compile("raise LookupError", place.file, "exec")
     code = code.replace(co_name=place.function, co_firstlineno=place.line)
     try:

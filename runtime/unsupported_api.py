@@ -1,4 +1,4 @@
-"""Error for methods of PyFlink that are not supported, with the reason."""
+"""Unsupported PyFlink methods: accessing one raises an error with the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["UnsupportedApi"]
 
 
 class UnsupportedApi:
-    """Base of classes that carry PyFlink's API.
+    """Base of classes with PyFlink's API.
 
     Example:
         >>> from tidegate.datastream import StreamExecutionEnvironment
@@ -20,7 +20,7 @@ class UnsupportedApi:
         AttributeError: StreamExecutionEnvironment.set_default_local_parallelism is not available: set parallelism.default
     """
 
-    # Type checkers must not take every name for one that is there.
+    # Hidden from type checkers, which would otherwise accept every attribute name.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:

@@ -1,9 +1,9 @@
-"""The owner's lease as seen by a worker: no action is taken under a lease that may have expired.
+"""Worker lease: the owner's lease as a worker sees it; a worker does nothing under a lease that may have expired.
 
-A worker does its work in steps. Before each it asks whether the lease `holds`; one that does not makes it pause, since
-the storage may only be away for a while. An owner that says nothing at all for as long as a lease lasts is taken for
-gone. A step under way when the lease ends, such as one of a process that was stopped in the middle of it, is ended with
-the process by the kernel.
+A worker runs in steps and checks `holds` before each. If the lease does not hold, the worker pauses, because the storage
+may be unavailable only for a while. If the worker gets no message from the owner for the duration of a lease, the owner
+is considered dead. If the lease ends during a step, for example because the process was stopped, the kernel kills the
+process.
 
 Example:
     >>> from tidegate.clock import ManualClock
@@ -32,16 +32,16 @@ from tidegate.runtime.process_signals import KillTimer
 __all__ = ["WorkerLease"]
 
 _MARGIN: Final = 0.2
-"""The share of a lease that must be left when a step begins."""
+"""The fraction of the lease that must remain when a step starts."""
 
 
 class WorkerLease:
-    """Until when a worker may work. `renewed` and `lost` are called by any thread, all else by that of the worker.
+    """The time until which a worker may run. `renewed` and `lost` are thread-safe; the rest is for the worker's thread.
 
     Args:
-        clock: Its `monotonic` is that of the times given to `renewed`.
-        lease_ms: How long a lease lasts.
-        timer: Ends the process with the lease; None if it has more to do than this work.
+        clock: The clock whose `monotonic` the times given to `renewed` refer to.
+        lease_ms: The duration of a lease.
+        timer: Kills the process when the lease ends; None if the process also has other work.
     """
 
     def __init__(self, clock: Clock, lease_ms: int, timer: KillTimer | None = None) -> None:
@@ -55,7 +55,7 @@ class WorkerLease:
         self._lock = threading.Lock()
 
     def renewed(self, until: float) -> None:
-        """The owner lives, and holds its lease until then; the same time as before if the storage is away."""
+        """The owner is alive and holds its lease until then; the same time as before if the storage is unavailable."""
         with self._lock:
             self._told = self._clock.monotonic()
             if until > self._until:
@@ -63,18 +63,18 @@ class WorkerLease:
                 self._set_timer(until - self._told)
 
     def lost(self, error: FencedError) -> None:
-        """The run has a newer owner: nothing more may be done."""
+        """The run has a newer owner: the worker must stop."""
         with self._lock:
             self._lost = error
             if not self._paused:
                 self._set_timer(0.0)
 
     def holds(self) -> bool:
-        """Whether another step may begin; if not, ask again a little later.
+        """Whether the next step may start; if not, check again later.
 
         Raises:
             FencedError: the run has a newer owner.
-            UnavailableError: its owner has not renewed the lease for the time of a lease.
+            UnavailableError: no message from the owner for the duration of a lease.
         """
         now = self._clock.monotonic()
         if now < self._until - _MARGIN * self._lease_s:
@@ -96,7 +96,7 @@ class WorkerLease:
             return False
 
     def close(self) -> None:
-        """The work is over: the process need not end any more."""
+        """Disarm the timer after the work has ended."""
         with self._lock:
             if self._timer is not None:
                 self._timer.close()

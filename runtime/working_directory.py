@@ -1,8 +1,8 @@
-"""Local directories owned by one process: working state, copies, sockets, temporary files.
+"""Working directories: local directories owned by one process, for state, copies, sockets and temporary files.
 
-The owner holds a lock on its directory while it lives. The kernel releases the lock when the process ends, also by
-`kill -9`, so a directory that can be locked has no owner any more, and `sweep` removes it. Age decides nothing. A
-directory whose name says that another host made it, that another user owns or that others can enter is left alone.
+The owner holds a lock on its directory. The kernel releases the lock when the process ends, also after `kill -9`, so a
+directory that can be locked has no owner, and `sweep` deletes it; its age does not matter. Directories with the name of
+another host, directories of other users and directories that others can enter are not touched.
 
 Example:
     >>> with OwnedDirectory("example") as path:
@@ -52,12 +52,12 @@ _in_common: Final[dict[Path, int]] = {}
 
 
 class OwnedDirectory:
-    """A new private directory below `root`, removed by `remove`, at the end of a `with`, or when this process ends.
+    """A new private directory below `root`, deleted by `remove`, at the end of a `with`, or when this process ends.
 
-    Without `root` it is where temporary files are.
+    The default `root` is the directory of temporary files.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
 
     def __init__(self, kind: str, root: str | Path | None = None) -> None:
@@ -71,9 +71,9 @@ class OwnedDirectory:
             except FileNotFoundError:
                 if not above.is_dir():
                     raise
-                # Another process swept it before it was locked.
+                # Another process deleted it before it was locked.
         self.remove = weakref.finalize(self, _remove, self.path, handle, os.getpid())
-        """Remove it with its contents. Idempotent."""
+        """Delete it with its contents. Idempotent."""
 
     def __enter__(self) -> Path:
         return self.path
@@ -85,7 +85,7 @@ class OwnedDirectory:
 
 
 class DealtDirectories:
-    """Directories for numbered workers, below an owned one in each of several roots, which are dealt in turn."""
+    """Directories for numbered workers, distributed round-robin over several roots; each root has one owned directory."""
 
     def __init__(self, kind: str, roots: Sequence[str]) -> None:
         self._kind = kind
@@ -96,7 +96,7 @@ class DealtDirectories:
         """The directory of a worker.
 
         Raises:
-            ConfigError: it cannot be made.
+            ConfigError: it cannot be created.
         """
         root = self._roots[number % len(self._roots)]
         if root not in self._owned:
@@ -111,17 +111,17 @@ class DealtDirectories:
         return [path for owned in self._owned.values() for path in owned.path.iterdir()]
 
     def remove(self) -> None:
-        """Remove all of them. Idempotent."""
+        """Delete all of them. Idempotent."""
         for owned in self._owned.values():
             owned.remove()
         self._owned.clear()
 
 
 def working_directory(kind: str, root: str) -> OwnedDirectory:
-    """A new directory for working state below a root that a setting names, which is made if it is missing.
+    """A new directory for working state below a configured root, which is created if it does not exist.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: it cannot be created.
     """
     with _writable(root):
         make_directories(Path(root).absolute())
@@ -129,7 +129,7 @@ def working_directory(kind: str, root: str) -> OwnedDirectory:
 
 
 def sweep(roots: Iterable[str | Path]) -> None:
-    """Remove what processes of this host and user that are dead have left in these directories."""
+    """Delete directories of dead processes of this host and user below these roots."""
     ours = re.compile(rf"tidegate-[a-z]+-{_host()}-[0-9a-f]+")
     for root in {Path(root) for root in roots}:
         with contextlib.suppress(OSError):
@@ -138,10 +138,10 @@ def sweep(roots: Iterable[str | Path]) -> None:
 
 
 def hold_in_common(root: Path, kind: str, name: str) -> Path | None:
-    """A directory below `root` that several processes of this user share; not swept while one of them lives.
+    """A directory below `root` that processes of this user share; it is not swept while one of them lives.
 
-    `name` is hexadecimal. None if the directory cannot be made, is being swept, or is not private to this user, which is
-    said once.
+    `name` is hexadecimal. None if the directory cannot be created, is being swept, or is not private to this user; the
+    last case gives one warning.
     """
     directory = root / f"tidegate-{kind}-{_host()}-{name}"
     if directory in _in_common and directory.is_dir():
@@ -156,13 +156,13 @@ def hold_in_common(root: Path, kind: str, name: str) -> Path | None:
     except OSError:
         return None
     if directory in _in_common:
-        os.close(_in_common[directory])  # of one that was removed
+        os.close(_in_common[directory])  # the lock of a deleted directory
     _in_common[directory] = handle
     return directory
 
 
 def short_directory() -> str:
-    """Where sockets go: the address of one has room for about 100 characters, and a long TMPDIR leaves too few."""
+    """The directory for sockets: an address has at most about 100 characters, and a long TMPDIR leaves too few."""
     return tempfile.gettempdir() if len(tempfile.gettempdir()) < _LONG else "/tmp"
 
 
@@ -172,13 +172,13 @@ def _writable(root: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(
-            f"cannot write working state to {root}: {error.strerror or error}; make it writable, or name another directory "
-            "in taskmanager.state.local.root-dirs"
+            f"cannot write working state to {root}: {error.strerror or error}; make it writable, or set "
+            "taskmanager.state.local.root-dirs to another directory"
         ) from error
 
 
 def temporary_roots() -> tuple[str, str]:
-    """Where this process makes directories unless a setting says otherwise."""
+    """The default roots of this process."""
     return tempfile.gettempdir(), short_directory()
 
 
@@ -193,10 +193,10 @@ def _sweep(directory: Path) -> None:
 
 
 def _locked(directory: Path, how: int = fcntl.LOCK_EX) -> int:
-    """A descriptor of a private directory that keeps others from sweeping it.
+    """Lock a private directory, so that others do not sweep it; returns the descriptor.
 
     Raises:
-        FileNotFoundError: one of them sweeps it, or has.
+        FileNotFoundError: another process is deleting it or has deleted it.
         PermissionError: it is not private to this user.
     """
     handle = open_directory(directory)
@@ -206,7 +206,7 @@ def _locked(directory: Path, how: int = fcntl.LOCK_EX) -> int:
     except (BlockingIOError, FileNotFoundError):
         swept = True
     except OSError:
-        swept = False  # on a file system without locks nothing can be swept
+        swept = False  # on a file system without locks nothing is swept
     if swept:
         os.close(handle)
         raise FileNotFoundError(errno.ENOENT, "is being removed", str(directory))
@@ -214,7 +214,7 @@ def _locked(directory: Path, how: int = fcntl.LOCK_EX) -> int:
 
 
 def _remove(directory: Path, handle: int, owner: int) -> None:
-    # A process that was forked from the owner inherits its finalizers.
+    # A process forked from the owner inherits its finalizers.
     if os.getpid() == owner:
         shutil.rmtree(directory, ignore_errors=True)
     os.close(handle)
@@ -222,5 +222,5 @@ def _remove(directory: Path, handle: int, owner: int) -> None:
 
 @cache
 def _host() -> str:
-    # On a disk that hosts share, a lock may count only for those of one host.
+    # On a disk that hosts share, a lock may be visible only on one host.
     return xxhash.xxh32_hexdigest(socket.gethostname().encode())

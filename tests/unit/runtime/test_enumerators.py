@@ -301,7 +301,7 @@ def test_who_asks_for_the_first_time_hears_that_there_is_nothing_so_far() -> Non
 
 def test_an_event_for_an_enumerator_that_takes_none_names_it() -> None:
     with pytest.raises(
-        ConfigError, match="reader 1 sent a source event; OneByOne has no method reader_event; add it"
+        ConfigError, match="reader 1 sent a source event; OneByOne has no method reader_event; implement it"
     ):
         Wire(SixSplits()).enumerators.reader_event(UID, 1, b"hello")
 

@@ -113,10 +113,10 @@ def test_a_value_that_repeats_its_key_is_none() -> None:
         (["akka.framesize: 10 miles"], r"got '10 miles b'|got '10 miles'; expected a size"),
         (["akka.tcp.timeout: soon"], r"got 'soon'; expected a duration"),
         (["akka.ssl.enabled: perhaps"], r"got 'perhaps'; expected"),
-        (["yarn.heap-cutoff-ratio: 1.5"], r"got '1\.5'; expected a share between 0 and 1"),
+        (["yarn.heap-cutoff-ratio: 1.5"], r"got '1\.5'; expected a fraction between 0 and 1"),
         (["blob.server.port: 9-7"], r"got '9-7'; expected a port or a range"),
         (["blob.server.port: 70000"], r"got '70000'; expected a port or a range"),
-        (["high-availability.zookeeper.quorum: a,,b"], r"got 'a,,b'; expected values between commas"),
+        (["high-availability.zookeeper.quorum: a,,b"], r"got 'a,,b'; expected values separated by commas"),
         (
             ["state.checkpoints.dir: /a", "state.backend.fs.checkpointdir: /b"],
             r"line 2 sets 'state\.checkpoints\.dir' a second time; got 'state\.checkpoints\.dir' and 'state\.backend",

@@ -457,7 +457,7 @@ def test_a_savepoint_is_refused_where_later_checkpoints_are_not_retained(
 
     with pytest.raises(
         ConfigError,
-        match=r"what sink 'sink' committed with checkpoints 2 to 3 is not known any more, because they are no longer "
+        match=r"the commits of sink 'sink' in checkpoints 2 to 3 are unknown, because these checkpoints are no longer "
         r"retained; restoring could write records twice; use a newer savepoint, or give the sink on_branch='append'",
     ):
         start(storage, Told(), [], savepoint=savepoint).acquire()
@@ -494,7 +494,7 @@ def test_a_storage_without_decisions_is_warned_about_and_not_taken_on_spark(stor
 
     assert said == [
         "storage memory://undecided has no atomic swap: two starts of pipeline 'orders' at the same moment can "
-        "damage each other's work; make sure that there is only one"
+        "corrupt its checkpoints; make sure that there is only one"
     ]
     driver = SparkDriver(startup, SYSTEM_CLOCK, RunStatus(SYSTEM_CLOCK), lambda status: None)
     with pytest.raises(

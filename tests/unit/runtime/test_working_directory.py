@@ -211,7 +211,7 @@ def test_a_root_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
         ConfigError,
-        match=r"cannot write working state to .*file: .*; make it writable, or name another directory in taskmanager",
+        match=r"cannot write working state to .*file: .*; make it writable, or set taskmanager",
     ):
         DealtDirectories("state", [str(tmp_path / "file")]).of(0)
 
