@@ -1,1 +1,1 @@
-"""What one subtask does: mailbox, input, alignment, exchange."""
+"""Tasks: mailbox, input, alignment and exchange of one subtask."""

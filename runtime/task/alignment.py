@@ -1,4 +1,4 @@
-"""When a subtask with several inputs may snapshot and how far its time is: pure, driven by what arrives.
+"""Barrier alignment and watermarks of a subtask with several inputs: pure state machines, driven by arriving elements.
 
 Example:
     >>> alignment = Alignment(["a", "b"])
@@ -7,7 +7,7 @@ Example:
     >>> alignment.on(BarrierArrived("b", 1))
     [TakeSnapshot(checkpoint=1), Unblock()]
 
-Where its barriers are overtaken, a checkpoint does not wait for what is in front of them:
+In an unaligned checkpoint, barriers overtake the records in front of them:
     >>> alignment = Alignment(["a", "b"], overtakable=["a", "b"])
     >>> alignment.on(Announced(1))
     [Overtake(checkpoint=1, channels=frozenset({...}))]
@@ -43,7 +43,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class BarrierArrived:
-    """The barrier of a checkpoint had its turn: all that came before it on the channel is worked off."""
+    """The barrier of a checkpoint is processed: all records in front of it on the channel are processed."""
 
     channel: Hashable
     checkpoint: CheckpointId
@@ -51,14 +51,14 @@ class BarrierArrived:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """The coordinator says that this checkpoint shall wait for nothing."""
+    """The coordinator announces an unaligned checkpoint."""
 
     checkpoint: CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
 class BarrierSeen:
-    """The barrier of a checkpoint came in on a channel, whatever still waits in front of it."""
+    """The barrier of a checkpoint arrived on a channel; records in front of it may still be queued."""
 
     channel: Hashable
     checkpoint: CheckpointId
@@ -73,14 +73,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class TakeSnapshot:
-    """All that belongs to the checkpoint has been processed, and nothing that does not."""
+    """Take the snapshot: exactly the records that belong to the checkpoint have been processed."""
 
     checkpoint: CheckpointId
 
 
 @dataclass(frozen=True, slots=True)
 class Overtake:
-    """TakeSnapshot at once; what is in front of the barriers of these channels belongs to the checkpoint, too."""
+    """Take the snapshot at once; queued records in front of the barriers of these channels are part of the checkpoint."""
 
     checkpoint: CheckpointId
     channels: frozenset[Hashable]
@@ -88,7 +88,7 @@ class Overtake:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """All barriers of an overtaken checkpoint were seen; or it was given up, and nobody needs what was recorded."""
+    """Stop recording: all barriers of an unaligned checkpoint have arrived, or it was aborted and its records are dropped."""
 
     checkpoint: CheckpointId
 
@@ -99,20 +99,20 @@ class Unblock:
 
 
 Event: TypeAlias = BarrierArrived | Announced | BarrierSeen
-"""What can come to an alignment."""
+"""The events of an alignment."""
 
 Action: TypeAlias = Block | TakeSnapshot | Overtake | Recorded | Unblock
-"""What an alignment asks for."""
+"""The actions of an alignment."""
 
 
 class Alignment:
-    """Finds the moment of a snapshot; there are three ways to it.
+    """Decides when to take a snapshot, in one of three modes.
 
-    *Exactly once*: a channel is held once its barrier came, until all others have theirs. *At least once*, without
-    `blocking`: none is held, so the snapshot may know of records that will be read again. *Overtaking*: as soon as
-    the checkpoint is announced and the barriers of all channels that are not `overtakable` have come.
+    *Exactly once*: a channel is blocked after its barrier until all other channels have theirs. *At least once*, without
+    `blocking`: no channel is blocked, so the snapshot may include records that will be read again. *Unaligned*: as soon
+    as the checkpoint is announced and the barriers of all channels that are not `overtakable` have arrived.
 
-    A barrier of a newer checkpoint gives the older one up: its trigger was aborted while barriers were on the way.
+    A barrier of a newer checkpoint aborts the older one: it was aborted while its barriers were in flight.
     """
 
     def __init__(
@@ -130,12 +130,12 @@ class Alignment:
         self._announced = False
         self._recording: CheckpointId | None = None
         self._unseen: set[Hashable] = set()
-        """Channels on which the barrier of the checkpoint that is recorded is still to come."""
+        """Channels on which the barrier of the recorded checkpoint has not arrived yet."""
 
     def on(self, event: Event) -> list[Action]:
-        """Take an event, say what to do."""
+        """Handle an event; returns the actions."""
         if not isinstance(event, Announced) and event.channel not in self._channels:
-            raise InternalError(f"barrier {event.checkpoint} came in on unknown channel {event.channel!r}")
+            raise InternalError(f"barrier {event.checkpoint} arrived on unknown channel {event.channel!r}")
         if isinstance(event, BarrierSeen):
             return self._saw(event)
         if event.checkpoint < self._awaited:
@@ -159,7 +159,7 @@ class Alignment:
         return given_up
 
     def _complete(self) -> list[Action]:
-        """The snapshot, if it is time."""
+        """The actions of a snapshot, if the alignment is complete."""
         checkpoint, left = CheckpointId(self._awaited), self._channels - self._arrived
         if left and not (self._announced and self._kept <= self._arrived):
             return []
@@ -182,9 +182,9 @@ class Alignment:
 
 
 class Inputs:
-    """Event time over several inputs: the minimum over those that are neither idle nor at their end.
+    """The combined watermark of several inputs: the minimum over those that are neither idle nor at their end.
 
-    While all that are not at their end are idle, time stands: they may come back.
+    While all remaining inputs are idle, the watermark does not advance, because they may become active again.
 
     Example:
         >>> inputs = Inputs(["a", "b"])
@@ -200,36 +200,36 @@ class Inputs:
         self._current = MIN_WATERMARK
 
     def watermark(self, channel: Hashable, timestamp: int) -> int | None:
-        """The new minimum if it moved, else None."""
+        """Set the watermark of an input; returns the new minimum if it changed, else None."""
         self._watermarks[channel] = max(timestamp, self._watermarks[channel])
         return self._advance()
 
     def begin(self, timestamp: int) -> None:
-        """Time is `timestamp` already, whatever the inputs say."""
+        """Start with a restored watermark, which the inputs cannot set back."""
         self._current = max(timestamp, self._current)
 
     @property
     def now(self) -> int:
-        """How far time is."""
+        """The current watermark."""
         return self._current
 
     def mark(self, channel: Hashable) -> tuple[int, bool]:
-        """How far a channel is by itself, and whether it is idle."""
+        """The watermark of one channel, and whether it is idle."""
         return self._watermarks[channel], channel in self._idle
 
     def idle(self, channel: Hashable, idle: bool) -> int | None:
-        """Leave a channel out of the minimum, or take it in again."""
+        """Exclude an idle channel from the minimum, or include it again; returns the new minimum if it changed."""
         (self._idle.add if idle else self._idle.discard)(channel)
         return self._advance()
 
     @property
     def all_idle(self) -> bool:
-        """Whether every input that may still send is idle."""
+        """Whether every input that is not at its end is idle."""
         unfinished = {channel for channel, mark in self._watermarks.items() if mark < MAX_WATERMARK}
         return bool(unfinished) and unfinished <= self._idle
 
     def end(self, channel: Hashable) -> bool:
-        """A channel is at its end; True when it was the last."""
+        """Mark a channel as ended; returns whether all have ended."""
         self._open.discard(channel)
         return not self._open
 

@@ -1,4 +1,4 @@
-"""How many records to work on at a time, so that control never waits long: as many as take 5 to 20 ms.
+"""Adaptive batch size: as many records as take 5 to 20 ms, so that control messages never wait long.
 
 Example:
     >>> size = BatchSize()
@@ -27,19 +27,19 @@ _LONG_S: Final = 0.02
 
 
 class BatchSize:
-    """Follows the time that batches take, and the room that receivers have for them."""
+    """Adapts to the processing time of batches and to the credit of receivers."""
 
     def __init__(self) -> None:
         self.limit = _FIRST
         self.largest = _LARGEST
         self._slow: float | None = None
-        """Seconds that a record of the last batch took, if that was too long."""
+        """Seconds per record of the last batch, if that was too slow."""
 
     def took(self, seconds: float, records: int, *, filled: float = 0.0) -> None:
-        """Learn from a batch, which took up the share `filled` of what a receiver takes at once.
+        """Record the time of a batch; `filled` is the fraction of a receiver's credit that it used.
 
-        One slow batch says nothing: on a busy machine whoever works on it stands still for a while. The quicker one of
-        two says how many can be worked off in time.
+        One slow batch is ignored, because on a busy machine the thread may have been suspended. The faster one of two
+        batches decides.
         """
         before, self._slow = self._slow, seconds / records if seconds > _LONG_S else None
         if filled > 1:

@@ -1,7 +1,6 @@
-"""Subtasks of a batch job: one behind an exchange begins when all its senders have finished, and reads their results.
+"""Tasks of a batch job: a task behind an exchange starts when all its senders have finished, and reads their results.
 
-Records that meet state come sorted by key and then by time; what a key needs is in memory while its records pass, and
-only then.
+Input of keyed steps is sorted by key and then by time, so only the state of the current key is in memory.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ __all__ = ["BlockingTask", "FinishedRunner", "Kept"]
 
 
 class Kept(Protocol):
-    """What senders that have finished have handed on."""
+    """The stored results of finished tasks."""
 
     def batches(self, edge: JobEdge, source: int, target: int) -> Iterator[Batch]:
-        """What a subtask handed on to another one, in the order in which it did; raises `UnavailableError` if it is lost."""
+        """The batches from one subtask to another, in the order written; raises `UnavailableError` if they are lost."""
         ...
 
 
 class BlockingTask(StreamTask):
-    """Waits until every channel is at its end, then works on what the senders have kept for it."""
+    """Waits until every channel is at its end, then processes the results of the senders."""
 
     def __init__(
         self,
@@ -67,11 +66,11 @@ class BlockingTask(StreamTask):
         self._work_off = self._released()
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
-        """Take an element that arrived; called by the thread that calls `step`."""
+        """Accept an element; called by the thread that calls `step`."""
         self._arrived.append((channel, element))
 
     def close(self) -> None:
-        """Close the chain, give the disk back."""
+        """Close the chain and release the disk space."""
         try:
             super().close()
         finally:
@@ -95,7 +94,7 @@ class BlockingTask(StreamTask):
         return True
 
     def _take(self, channel: ChannelId, element: Element) -> None:
-        """Records come in files; watermarks and idleness say nothing, as time stands until everything is there."""
+        """Handle a control element; watermarks and idleness are ignored, because records are read from files afterwards."""
         match element:
             case EndOfInput():
                 self._unended.discard(channel)
@@ -103,7 +102,7 @@ class BlockingTask(StreamTask):
                 self._barriers.append((channel, element))
 
     def _released(self) -> Iterator[bool]:
-        """Everything from the end of the input on, in steps; says of each whether something was done."""
+        """Process the whole input in steps; yields whether each step did something."""
         yield from self._unsorted()
         if self._chain.data.by_key:
             yield from self._by_key()
@@ -114,7 +113,7 @@ class BlockingTask(StreamTask):
         yield True
 
     def _unsorted(self) -> Iterator[bool]:
-        """What goes to all comes first, so that whatever reads what it leaves finds all of it."""
+        """Process the unsorted inputs; broadcast inputs first, so that their state is complete for the other inputs."""
         numbered = enumerate(self._vertex.inputs)
         for number, edge in sorted(numbered, key=lambda each: not isinstance(each[1].partition, Broadcast)):
             for source in edge.reaching(self.subtask.index):
@@ -127,7 +126,7 @@ class BlockingTask(StreamTask):
                         yield from self._pieces(batch, edge.side)
 
     def _pieces(self, batch: Batch, side: int) -> Iterator[bool]:
-        """Work off a batch in as many steps as control asks for."""
+        """Process a batch in pieces, so that control messages do not wait."""
         cursor = BatchCursor(batch)
         while cursor:
             self._process_some(cursor.take(self._size.limit), side)
@@ -153,10 +152,10 @@ class BlockingTask(StreamTask):
 
 
 class FinishedRunner(BlockingTask):
-    """Stands for a subtask whose results an earlier attempt has made: runs nothing, and passes the last checkpoint on."""
+    """Replaces a subtask whose results an earlier attempt has written: runs nothing, and forwards the final checkpoint."""
 
     def open(self) -> None:
-        """Nothing is opened, for nothing is called."""
+        """Nothing to open: the chain does not run."""
 
     def _released(self) -> Iterator[bool]:
         self._broadcast(EndOfInput())

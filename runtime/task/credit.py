@@ -1,9 +1,9 @@
-"""Flow control: how many records may be on the way in a channel.
+"""Credit-based flow control: how many records may be in flight in a channel.
 
-A checkpoint's barrier and the end of a job stand in line behind the records that wait in a receiver's queue. So what
-waits is bounded by the time it takes, not by number or size: a receiver measures how many records it works off in a
-second, with the time its own receivers hold it up, and lets its senders have 0.2 seconds of work on the way together.
-Where sender and receiver share a thread, `LOCAL` records are enough.
+The barrier of a checkpoint and the end of a job queue behind the records in a receiver's queue. So the queue is bounded
+by its processing time, not by number or size of records: a receiver measures how many records it processes in a second,
+including the time of backpressure, and grants all its senders together credit for 0.2 seconds of work. If sender and
+receiver share a thread, `LOCAL` records are enough.
 
 Example:
     >>> rate = WorkRate()
@@ -21,18 +21,18 @@ __all__ = ["FULL", "LOCAL", "Credit", "WorkRate"]
 
 _FIRST: Final = 16
 FULL: Final = 1_024
-"""Records that make a buffer worth sending whatever its timeout says."""
+"""A buffer with this many records is sent before its timeout."""
 _MOST: Final = 131_072
-"""Records in a channel, however quick the receiver is: they take memory."""
+"""Maximum records in a channel, to bound its memory."""
 LOCAL: Final = 4_096
-"""Records in a channel whose ends share a thread: nothing is gained by more, and what waits there long is no longer in the
-processor's cache when it is worked off."""
+"""Maximum records in a channel within one thread: more do not increase throughput, and records that wait long are no
+longer in the processor's cache when they are processed."""
 _WAITING_S: Final = 0.2
 _MEMORY_S: Final = 0.1
 
 
 class Credit:
-    """What a sender may have on the way in one channel, in records.
+    """Credit of a sender in one channel, in records.
 
     Example:
         >>> credit = Credit()
@@ -49,25 +49,25 @@ class Credit:
     def __init__(self, limit: int = _FIRST) -> None:
         self.limit = limit
         self.full = FULL
-        """Records that are worth sending whatever the buffer timeout says; fewer for a slow receiver."""
+        """A buffer with this many records is sent before its timeout; fewer for a slow receiver."""
         self.used = 0
         self.sent = 0
-        """Records since the sender looked last at how much of the limit it takes up at once."""
+        """Records sent since the sender last read how much of the limit a batch uses."""
 
     @property
     def left(self) -> bool:
-        """Whether anything may be sent. A batch that is more than what is left is sent whole."""
+        """Whether there is credit. A batch larger than the remaining credit is sent whole."""
         return self.used < self.limit
 
     def granted(self, records: int, limit: int) -> None:
-        """So many records are worked off, and so many may be on the way from now on."""
+        """The receiver has processed this many records and sets a new limit."""
         self.used -= records
         self.limit = limit
         self.full = max(1, min(FULL, limit // 2))
 
 
 class WorkRate:
-    """How many records a receiver works off per second, of late."""
+    """The recent processing rate of a receiver."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
@@ -75,16 +75,16 @@ class WorkRate:
         self._total = 0
 
     def worked_off(self, records: int, seconds: float) -> None:
-        """Learn from some records and the seconds they took."""
+        """Record the processing time of some records."""
         old = exp(-seconds / _MEMORY_S)
         self._seconds = self._seconds * old + seconds
         self._records = self._records * old + records
         self._total += records
 
     def window(self, channels: int) -> int:
-        """How many records each of its senders may have on the way.
+        """The credit limit of each of its senders.
 
-        No more than twice what was worked off: a receiver seems quick until its own receivers hold it up.
+        At most twice the records processed last: a receiver seems fast until it is backpressured itself.
         """
         if self._seconds <= 0:
             return _FIRST

@@ -1,4 +1,4 @@
-"""A subtask behind an exchange."""
+"""Downstream task: a subtask that reads from an exchange."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tidegate.runtime.task.runner import Report, StreamTask
 __all__ = ["DownstreamTask", "Grant"]
 
 Grant = Callable[[ChannelId, int, int], None]
-"""Tells the sender of a channel how many of its records are worked off, and how many it may have on the way."""
+"""Grants credit to the sender of a channel: records processed so far, and the new limit."""
 
 
 class DownstreamTask(StreamTask):
-    """Takes elements from its channels in turn, holds the blocked ones, aligns barriers and watermarks."""
+    """Reads its channels in turn, except blocked ones, and aligns barriers and watermarks."""
 
     def __init__(
         self,
@@ -69,15 +69,15 @@ class DownstreamTask(StreamTask):
         self._grant = grant
         self._ending = False
         self._due: tuple[Barrier, frozenset[Hashable]] | None = None
-        """A snapshot, and whose barriers it overtakes: nothing is taken until the chain can be cut."""
+        """A pending snapshot and the channels whose barriers it overtakes: no input is read until the chain can be cut."""
         self._rate = WorkRate()
 
     def resume_time(self, since_ms: int) -> None:
-        """Go on with event time where the checkpoint left it, before the first step; what the inputs say first is not news."""
+        """Continue with the restored watermark; called before the first step, so the inputs do not advance it again."""
         self._inputs.begin(self._chain.time.resume((), since_ms))
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
-        """Take an element that arrived; called by the thread that calls `step`."""
+        """Accept an element; called by the thread that calls `step`."""
         self._queues[channel].append(BatchCursor(element) if isinstance(element, Batch) else element)
         self._record(channel, element)
 
@@ -90,7 +90,7 @@ class DownstreamTask(StreamTask):
 
     @property
     def _window(self) -> int:
-        """How many records may be on the way in each channel."""
+        """The credit limit of each channel."""
         return self._rate.window(len(self._queues))
 
     def _work(self) -> bool:
@@ -104,7 +104,7 @@ class DownstreamTask(StreamTask):
         return self._take_next(self._blocked)
 
     def _fire(self) -> bool:
-        """Barriers that stand next do not wait for what is still due: state holds it."""
+        """Fire a piece of the due timers; barriers at the heads of the queues do not wait for the rest, which is in state."""
         passing = {} if self._at_end else self._queues
         for channel, queue in passing.items():
             while queue and isinstance(queue[0], Barrier) and channel not in self._blocked:
@@ -116,17 +116,17 @@ class DownstreamTask(StreamTask):
 
     @property
     def _at_end(self) -> bool:
-        """Whether what follows in the channels waits until everything has come out."""
+        """Whether the end of the input waits until all due timers have fired."""
         return self._ending
 
     def _resume(self) -> bool:
-        """What cannot be overtaken does not wait behind what was, or no barrier would pass in time."""
+        """Process restored in-flight records, but read channels that cannot be overtaken meanwhile, so their barriers pass."""
         if self._due is not None:
             return self._cut(*self._due)
         return self._take_next(self._blocked | self._overtakable) or super()._resume()
 
     def _take_next(self, but: Collection[Hashable]) -> bool:
-        """Take an element from the next channel that has one; False if none has."""
+        """Process an element from the next channel that has one; False if no channel has one."""
         for _ in range(len(self._turns)):
             channel = self._turns[0]
             self._turns.rotate(-1)
@@ -136,7 +136,7 @@ class DownstreamTask(StreamTask):
         return False
 
     def _take(self, channel: ChannelId, queue: deque[BatchCursor | Control]) -> None:
-        """Take a control element, or as much of a batch as control can wait for; the rest has its turn later."""
+        """Process a control element, or a piece of a batch; the rest of the batch stays in the queue."""
         element = queue[0]
         if isinstance(element, BatchCursor):
             batch = element.take(self._size.limit)
@@ -188,7 +188,7 @@ class DownstreamTask(StreamTask):
                     self._recorded(action.checkpoint)
 
     def _cut(self, barrier: Barrier, overtaken: frozenset[Hashable] = frozenset()) -> bool:
-        """Take a snapshot, now or when the chain can be cut."""
+        """Take a snapshot now, or as soon as the chain can be cut."""
         if not self._chain.operators.settled():
             self._due = barrier, overtaken
             return False
@@ -200,7 +200,7 @@ class DownstreamTask(StreamTask):
         return True
 
     def _overtake(self, barrier: Barrier, channels: frozenset[Hashable]) -> None:
-        """TakeSnapshot in front of what waits, and keep that until the barriers behind it are there."""
+        """Take a snapshot before the queued records, and record these until the barriers behind them arrive."""
         marks = {channel: self._inputs.mark(channel) for channel in self._queues}
         recording = Recording(barrier.checkpoint, self._vertex, self.subtask.index, marks, channels)
         recording.add_backlog(self._backlog, self._inputs.now)
@@ -218,7 +218,7 @@ class DownstreamTask(StreamTask):
 
     def _recorded(self, checkpoint: CheckpointId) -> None:
         if self._recording is None:
-            return  # given up before there was a snapshot
+            return  # aborted before the snapshot
         (recording, pending), self._recording = self._recording, None
         self._acknowledge(checkpoint, pending, partial(self._in_flight, recording))
 

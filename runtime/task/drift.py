@@ -1,6 +1,6 @@
-"""How far sources may be ahead of each other in event time: pure, driven by what they report.
+"""Watermark alignment of sources: limits how far a source may be ahead of others; pure, driven by their reports.
 
-A member that has not reported yet holds the others of its group back, one that is idle or at its end does not.
+A member that has not reported yet holds back the others of its group; one that is idle or at its end does not.
 
 Example:
     >>> drift = Drift({"a[0]": Aligned("all", 100), "b[0]": Aligned("all", 100)})
@@ -29,7 +29,7 @@ __all__ = ["Allow", "Drift"]
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Let a source read what is not further than `limit`."""
+    """Allow a source to read up to event time `limit`."""
 
     subtask: Subtask
     limit: int
@@ -40,7 +40,7 @@ class Drift:
 
     @classmethod
     def of(cls, vertices: Iterable[JobVertex]) -> Self:
-        """Of all sources of a job that keep together."""
+        """All aligned sources of a job."""
         return cls(
             {
                 subtask: vertex.head.watermarks.aligned
@@ -56,14 +56,14 @@ class Drift:
         self._allowed: dict[Subtask, int] = {}
 
     def forget(self, subtasks: Iterable[Subtask]) -> None:
-        """These start again: they hold others back until they report, and know of no limit."""
+        """Reset subtasks that restart: they have no limit and hold back the others until they report."""
         for subtask in subtasks:
             if subtask in self._members:
                 self._times[subtask] = MIN_WATERMARK
                 self._allowed.pop(subtask, None)
 
     def on(self, event: TimeReached) -> list[Allow]:
-        """Take a report, say for whom the limit moved; who is in no group moves none."""
+        """Handle a report; returns the limits that changed. A subtask without a group changes none."""
         if event.subtask not in self._members:
             return []
         self._times[event.subtask] = event.time

@@ -1,11 +1,10 @@
-"""How batches get from a subtask to the subtasks behind an exchange.
+"""Exchange: channels and buffers between a subtask and the subtasks downstream.
 
-A channel is one direction between two subtasks. It holds what the receiver works off in a fraction of a second: the
-receiver grants credit for the records it has worked off, and a sender without credit does not take new input.
+A channel is one direction between two subtasks. It holds the records that the receiver processes in a fraction of a
+second: the receiver grants credit for processed records, and a sender without credit does not read new input.
 
-A batch costs a receiver the same whether it holds one record or thousands. So with a buffer timeout, small batches wait
-at the sending end until they fill a buffer, until the oldest has waited long enough, or until a control element
-follows, which never waits.
+The overhead of a batch does not depend on its size. So with a buffer timeout, small batches wait in the sender until they
+fill a buffer, until the timeout of the oldest one, or until a control element follows; control elements never wait.
 
 Example:
     >>> from tidegate.clock import ManualClock
@@ -48,7 +47,7 @@ __all__ = [
 
 
 class ChannelId(msgspec.Struct, frozen=True, order=True):
-    """From which subtask to which, over which edge."""
+    """The edge, the sending subtask and the receiving subtask."""
 
     edge: str
     source: int
@@ -56,20 +55,20 @@ class ChannelId(msgspec.Struct, frozen=True, order=True):
 
 
 class Channel(Protocol):
-    """The sending end."""
+    """The sending end of a channel."""
 
     @property
     def credit(self) -> Credit:
-        """What the receiver can take."""
+        """The credit granted by the receiver."""
         ...
 
     def send(self, element: Element) -> None:
-        """Hand over an element; records cost credit, control elements do not."""
+        """Send an element; records use credit, control elements do not."""
         ...
 
 
 class RecordWriter:
-    """All channels of one edge out of one subtask."""
+    """All channels of one outgoing edge of a subtask."""
 
     def __init__(self, edge: JobEdge, index: int, channels: Mapping[int, Channel]) -> None:
         self.edge = edge
@@ -79,25 +78,25 @@ class RecordWriter:
 
     @property
     def open(self) -> bool:
-        """Whether every receiver can take another batch; one that the records go back to always can.
+        """Whether every receiver has credit; feedback edges always count as having credit.
 
-        Otherwise a full cycle would wait for itself.
+        Otherwise a full cycle would deadlock.
         """
         return self.edge.feedback or all(channel.credit.left for channel in self._channels.values())
 
     @property
     def settled(self) -> bool:
-        """Whether the receivers have worked off all that was sent."""
+        """Whether the receivers have processed everything that was sent."""
         return all(channel.credit.used == 0 for channel in self._channels.values())
 
     @property
     def used(self) -> float:
-        """The share of its credit that the fullest channel has used up."""
+        """The fraction of its credit that the fullest channel uses."""
         credits = (channel.credit for channel in self._channels.values())
         return max((min(1.0, credit.used / credit.limit) for credit in credits), default=0.0)
 
     def filled(self) -> float:
-        """The share of its credit that the fullest channel was dealt since this was asked last."""
+        """The fraction of its credit that the fullest channel was sent since the last call."""
         most = 0.0
         for channel in self._channels.values():
             credit = channel.credit
@@ -106,39 +105,39 @@ class RecordWriter:
 
     @property
     def wait_s(self) -> float | None:
-        """In how many seconds a batch that is held must go; None while none must."""
+        """Seconds until a buffer must be flushed; None if none is pending."""
         waits = (buffer.wait_s for buffer in self._buffers)
         return min((wait for wait in waits if wait is not None), default=None)
 
     def flush_due(self) -> None:
-        """Send what has been held long enough."""
+        """Flush the buffers whose timeout is over."""
         for buffer in self._buffers:
             wait_s = buffer.wait_s
             if wait_s is not None and wait_s <= 0:
                 buffer.flush()
 
     def emit(self, batch: Batch) -> None:
-        """Deal a batch."""
+        """Distribute a batch."""
         for target, share in self._route(batch):
             channel = self._channels[target]
             channel.credit.sent += len(share)
             channel.send(share)
 
     def broadcast(self, element: Control) -> None:
-        """Send a control element to every receiver, behind all batches sent so far."""
+        """Send a control element to every receiver, behind all batches sent before."""
         for channel in self._channels.values():
             channel.send(element)
 
     def close(self) -> None:
-        """Nothing is held open; a gate that holds files closes them."""
+        """Release resources; subclasses with open files close them."""
 
 
 class Buffer:
-    """A channel that gathers batches before it sends them."""
+    """A channel that collects batches and sends them together."""
 
     def __init__(self, channel: Channel, timeout_ms: int, clock: Clock) -> None:
         self._due: float | None = None
-        """When what is held must go, on the monotonic clock."""
+        """When the buffer must be flushed, on the monotonic clock."""
         self._channel = channel
         self._timeout_ms = timeout_ms
         self._clock = clock
@@ -147,16 +146,16 @@ class Buffer:
 
     @property
     def credit(self) -> Credit:
-        """What the receiver can take."""
+        """The credit granted by the receiver."""
         return self._channel.credit
 
     @property
     def wait_s(self) -> float | None:
-        """In how many seconds what is held must go; None while it need not."""
+        """Seconds until the buffer must be flushed; None if it is empty."""
         return None if self._due is None else self._due - self._clock.monotonic()
 
     def send(self, element: Element) -> None:
-        """Hold a batch until the buffer is full; a control element goes at once, behind all that is held."""
+        """Buffer a batch; a control element is sent at once, after flushing the buffer."""
         if not isinstance(element, Batch):
             self.flush()
             self._channel.send(element)
@@ -169,14 +168,14 @@ class Buffer:
             self.flush()
 
     def flush(self) -> None:
-        """Send what is held in as few batches as its columns allow."""
+        """Send the buffered batches, merged where their columns are the same."""
         held, self._held, self._records, self._due = self._held, [], 0, None
         for batch in concat(held):
             self._channel.send(batch)
 
 
 def channels_out_of(vertex: JobVertex, index: int) -> dict[str, list[ChannelId]]:
-    """The channels of each edge that leaves a subtask."""
+    """The channels of each outgoing edge of a subtask."""
     return {
         edge.name: [ChannelId(edge.name, index, target) for target in edge.reached_from(index)]
         for edge in vertex.outputs
@@ -184,5 +183,5 @@ def channels_out_of(vertex: JobVertex, index: int) -> dict[str, list[ChannelId]]
 
 
 def channels_into(vertex: JobVertex, index: int) -> list[ChannelId]:
-    """The channels that end at a subtask."""
+    """The input channels of a subtask."""
     return [ChannelId(edge.name, source, index) for edge in vertex.inputs for source in edge.reaching(index)]

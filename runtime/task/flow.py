@@ -1,7 +1,7 @@
-"""How freely records move through a subtask: how long its receivers hold it up, and how full its channels are.
+"""Flow metrics of a subtask: how long it is backpressured, and how full its channels are.
 
-A subtask whose sending side is full is held up by a slower one behind it; one whose receiving side is full holds up
-those before it. So the slow subtask is the first, from the sources on, that is not held up itself.
+Full output channels mean that a slower subtask is downstream; full input channels mean that this subtask backpressures
+its senders. So the bottleneck is the first subtask, from the sources on, that is not backpressured itself.
 
 Example:
     >>> from tidegate.clock import ManualClock
@@ -33,31 +33,31 @@ _LOW: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A subtask since somebody looked last; numbers are shares of one unless they say otherwise."""
+    """Metrics of a subtask since the last read; numbers are fractions of one unless stated otherwise."""
 
     back_pressure: BackPressure
     held_up: float
-    """Of the time, during which a receiver could not take more."""
+    """Fraction of the time in which a receiver had no credit left."""
     sending: float
-    """Of the credit of its fullest outgoing channel, which is used up."""
+    """Used fraction of the credit of its fullest output channel."""
     receiving: float
-    """Of the credit it has given, which is used up."""
+    """Used fraction of the credit that it has granted."""
     records: int = 0
-    """How many it has read or received since its attempt began; no share."""
+    """Number of records read or received since the start of the attempt."""
     watermark: int | None = None
-    """How far event time is behind its last step; None before there is any. No share."""
+    """Watermark after its last step, in ms; None before the first."""
     reading: float | None = None
-    """Of the time, during which a source read records and worked on them; None for what is no source."""
+    """Sources only: fraction of the time spent on reading and processing records; otherwise None."""
 
     def behind_ms(self, now_ms: int) -> int | None:
-        """How far event time is behind the clock; None without event time, or at its end."""
+        """How far the watermark is behind the clock; None without a watermark, or at the end of event time."""
         if self.watermark is None or not MIN_WATERMARK < self.watermark < MAX_WATERMARK:
             return None
         return max(0, now_ms - self.watermark)
 
 
 def back_pressure(held_up: float) -> BackPressure:
-    """What a share of the time means.
+    """The backpressure level for a fraction of the time.
 
     Example:
         >>> [back_pressure(share) for share in (0.05, 0.3, 0.6)]
@@ -67,7 +67,7 @@ def back_pressure(held_up: float) -> BackPressure:
 
 
 class FlowMeter:
-    """Adds up how long a subtask was held up, and how long a source had records to work on."""
+    """Measures how long a subtask is backpressured, and how long a source is busy."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -78,11 +78,11 @@ class FlowMeter:
         self._reading_s: float | None = None
 
     def reading(self, seconds: float) -> None:
-        """A source has read and worked on records for so long; none at all says that it is a source."""
+        """Add the busy time of a source; 0 marks the subtask as a source."""
         self._reading_s = (self._reading_s or 0.0) + seconds
 
     def held_up(self, now: bool) -> None:
-        """Whether a receiver holds the subtask up from now on."""
+        """Whether the subtask is backpressured from now on."""
         if now and self._since is None:
             self._since = self._clock.monotonic()
         elif not now and self._since is not None:
@@ -92,12 +92,12 @@ class FlowMeter:
             self._since = None
 
     def held_s(self) -> float:
-        """How many seconds it was held up since this was asked last."""
+        """Seconds of backpressure since the last call."""
         held_s, self._counted_s = self._counted_s, 0.0
         return held_s
 
     def read(self, sending: float, receiving: float, records: int = 0, watermark: int | None = None) -> Flow:
-        """How it went since the last time."""
+        """The metrics since the last call."""
         holding = self._since is not None
         self.held_up(False)
         now = self._clock.monotonic()

@@ -1,4 +1,4 @@
-"""Elements as bytes, between two processes of one run; the same on every executor."""
+"""Frames: the encoding of elements between processes of one run, the same on every executor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["EdgeCodec", "Frame"]
 
 
 class Frame(msgspec.Struct, frozen=True, tag=True):
-    """One element of one channel; a batch as columns, of which values and keys have codecs of their own."""
+    """One element of one channel; a batch is stored as columns, with separate codecs for values and keys."""
 
     channel: ChannelId
     control: Control | None = None
@@ -32,10 +32,10 @@ class EdgeCodec:
         self._keys = exchange_codec(key_type, checked=False)
 
     def encode(self, channel: ChannelId, element: Element) -> bytes:
-        """The frame of an element.
+        """Encode an element.
 
         Raises:
-            RecordError: a value is not what its declared type says.
+            RecordError: a value is not of its declared type.
         """
         if not isinstance(element, Batch):
             return msgspec.msgpack.encode(Frame(channel, element))
@@ -44,7 +44,7 @@ class EdgeCodec:
         return msgspec.msgpack.encode(Frame(channel, None, values, keys, msgspec.Raw(element.encoded())))
 
     def element(self, frame: Frame) -> Element:
-        """The element of a frame."""
+        """Decode a frame."""
         if frame.control is not None:
             return frame.control
         keys = self._keys.decode_batch(frame.keys) if frame.keys is not None else None

@@ -1,12 +1,12 @@
-"""What is on its way to a subtask when a checkpoint overtakes it: kept with the checkpoint, worked off first after it.
+"""In-flight records of unaligned checkpoints: stored with the checkpoint, processed first after a restore.
 
-`Recording` keeps what lies in front of the barriers, in bytes at once, because records go on and functions may change
-them. `Backlog` gives it back to the subtasks of any parallelism, each of which reads all of it and takes what is its
-own: records behind an exchange by key go to the owners of their keys, others to one subtask of those there are now.
-What a subtask has not worked off yet when the next checkpoint overtakes it is kept with that one, too.
+`Recording` stores the records in front of the barriers, encoded at once, because functions may change the objects later.
+`Backlog` returns them to subtasks at any parallelism: each subtask reads all of them and keeps its own. Records behind a
+keyed exchange go to the owners of their keys, other records to one of the subtasks. Records of a backlog that are not
+processed when the next unaligned checkpoint starts are stored with that one, too.
 
-What is kept of a channel begins with its event time and says how that moved, so time is in the end where it would have
-been: the minimum over all channels there were.
+The stored data of a channel starts with its watermark and contains its changes, so after the restore the watermark is
+the minimum over all former channels, as it would have been.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ __all__ = ["Backlog", "InFlightElement", "Recording", "overtakable"]
 
 @dataclass(frozen=True, slots=True)
 class InFlightElement:
-    """Records that were on their way to a step, or how far event time is for it."""
+    """In-flight records of a step, or its watermark."""
 
     uid: OperatorUid
     side: int
     element: Batch | Watermark
     edge: str = ""
-    """The exchange that the records were behind."""
+    """The exchange in which the records were."""
     codec: Codec | None = None
     """Of the records."""
 
 
 class _Records(msgspec.Struct, frozen=True, tag="records", omit_defaults=True):
-    """A batch without its keys, which its exchange makes again."""
+    """A batch without its keys, which the exchange computes again."""
 
     values: bytes
     timestamps: list[int] | None = None
@@ -68,7 +68,7 @@ class _Records(msgspec.Struct, frozen=True, tag="records", omit_defaults=True):
 
 
 class _Lane(msgspec.Struct, frozen=True):
-    """One channel: where its time was, and what came after."""
+    """One channel: its watermark, then its elements."""
 
     channel: ChannelId
     side: int
@@ -80,27 +80,27 @@ class _Lane(msgspec.Struct, frozen=True):
 
 
 class _InFlight(msgspec.Struct, frozen=True):
-    """All channels into one subtask."""
+    """All input channels of one subtask."""
 
     subtask: int
     lanes: list[_Lane]
 
 
 def overtakable(edge: JobEdge) -> bool:
-    """Whether what is on its way over an edge can be dealt anew.
+    """Whether in-flight records of an edge can be redistributed after a restore.
 
-    Where each receiver has a copy, or an order that goes on behind it, or a receiver of the program's choice, records
-    keep their place in front of the barrier.
+    They cannot if each receiver gets a copy, if the order must be kept, or if the program chooses the receiver; barriers
+    do not overtake records on such edges.
     """
     return isinstance(edge.partition, Hash | Rebalance | Shuffle | Global)
 
 
 class Recording:
-    """What lies in front of the barriers of a checkpoint that has overtaken them.
+    """Records the elements in front of the overtaken barriers of a checkpoint.
 
     Args:
-        marks: How far event time is in each channel, and whether it is idle.
-        overtaken: The channels whose barriers are still to come.
+        marks: The watermark of each channel, and whether it is idle.
+        overtaken: The channels whose barriers have not arrived.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class Recording:
         self._before: dict[OperatorUid, list[_Lane]] = {}
 
     def add(self, channel: ChannelId, element: Element) -> None:
-        """Keep an element that is in front of the channel's barrier; one behind it is not asked for.
+        """Record an element in front of the channel's barrier; callers do not pass elements behind it.
 
         Raises:
-            RecordError: a value cannot be kept.
+            RecordError: a value cannot be encoded.
         """
         if channel not in self._open:
             return
@@ -141,11 +141,11 @@ class Recording:
                 self._open.discard(channel)
 
     def add_backlog(self, backlog: Backlog, time: int) -> None:
-        """Keep what an earlier checkpoint found on its way and is not worked off; event time is at `time`."""
+        """Record the unprocessed rest of an earlier checkpoint's records; the watermark is `time`."""
         self._before = backlog.lanes(self._subtask, time)
 
     def encoded(self) -> dict[OperatorUid, bytes]:
-        """All of it as it is stored, by the step it is on its way to. Ends of the input come again, as sources stay."""
+        """The encoded records by receiving step. Ends of the input are not stored: sources send them again."""
         before, live = dict(self._before), list(self._lanes.values())
         if any(lane.elements for lane in live) or self._head in before:
             before[self._head] = before.get(self._head, []) + live
@@ -153,10 +153,10 @@ class Recording:
 
 
 class Backlog:
-    """What was on its way to the steps of a subtask at the checkpoint it goes on from, in the order to process it.
+    """In-flight records for the steps of a subtask at the restored checkpoint, in processing order.
 
-    What is nearer to the end of a chain was there before. Only the chain's first step has inputs of its own, so only
-    its time moves; a step that was first and is not any more gets records.
+    Records for steps at the end of a chain come first, because they are older. Only the first step of a chain has inputs
+    of its own, so only its watermark advances; a step that is no longer the first of a chain gets records only.
     """
 
     def __init__(self, vertex: JobVertex, env: ChainEnvironment) -> None:
@@ -165,19 +165,19 @@ class Backlog:
         self._found = _found(vertex, env)
         self._next: deque[InFlightElement] = deque()
         self._begun: tuple[InFlightElement, BatchCursor] | None = None
-        """Records of which some are worked off."""
+        """Records of which some are processed."""
         self._some = any(env.operator(uid).in_flight for uid in vertex.nodes)
 
     def __bool__(self) -> bool:
-        """Whether something may be left."""
+        """Whether there may be more elements."""
         return self._some
 
     def take(self, records: int) -> InFlightElement | None:
-        """The next element, with as many records at most; None at the end.
+        """The next element with at most this many records; None at the end.
 
         Raises:
-            StateCorruptError: a file is gone or damaged.
-            StateFormatError: the input they were on their way to is of another kind now.
+            StateCorruptError: a file is missing or damaged.
+            StateFormatError: the input of the step is of another kind now.
         """
         if self._begun is None:
             found = self._next.popleft() if self._next else next(self._found, None)
@@ -193,7 +193,7 @@ class Backlog:
         return piece
 
     def lanes(self, subtask: int, time: int) -> dict[OperatorUid, list[_Lane]]:
-        """What is left, as it is stored: as if one channel for each exchange had brought it, since event time `time`."""
+        """The remaining elements in stored form, as one channel for each exchange with watermark `time`."""
         if self._begun is not None:
             found, cursor = self._begun
             self._next.appendleft(replace(found, element=cursor.rest()))
@@ -204,7 +204,7 @@ class Backlog:
         for uid, side, edge, codec in ((f.uid, f.side, f.edge, f.codec) for f in self._next):
             of_step = lanes.setdefault(uid, {})
             if codec is not None and (edge, side) not in of_step:
-                # No sender has this number, so no channel of the run has this name.
+                # No sender has this number, so no real channel has this name.
                 channel = ChannelId(edge, -1 - len(of_step), subtask)
                 mark = time if uid == head else MIN_WATERMARK
                 of_step[edge, side] = _Lane(channel, side, codec.fingerprint, mark, False, [])
@@ -254,7 +254,7 @@ def _of_lane(lane: _Lane, taken: _Input, time: Inputs) -> Iterator[InFlightEleme
 
 
 class _Input:
-    """An input of a step, as it takes what a channel of the run before held."""
+    """An input of a step that restores the elements of a channel of the previous run."""
 
     def __init__(
         self, vertex: JobVertex, uid: OperatorUid, lane: _Lane, subtask: int, env: ChainEnvironment
@@ -267,7 +267,7 @@ class _Input:
         self._mine = subtask % env.parallelism == self._index
 
     def batches(self, records: _Records) -> list[Batch]:
-        """What of some records is for this subtask."""
+        """The records that belong to this subtask."""
         edge = self._edge
         if edge is None or not isinstance(edge.partition, Hash | Global):
             return [self._decoded(records)] if self._mine else []
@@ -281,7 +281,7 @@ class _Input:
 
     @cached_property
     def _edge(self) -> JobEdge | None:
-        """The exchange it is behind; None in the midst of a chain."""
+        """The exchange of this input; None inside a chain."""
         if not self.first:
             return None
         alike = [edge for edge in self._vertex.inputs if edge.side == self._lane.side]
@@ -289,11 +289,11 @@ class _Input:
         for edge in (*same, *alike):
             if not isinstance(edge.partition, Broadcast | Custom):
                 return edge
-        raise self._misfit("an exchange that deals records by keys or in turn")
+        raise self._misfit("an exchange by key or round-robin")
 
     @cached_property
     def codec(self) -> Codec:
-        """Of the records, which must be of the type they were stored with."""
+        """The codec of the records, whose type must be the stored one."""
         codec = codec_for(self._type)
         if codec.fingerprint != self._lane.stored:
             raise self._misfit(f"type {codec.fingerprint}")
@@ -308,9 +308,9 @@ class _Input:
 
     def _misfit(self, expected: str) -> StateFormatError:
         return StateFormatError(
-            f"the checkpoint holds records on their way to input {self._lane.side} of operator {self.uid!r}; got records "
-            f"of type {self._lane.stored}; expected {expected}; start the program as it was and go on from a savepoint, "
-            "which holds no records on their way"
+            f"cannot restore the in-flight records of input {self._lane.side} of operator {self.uid!r}; got records "
+            f"of type {self._lane.stored}; expected {expected}; start the old version of the program, take a savepoint, "
+            "which has no in-flight records, and restore that"
         )
 
 

@@ -1,4 +1,4 @@
-"""A subtask where an iteration begins: it takes what comes in, and what comes back."""
+"""Iteration head: a subtask that reads the input of an iteration and its feedback."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["IterationTask"]
 
 
 class IterationTask(DownstreamTask):
-    """Barriers, watermarks and the end come from what comes in; what comes back waits, in memory or on disk.
+    """Barriers, watermarks and the end of input come from the input; feedback records are queued in memory or on disk.
 
-    At the end of the input it waits until nothing has come back for the time that the program gives, and until what
-    it sent is worked off. Then it sends the end on, and takes nothing more before the end has come back itself: the
-    last checkpoint is behind all that went round.
+    At the end of the input it waits until no feedback has arrived for the wait time of the iteration, and until all sent
+    records are processed. Then it sends the end of input and reads nothing more until that has come back itself: the
+    final checkpoint comes after all records of the iteration.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class IterationTask(DownstreamTask):
         )
         self._max_wait_ms: int = vertex.head.payload
         self._round = {channel for channel in channels if channel.edge in back}
-        """Channels that may still bring something back."""
+        """Feedback channels that are not at their end."""
         self._returned = Returned(edges, env.state.directory)
         self._late = False
         self._lap = 0
@@ -52,7 +52,7 @@ class IterationTask(DownstreamTask):
         self._over = False
 
     def deliver(self, channel: ChannelId, element: Element) -> None:
-        """Take an element that arrived or came back; of what came back only records and the end are news."""
+        """Accept an input or feedback element; of feedback only records and the end are used."""
         if channel in self._queues:
             super().deliver(channel, element)
         elif isinstance(element, Batch):
@@ -63,14 +63,14 @@ class IterationTask(DownstreamTask):
             self._round.discard(channel)
 
     def wait_s(self) -> float | None:
-        """Until it has waited long enough, or a timer is due."""
+        """Until the wait time is over or a timer is due."""
         waits = [super().wait_s()]
         if self._quiet_since is not None and not self._over:
             waits.append(self._quiet_since + self._max_wait_ms / 1_000 - self._env.machine.monotonic())
         return min((wait for wait in waits if wait is not None), default=None)
 
     def close(self) -> None:
-        """Close the chain, give the disk back."""
+        """Close the chain and release the disk space."""
         try:
             super().close()
         finally:
@@ -80,7 +80,7 @@ class IterationTask(DownstreamTask):
         if self._lap:
             self._take_back()
             return True
-        # What has come back by now goes round before the next of what comes in: neither keeps the other waiting.
+        # Feedback and input alternate, so neither starves the other.
         self._lap = len(self._returned)
         if self._ending:
             return self._lap > 0 or self._end()
@@ -90,14 +90,14 @@ class IterationTask(DownstreamTask):
 
     @property
     def _at_end(self) -> bool:
-        """Also until the end has come back."""
+        """Also waits until the end of input has come back."""
         return super()._at_end or self._over
 
     def _take_back(self) -> None:
         if self._late:
             raise ConfigError(
-                f"iteration {self._vertex.head.uid!r}: records came back after nothing had for {self._max_wait_ms} ms "
-                "and the iteration had ended; give iterate(...) a longer time"
+                f"iteration {self._vertex.head.uid!r}: feedback arrived after the iteration had ended, because none had "
+                f"arrived for {self._max_wait_ms} ms; give iterate(...) a longer wait time"
             )
         self._quiet_since = None
         taken, count = list[Batch](), 0
@@ -105,7 +105,7 @@ class IterationTask(DownstreamTask):
             self._lap -= 1
             taken.append(self._returned.popleft())
             count += len(taken[-1])
-        # Going round over exchanges leaves ever smaller batches.
+        # Each round over an exchange splits batches further, so they are merged here.
         for batch in concat(taken):
             self._process_some(batch)
         self.records += count
@@ -127,6 +127,6 @@ class IterationTask(DownstreamTask):
         return False
 
     def _move_time(self, timestamp: int | None) -> None:
-        # Time does not end before the iteration does.
+        # Event time does not end before the iteration does.
         if timestamp != MAX_WATERMARK:
             super()._move_time(timestamp)

@@ -1,6 +1,6 @@
-"""Messages between coordinator and subtasks about input, event time, progress and failures.
+"""Messages between the coordinator and subtasks about input, event time, progress and failures.
 
-Those about checkpoints are of `runtime/checkpoint/protocol.py`.
+Messages about checkpoints are in `runtime/checkpoint/protocol.py`.
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class AssignSplits:
-    """Read these splits, encoded as the source's split type; none, if there are none for the reader so far."""
+    """Read these splits, encoded as the source's split type; empty if there are none for the reader yet."""
 
     splits: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
-    """What was assigned is all there will be."""
+    """No more splits will be assigned."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToReader:
-    """What an enumerator tells a reader."""
+    """A source event from an enumerator to a reader."""
 
     event: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class EndInput:
-    """Read nothing more; event time is at its end."""
+    """Stop reading; event time is at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadUntil:
-    """Read nothing that is further in event time than this, for the sake of slower sources."""
+    """Pause reading beyond this event time, because other aligned sources are slower."""
 
     limit: int
 
@@ -89,14 +89,14 @@ ToSubtask = (
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Everything a worker runs is open."""
+    """All subtasks of a worker are open."""
 
     worker: int
 
 
 @dataclass(frozen=True, slots=True)
 class SplitsWanted:
-    """A reader has run dry, having received this many assignments."""
+    """A reader needs splits; it has received this many assignments."""
 
     uid: OperatorUid
     reader: int
@@ -105,7 +105,7 @@ class SplitsWanted:
 
 @dataclass(frozen=True, slots=True)
 class ToEnumerator:
-    """What a reader tells its enumerator."""
+    """A source event from a reader to its enumerator."""
 
     uid: OperatorUid
     reader: int
@@ -114,7 +114,7 @@ class ToEnumerator:
 
 @dataclass(frozen=True, slots=True)
 class TimeReached:
-    """How far time is in an aligned source; None if it holds nobody back for now, or ever."""
+    """The watermark of an aligned source; None if it is idle or at its end and holds no other source back."""
 
     subtask: Subtask
     time: int | None
@@ -122,30 +122,30 @@ class TimeReached:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """A source has read everything it will ever read."""
+    """A source has finished reading."""
 
     subtask: Subtask
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The subtask cannot go on."""
+    """The subtask has failed."""
 
     subtask: Subtask
     error: TidegateError
     cause: Carried | None = None
-    """Of an error from another process: its cause, which an error that is sent leaves behind."""
+    """The cause of an error from another process, because pickling drops it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What one worker has done since it started: records that its sources have read, and what functions measured."""
+    """Counters of one worker since it started: records read by its sources, and metrics of functions."""
 
     worker: int
     read: int
     measured: Measured
     flow: Mapping[Subtask, Flow]
-    """How freely records moved of late, by subtask."""
+    """Recent flow metrics, by subtask."""
 
 
 FromSubtask = (

@@ -1,4 +1,4 @@
-"""One source subtask's side of watermark alignment: it says where it is, and pauses what is too far ahead."""
+"""Watermark alignment in a source subtask: reports its event time and pauses splits that are too far ahead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Pacing"]
 
 
 class Pacing:
-    """Asked before each poll. Before the first limit is known, no split is read beyond its first batch."""
+    """Called before each poll. Before the first limit is known, no split is read beyond its first batch."""
 
     def __init__(
         self,
@@ -36,11 +36,11 @@ class Pacing:
         self._paused: frozenset[SplitId] = frozenset()
 
     def allow(self, limit: int) -> None:
-        """The group has moved."""
+        """Set a new limit."""
         self._limit = limit
 
     def may_read(self) -> bool:
-        """Whether anything may be read; pauses the splits that may not."""
+        """Whether any split may be read; pauses splits beyond the limit."""
         self.tell()
         time = self._stamp.time
         if not isinstance(self._reader, SupportsPausing):
@@ -53,16 +53,16 @@ class Pacing:
         return not paused or not paused.issuperset(self._reader.at_hand())
 
     def tell(self) -> None:
-        """Report where time is, if that is new and the last report is old enough."""
+        """Report the event time if it has changed and the report interval has passed."""
         time, now = self._stamp.time, self._clock.monotonic()
         if time != self._told and now >= self._tell_at:
             self._told, self._tell_at = time, now + self._update_s
             self._report(time)
 
     def end(self) -> None:
-        """Nothing will be read any more."""
+        """Report the end of the source."""
         self._report(None)
 
     def wait_s(self) -> float | None:
-        """In how many seconds there is something to report; None if there is nothing."""
+        """Seconds until the next report; None if there is nothing to report."""
         return self._tell_at - self._clock.monotonic() if self._stamp.time != self._told else None

@@ -1,8 +1,8 @@
-"""What tasks of a batch job hand on: a file for each task and exchange, read by the tasks behind it.
+"""Result files of a batch job: one file for each task and exchange, read by the downstream tasks.
 
-A file gets its name when its task has finished, so one that has a name is complete. It outlives the process that wrote
-it: a task that fails is started again and reads the same files, and the tasks that wrote them do not run again. A file
-that is gone or damaged makes its reader fail; the next attempt of the job runs its task again.
+A file gets its final name when its task has finished, so a file with that name is complete. It outlives the process
+that wrote it: a downstream task that restarts reads the same files, and the tasks that wrote them do not run again. If a
+file is missing or damaged, its reader fails, and the next attempt of the job runs the task that wrote it again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from tidegate.runtime.task.frames import EdgeCodec, Frame
 __all__ = ["ResultGate", "Results"]
 
 _TRAILER: Final = struct.Struct(">QI")
-"""Where the index begins, and its checksum; the last bytes of a file."""
+"""The last bytes of a file: the offset of the index, and its checksum."""
 _MOST: Final = 256
-"""Records that are written at once; each of them is in memory three times when it is read."""
+"""Records per written block; while a block is read, it is in memory three times."""
 _CREDIT: Final = Credit(2 * _MOST)
 _FRAMES: Final = msgspec.msgpack.Decoder(Frame)
 
 
 class _Index(msgspec.Struct, frozen=True):
-    """Where the batches for each receiver are, with their lengths and checksums."""
+    """Offsets, lengths and checksums of the batches for each receiver."""
 
     batches: dict[int, list[tuple[int, int, int]]]
     reusable: bool
@@ -51,15 +51,15 @@ _INDEXES: Final = msgspec.msgpack.Decoder(_Index)
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The files of a run, in directories that all of its workers reach."""
+    """The result files of a run, in directories that all workers can access."""
 
     directories: tuple[Path, ...]
 
     def batches(self, edge: JobEdge, source: int, target: int) -> Iterator[Batch]:
-        """What a subtask handed on to another one, in the order in which it did.
+        """The batches from one subtask to another, in the order written.
 
         Raises:
-            UnavailableError: the file is gone or damaged; it is removed, so the next attempt makes it again.
+            UnavailableError: the file is missing or damaged; it is deleted, so the next attempt writes it again.
         """
         path, wire = self._path(edge, source), EdgeCodec(edge)
         with self._readable(path, edge, source), path.open("rb") as file:
@@ -68,7 +68,7 @@ class Results:
                 yield _batch(wire, file.read(length), checksum)
 
     def finished(self, graph: JobGraph) -> frozenset[Subtask]:
-        """The subtasks whose results are all there, and of which nothing else is needed."""
+        """The subtasks whose results are complete and that need not run again."""
         return frozenset(
             Subtask(vertex.id, index)
             for vertex in graph.vertices.values()
@@ -77,7 +77,7 @@ class Results:
         )
 
     def keep_only(self, vertices: Iterable[JobVertex], subtasks: frozenset[Subtask]) -> None:
-        """Remove the results of all other subtasks."""
+        """Delete the results of all other subtasks."""
         kept = {
             self._path(edge, index)
             for vertex in vertices
@@ -90,7 +90,7 @@ class Results:
                 path.unlink()
 
     def writer(self, edge: JobEdge, source: int) -> _Writer:
-        """Where a subtask writes what it hands on over an edge."""
+        """A writer for the output of a subtask over an edge."""
         return _Writer(self._path(edge, source), edge, source)
 
     def _path(self, edge: JobEdge, source: int) -> Path:
@@ -112,13 +112,13 @@ class Results:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
             raise UnavailableError(
-                f"the result of {Subtask(edge.source, source)} cannot be read: {error}; its task runs again with the "
-                f"next restart; check the disk of {path.parent} if this is seen more than once"
+                f"the result of {Subtask(edge.source, source)} cannot be read: {error}; its task runs again in the "
+                f"next attempt; if this is repeated, check the disk of {path.parent}"
             ) from error
 
 
 class _Writer:
-    """Writes a file; without its name until `finish`."""
+    """Writes a file, which gets its final name in `finish`."""
 
     def __init__(self, path: Path, edge: JobEdge, source: int) -> None:
         self._path = path
@@ -132,11 +132,11 @@ class _Writer:
             self._file = self._part.open("wb")
 
     def append(self, target: int, batch: Batch) -> None:
-        """Hand a batch on to a subtask.
+        """Write a batch for a subtask.
 
         Raises:
-            RecordError: a value is not what its declared type says.
-            UnavailableError: the disk did not take it.
+            RecordError: a value is not of its declared type.
+            UnavailableError: the batch cannot be written to disk.
         """
         frame = self._wire.encode(ChannelId(self._edge.name, self._source, target), batch)
         with self._on_disk():
@@ -145,10 +145,10 @@ class _Writer:
         self._size += len(frame)
 
     def finish(self, *, reusable: bool) -> None:
-        """Everything is written: from now on the file can be read.
+        """Complete the file; from now on it can be read.
 
         Raises:
-            UnavailableError: the disk did not take it.
+            UnavailableError: the file cannot be written to disk.
         """
         index = msgspec.msgpack.encode(_Index(self._batches, reusable))
         with self._on_disk():
@@ -157,7 +157,7 @@ class _Writer:
             self._part.replace(self._path)
 
     def close(self) -> None:
-        """Give up what is not finished."""
+        """Discard an unfinished file."""
         with suppress(OSError):
             self._file.close()
 
@@ -173,9 +173,9 @@ class _Writer:
 
 
 class ResultGate(RecordWriter):
-    """Hands records on in a file, and tells the receivers when it is complete.
+    """Writes the output of an edge to a file, and notifies the receivers when it is complete.
 
-    Watermarks and idleness say nothing to a task that begins when everything is there.
+    Watermarks and idleness are not sent: a receiver starts when its whole input is complete.
     """
 
     def __init__(
@@ -192,12 +192,12 @@ class ResultGate(RecordWriter):
         self._shares = {target: Buffer(_Share(writer, target), NEVER_MS, clock) for target in channels}
 
     def emit(self, batch: Batch) -> None:
-        """Write a batch, dealt to the receivers."""
+        """Write a batch, distributed to the receivers."""
         for target, share in self._route(batch):
             self._shares[target].send(share)
 
     def broadcast(self, element: Control) -> None:
-        """Send a control element to every receiver; the end of the input once the file is complete."""
+        """Send a control element to every receiver; the end of the input after the file is complete."""
         if isinstance(element, Watermark | Idle):
             return
         if isinstance(element, EndOfInput):
@@ -207,13 +207,13 @@ class ResultGate(RecordWriter):
         super().broadcast(element)
 
     def close(self) -> None:
-        """Give up what is not finished."""
+        """Discard an unfinished file."""
         self._writer.close()
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What a file has for one receiver, as a channel that can always take more."""
+    """The part of a file for one receiver, as a channel with unlimited credit."""
 
     writer: _Writer
     target: int
@@ -230,9 +230,9 @@ class _Share:
 
 
 def _batch(wire: EdgeCodec, frame: bytes, checksum: int) -> Batch:
-    """What a frame holds; raises `ValueError` if it is damaged."""
+    """The batch of a frame; raises `ValueError` if it is damaged."""
     if zlib.crc32(frame) != checksum:
-        raise ValueError(f"a batch of {len(frame)} bytes is not what was written")
+        raise ValueError(f"the checksum of a batch of {len(frame)} bytes is wrong")
     element = wire.element(_FRAMES.decode(frame))
     if not isinstance(element, Batch):
         raise ValueError(f"it holds a {type(element).__name__}; expected a Batch")
@@ -251,5 +251,5 @@ def _index(file: BinaryIO) -> _Index:
     file.seek(start)
     index = file.read(size - _TRAILER.size - start)
     if zlib.crc32(index) != checksum:
-        raise ValueError("its index is not what was written")
+        raise ValueError("the checksum of its index is wrong")
     return _INDEXES.decode(index)

@@ -1,4 +1,4 @@
-"""What came back to the beginning of an iteration and waits there: some of it in memory, the rest on the local disk.
+"""Feedback queue of an iteration: in memory up to a limit, the rest on the local disk.
 
 Example:
     >>> import tempfile
@@ -36,7 +36,7 @@ _ROOM: Final = 16 * FULL
 
 
 class Returned:
-    """First in, first out; memory has room for so many records, and a file is gone once it is read."""
+    """A FIFO queue; `room` records are kept in memory, and a spill file is deleted after it is read."""
 
     def __init__(self, edges: Sequence[JobEdge], directory: Path, room: int = _ROOM) -> None:
         self._edges = edges
@@ -52,11 +52,11 @@ class Returned:
         return len(self._in_memory) + self.spilled
 
     def append(self, channel: ChannelId, batch: Batch) -> None:
-        """Let a batch wait, in parts no larger than one turn: what goes round once more may multiply again.
+        """Queue a batch, in parts no larger than one step processes, because each round may multiply the records.
 
         Raises:
-            RecordError: there is no room in memory, and a value is not what its declared type says.
-            UnavailableError: the disk did not take it.
+            RecordError: the batch must be spilled, and a value is not of its declared type.
+            UnavailableError: the batch cannot be written to disk.
         """
         cursor = BatchCursor(batch)
         while cursor:
@@ -69,7 +69,7 @@ class Returned:
                 self._room -= len(piece)
 
     def popleft(self) -> Batch:
-        """The batch that waited longest; raises `UnavailableError` if the disk does not give it."""
+        """The oldest batch; raises `UnavailableError` if it cannot be read from disk."""
         if self._in_memory:
             batch = self._in_memory.popleft()
             self._room += len(batch)
@@ -82,12 +82,12 @@ class Returned:
         return batch
 
     def close(self) -> None:
-        """Give the disk back."""
+        """Release the disk space."""
         self._on_disk.close()
         self._spool.close()
 
     def _read(self) -> Generator[Batch, None, None]:
-        """File after file: while one is read, what comes back is written to the next."""
+        """Read the files in order: while one is read, new feedback is written to the next."""
         while True:
             with closing(self._spool) as spool:
                 self._spool = _Spool(self._edges, self._directory)

@@ -1,6 +1,6 @@
-"""Who gets which record behind an exchange: one router for each kind of partition.
+"""Routing: selects the receivers of records in an exchange, with one router for each kind of partitioning.
 
-A router deals a batch into one batch for each receiver that gets anything; the order of records is kept.
+A router splits a batch into one batch for each receiver that gets records; the order of records is kept.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["Route", "router"]
 Route: TypeAlias = Callable[[Batch], list[tuple[int, Batch]]]
 
 _KNOWN_KEYS: Final = 65_536
-"""How many keys a router remembers the receivers of."""
+"""How many keys a router caches with their receivers."""
 
 
 def router(edge: JobEdge, index: int) -> Route:
-    """Deals what leaves subtask `index` over `edge`."""
+    """The router for the output of subtask `index` over `edge`."""
     targets = edge.target_parallelism
     match edge.partition:
         case Forward():
@@ -52,7 +52,7 @@ def router(edge: JobEdge, index: int) -> Route:
             near = edge.reached_from(index)
             return _InTurn(near, index % len(near))
         case Shuffle():
-            # Seeded by its place, so that two runs of one program deal alike.
+            # Seeded by edge and subtask, so that two runs of a program distribute records the same way.
             chance = random.Random(f"{edge.name} {index}")
             return lambda batch: deal(batch, [chance.randrange(targets) for _ in batch.values], targets)
         case Custom():
@@ -64,7 +64,7 @@ def router(edge: JobEdge, index: int) -> Route:
 
 
 def deal(batch: Batch, chosen: Sequence[int], targets: int) -> list[tuple[int, Batch]]:
-    """One batch for each receiver that is chosen by a record."""
+    """Split a batch by the chosen receiver of each record."""
     if len(batch) == 1:
         return [(chosen[0], batch)]
     shares: list[list[int]] = [[] for _ in range(targets)]
@@ -74,7 +74,7 @@ def deal(batch: Batch, chosen: Sequence[int], targets: int) -> list[tuple[int, B
 
 
 def _copied(batch: Batch) -> Batch:
-    """A batch of its own for a receiver that may change what it gets."""
+    """A copy of a batch for a receiver that may change its records."""
     return batch.with_values([isolate(value) for value in batch.values])
 
 
@@ -97,7 +97,7 @@ class _InTurn:
 
 
 class _ByKey:
-    """To the owner of the key's group."""
+    """Sends records to the owner of the key group."""
 
     def __init__(self, partition: Hash, edge: JobEdge) -> None:
         self._partition = partition
@@ -115,7 +115,7 @@ class _ByKey:
         return deal(batch, self._owners_of(keys), self._targets)
 
     def _owners_of(self, keys: list[Any]) -> list[int]:
-        """The receiver of each canonical key: keys come again, and looking them up costs a third of hashing bytes."""
+        """The receiver of each canonical key, cached: keys repeat, and a lookup costs a third of hashing."""
         known = self._known
         try:
             return [known[key] for key in keys]
@@ -129,7 +129,7 @@ class _ByKey:
 
 
 class _AsTold:
-    """To whom the user's partitioner says."""
+    """Sends records to the receiver that the user's partitioner selects."""
 
     def __init__(self, partition: Custom, node: OperatorUid, targets: int) -> None:
         self._partition = partition
@@ -143,8 +143,8 @@ class _AsTold:
         for target in chosen:
             if type(target) is not int or not 0 <= target < self._targets:
                 raise ConfigError(
-                    f"the partitioner behind operator {self._node!r} answered {target!r}; "
-                    f"expected an index below {self._targets}"
+                    f"the partitioner behind operator {self._node!r} returned {target!r}; "
+                    f"expected an index from 0 to {self._targets - 1}"
                 )
         return deal(batch, chosen, self._targets)
 
@@ -154,7 +154,7 @@ def _each(
 ) -> list[Any]:
     rest = iter(given)
     try:
-        # `map` would take a StopIteration of the function for the end of the records.
+        # `map` would treat a StopIteration of the function as the end of the records.
         return [function(each) for each in rest]
     except BaseException as error:
         record = records[len(given) - len(list(rest)) - 1]

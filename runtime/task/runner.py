@@ -1,7 +1,7 @@
-"""One subtask at work: a mailbox of control messages, one input, one chain.
+"""Stream task: the runtime of one subtask, with a mailbox of control messages, one input and one chain.
 
-A runner never waits. `step` does one piece of work and says whether there was any; whoever owns the runner decides
-when to call it. All calls come from one thread, except that snapshots finish and commits run in the background.
+A task never blocks. `step` does one piece of work and returns whether there was any; the caller decides when to call it.
+All calls come from one thread; snapshots are completed and commits run in the background.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tidegate.twophase.spi import Committer, CommitterContext
 __all__ = ["Report", "StreamTask"]
 
 Report = Callable[[FromSubtask], None]
-"""Sends a message to the coordinator; safe to call from any thread."""
+"""Sends a message to the coordinator; thread-safe."""
 
 
 class StreamTask(ABC):
-    """What source subtasks and subtasks behind an exchange have in common."""
+    """Base of source tasks and downstream tasks."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class StreamTask(ABC):
 
     @property
     def chain(self) -> OperatorChain:
-        """The operators it runs."""
+        """The operator chain of this subtask."""
         return self._chain
 
     @property
     def reusable(self) -> bool:
-        """Whether what it has emitted is all that is needed of it, once its input is at its end."""
+        """Whether its output can replace running it again, after its input has ended."""
         return self._chain.snapshots.spent and self.subtask not in self._env.measures.adding
 
     def open(self) -> None:
@@ -77,16 +77,16 @@ class StreamTask(ABC):
         self._chain.open()
 
     def post(self, message: ToSubtask) -> None:
-        """Put a message into the mailbox; it is handled by the next step."""
+        """Add a message to the mailbox; the next step handles it."""
         self._mailbox.append(message)
 
     def take_mail(self) -> None:
-        """Handle the mailbox."""
+        """Handle all messages in the mailbox."""
         while self._mailbox:
             self._handle(self._mailbox.popleft())
 
     def step(self) -> bool:
-        """Handle the mailbox, then a piece of what is due or of the input if every receiver can take more."""
+        """Handle the mailbox, then, if every receiver has credit, a piece of the due timers or of the input."""
         self.take_mail()
         time, is_open = self._chain.time, self._open
         self._flow.held_up(not is_open)
@@ -104,11 +104,11 @@ class StreamTask(ABC):
         return (self._chain.operators.ready() and (self._resume() if self._backlog else self._work())) or sent
 
     def flow(self) -> Flow:
-        """How freely records moved since this was asked last."""
+        """Flow metrics since the last call."""
         return self._flow.read(self._used, self._waiting(), self.records, self._chain.time.reached)
 
     def wait_s(self) -> float | None:
-        """In how many seconds there is something to do even if nothing arrives; None if that is not known."""
+        """Seconds until there is work even if nothing arrives; None if unknown."""
         if not self._open:
             return None
         timer = self._chain.time.next_timer() if not self._chain.time.busy else None
@@ -126,33 +126,33 @@ class StreamTask(ABC):
             self._chain.close()
 
     def emit(self, edge: JobEdge, batch: Batch) -> None:
-        """Deal what leaves the chain."""
+        """Send a batch of the chain's output."""
         self._gates[edge.name].emit(batch)
 
     def watermark(self, edge: JobEdge, timestamp: int) -> None:
-        """Tell those behind an edge how far event time is."""
+        """Send a watermark over an edge."""
         self._gates[edge.name].broadcast(Watermark(timestamp))
 
     def idle(self, edge: JobEdge, idle: bool) -> None:
-        """Tell those behind an edge whether to wait for this one's event time."""
+        """Send a change of idleness over an edge."""
         self._gates[edge.name].broadcast(Idle(idle))
 
     @property
     def _used(self) -> float:
-        """The share of its credit that the fullest outgoing channel has used up."""
+        """The used fraction of the credit of the fullest output channel."""
         return max((gate.used for gate in self._gates.values()), default=0.0)
 
     @property
     def _open(self) -> bool:
-        """Whether every receiver can take more."""
+        """Whether every receiver has credit."""
         return all(gate.open for gate in self._gates.values())
 
     def _waiting(self) -> float:
-        """The share of the credit it has given that is used up."""
+        """The used fraction of the credit that it has granted."""
         return 0.0
 
     def _fire(self) -> bool:
-        """Work off a piece of what time has made due, and learn from how long it takes; False if receivers take nothing now."""
+        """Fire a piece of the due timers and measure its time; False if a receiver has no credit."""
         time, clock = self._chain.time, self._env.clock
         start = clock.monotonic()
         records = time.work(Piece(self._size.limit, start + USUAL_S, clock.monotonic))
@@ -163,7 +163,7 @@ class StreamTask(ABC):
         return True
 
     def _resume(self) -> bool:
-        """Work off some of what the checkpoint found on its way, before any other records."""
+        """Process some of the restored in-flight records, before any other records."""
         found = self._backlog.take(self._size.limit)
         if found is None:
             if self._later is not None:
@@ -175,7 +175,7 @@ class StreamTask(ABC):
         return True
 
     def _process_some(self, batch: Batch, side: int = 0, *, at: OperatorUid | None = None) -> float:
-        """Work on as many records as control can wait for, learn from how long they take; in seconds."""
+        """Process a piece of a batch and adapt the batch size; returns the seconds it took."""
         start = self._env.clock.monotonic()
         self._chain.data.process(batch, side, at=at)
         took = self._env.clock.monotonic() - start
@@ -187,23 +187,23 @@ class StreamTask(ABC):
         self._size.took(seconds, records, filled=filled)
 
     def _begin(self, timestamp: int) -> None:
-        """Event time goes on from here."""
+        """Continue with a restored watermark."""
         self._chain.time.advance_watermark(timestamp)
 
     @abstractmethod
     def _work(self) -> bool:
-        """Take one piece of input."""
+        """Process one piece of input; returns whether there was any."""
 
     @abstractmethod
     def _handle_input(self, message: ToSubtask) -> None:
-        """Handle a message that concerns the input."""
+        """Handle a message for the input."""
 
     def _handle(self, message: ToSubtask) -> None:
         match message:
             case Commit():
                 self._background.submit(self._guarded, lambda: self._commit(message))
             case Trigger() if self._backlog:
-                self._later = message  # a source holds no barrier back for records in the middle of its chain
+                self._later = message  # a source has no in-flight data: the checkpoint waits until the backlog is processed
             case Settled():
                 self._settled(message.checkpoint)
             case Abort():
@@ -222,14 +222,14 @@ class StreamTask(ABC):
         self._acknowledge(barrier.checkpoint, self._save(barrier), lambda: also)
 
     def _save(self, barrier: Barrier) -> PendingReports:
-        """Part what belongs to a checkpoint from what does not, here and behind all exchanges."""
+        """Send the barrier downstream and snapshot the chain."""
         self._broadcast(barrier)
         pending = self._chain.snapshots.take(barrier.checkpoint, barrier.confirmed)
         faults.point("task.after-snapshot")
         return pending
 
     def _acknowledge(self, checkpoint: CheckpointId, *parts: PendingReports) -> None:
-        """Make the parts of a checkpoint durable and say so."""
+        """Make the parts of a checkpoint durable and acknowledge it."""
         finish = partial(self._guarded, partial(self._finish, checkpoint, parts))
         if self._env.snapshots_wait:
             finish()
@@ -242,7 +242,7 @@ class StreamTask(ABC):
         except (UnavailableError, StateFormatError) as error:
             self._report(Decline(self.subtask, checkpoint, error))
             return
-        # Declining would not help: the work is older at the next checkpoint.
+        # Declining would not help: the prepared output would be even older at the next checkpoint.
         spare_ms = self._chain.snapshots.spare_ms()
         faults.point("task.before-ack")
         self._report(Ack(self.subtask, checkpoint, tuple(reports), spare_ms))

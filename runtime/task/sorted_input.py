@@ -1,4 +1,4 @@
-"""The keyed input of a task in a batch job: batches of all inputs in, batches of one key after the other out.
+"""Sorted input: groups the keyed input of a batch task by key, sorted by time within a key.
 
 Example:
     >>> import tempfile
@@ -29,11 +29,11 @@ from tidegate.types import TypeInformation
 __all__ = ["PIECE", "SortedInput"]
 
 PIECE: Final = 1_024
-"""Records that are handed out at once."""
+"""Maximum records of a returned batch."""
 
 
 class _Layout(NamedTuple):
-    """What the sorter holds of a record: the number of its input, whether it has a time, and its other columns."""
+    """The layout of a sorted record: the number of its input, whether it has a timestamp, and its other columns."""
 
     input: int
     timed: bool
@@ -41,7 +41,7 @@ class _Layout(NamedTuple):
 
 
 class SortedInput:
-    """Sorts records by key, then by time; `types` are those of the values of each input."""
+    """Sorts records by key, then by time; `types` are the value types of the inputs."""
 
     def __init__(self, types: Iterable[TypeInformation | None], directory: Path, memory_bytes: int) -> None:
         self._codecs = [exchange_codec(each) for each in types]
@@ -49,11 +49,11 @@ class SortedInput:
         self._layouts: dict[_Layout, int] = {}
 
     def add(self, number: int, batch: Batch) -> None:
-        """Take a batch of an input; its records have keys.
+        """Add a batch of a keyed input.
 
         Raises:
-            RecordError: a value is not what its declared type says.
-            UnavailableError: the disk did not take what does not fit into memory.
+            RecordError: a value is not of its declared type.
+            UnavailableError: records that exceed the memory cannot be written to disk.
         """
         columns = batch.columns()
         values, keys, times = columns.pop("values"), columns.pop("keys"), columns.pop("timestamps", None)
@@ -67,21 +67,21 @@ class SortedInput:
             add((stored[key], stamp, layout, encode(value), entries))
 
     def by_key(self) -> Iterator[tuple[Any, Iterator[tuple[Batch, int]]]]:
-        """Each key with its batches and the numbers of the inputs they are of; nothing may be added any more.
+        """Each key with its batches and their input numbers; no batch may be added afterwards.
 
         Raises:
-            UnavailableError: the disk did not give them.
+            UnavailableError: they cannot be read from disk.
         """
         for stored, records in groupby(self._sorter.sorted(), key=itemgetter(0)):
             key = key_from_bytes(stored)
             yield key, self._batches(key, records)
 
     def close(self) -> None:
-        """Give the disk back."""
+        """Release the disk space."""
         self._sorter.close()
 
     def _batches(self, key: Any, records: Iterator[Sortable]) -> Iterator[tuple[Batch, int]]:
-        """As many records at once as come from one input with the same columns."""
+        """Batches of consecutive records from one input with the same columns."""
         layouts = list(self._layouts)
         for layout, run in groupby(records, key=itemgetter(2)):
             number, timed, names = layouts[layout]

@@ -1,4 +1,4 @@
-"""Records by key, then by time, then as they came: sorted in memory, and on disk when there are more than fit.
+"""External sort: records by key, then by time, then by arrival; in memory, and on disk beyond the memory limit.
 
 Example:
     >>> import tempfile
@@ -26,13 +26,13 @@ from tidegate.runtime.task.spill import SpillFile
 __all__ = ["Sortable", "Sorter"]
 
 Sortable: TypeAlias = tuple[bytes, int, int, bytes, tuple[Any, ...]]
-"""Key, time, number of the layout, value, entries of the other columns; the first two decide the order. Entries come back
-as msgpack holds them."""
+"""Key, time, number of the layout, value, entries of the other columns; the first two decide the order. Entries are
+returned in their msgpack form."""
 
 _OVERHEAD: Final = 200
-"""Bytes that Python needs for one record in memory besides key and value."""
+"""Estimated memory overhead of a record besides key and value, in bytes."""
 _MOST_RUNS: Final = 64
-"""Runs that are merged at once; a block of each is in memory then, all blocks together as much as was sorted."""
+"""Maximum runs of a merge; one block of each run is in memory, all blocks together as much as the sort memory."""
 
 _BY_KEY_AND_TIME: Final = itemgetter(0, 1)
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -40,8 +40,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(list[Sortable])
 
 
 class Sorter:
-    """Takes records in any order, gives them sorted; holds about `memory_bytes` of them in memory, twice that while runs
-    are merged."""
+    """Sorts records with about `memory_bytes` of memory, twice that while runs are merged."""
 
     def __init__(self, directory: Path, memory_bytes: int) -> None:
         self._directory = directory
@@ -51,13 +50,13 @@ class Sorter:
         self._file: SpillFile | None = None
         self._runs: list[tuple[int, int]] = []
         self.spilled = 0
-        """Records written to disk, also repeatedly."""
+        """Number of record writes to disk; a record that is merged again counts again."""
 
     def add(self, record: Sortable) -> None:
-        """Take a record.
+        """Add a record.
 
         Raises:
-            UnavailableError: the disk did not take what does not fit.
+            UnavailableError: records that exceed the memory cannot be written to disk.
         """
         self._buffer.append(record)
         self._buffered += _size(record)
@@ -65,17 +64,17 @@ class Sorter:
             self._spill()
 
     def sorted(self) -> Iterator[Sortable]:
-        """All records in order; nothing may be added any more.
+        """All records in order; no record may be added afterwards.
 
         Raises:
-            UnavailableError: the disk did not give them.
+            UnavailableError: they cannot be read from disk.
         """
         self._buffer.sort(key=_BY_KEY_AND_TIME)
         runs = [_read(self._file, run) for run in self._runs] if self._file is not None else []
         return heapq.merge(*runs, self._buffer, key=_BY_KEY_AND_TIME)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Release memory and disk space."""
         self._buffer = []
         if self._file is not None:
             self._file.close()
@@ -89,7 +88,7 @@ class Sorter:
             self._join_runs(self._file)
 
     def _join_runs(self, old: SpillFile) -> None:
-        """Each run costs a block of memory while runs are merged, so there are never many."""
+        """Merge runs into one, because each run needs a block of memory in a merge."""
         self._file = SpillFile(self._directory)
         merged = heapq.merge(*(_read(old, run) for run in self._runs), key=_BY_KEY_AND_TIME)
         self._runs = [self._write(self._file, merged)]
@@ -103,7 +102,7 @@ class Sorter:
         return start, file.size
 
     def _block(self, records: Iterator[Sortable]) -> list[Sortable]:
-        """The next few records, at least one."""
+        """The next block of records, at least one."""
         block, size = [], 0
         for record in records:
             block.append(record)

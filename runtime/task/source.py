@@ -1,4 +1,4 @@
-"""A subtask that reads a source."""
+"""Source task: a subtask that reads a source."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _ALIGNED = 256
 
 
 class SourceTask(StreamTask):
-    """Polls a reader; injects barriers; at the end of a bounded input closes time and stays for checkpoints.
+    """Polls a reader and injects barriers; at the end of a bounded input it ends event time and stays for checkpoints.
 
-    The batch size follows the time a batch takes, so that control never waits long.
+    The batch size adapts to the processing time, so that control messages never wait long.
     """
 
     def __init__(
@@ -68,18 +68,18 @@ class SourceTask(StreamTask):
         self._stamp: Stamp | None = None
         self._pacing: Pacing | None = None
         self.left: int | None = None
-        """How many records it may still read; None for all there are."""
+        """How many records it may still read; None: no limit."""
         self._outside = env.machine
         self._asked = False
         self._received = 0
         self._answered = False
-        """Whether it was told what there is to read: until then splits may be on their way, and it is not idle."""
+        """Whether the first assignment has arrived: until then splits may be in flight, and the source is not idle."""
         self._idle = self._told_idle = False
         self._told_to_end = False
         self._ending = False
         self._drained = False
         self._ask_at: float | None = None
-        """When the reader has something again, on the monotonic clock."""
+        """When to poll the reader again, on the monotonic clock."""
         self._woken = False
 
     def open(self) -> None:
@@ -114,13 +114,13 @@ class SourceTask(StreamTask):
 
     @property
     def reusable(self) -> bool:
-        """As for others; also no split is left, and nothing outside is told where it has read to."""
+        """As for other tasks; also no split is left, and no external system gets the read positions."""
         reader = self._opened
         ended = isinstance(reader, SupportsPausing) and not reader.at_hand()
         return super().reusable and ended and not isinstance(reader, SupportsSettled)
 
     def wait_s(self) -> float | None:
-        """Until the reader has something again, or a timer is due."""
+        """Seconds until the next poll of the reader or the next timer."""
         reading = self.promised_s if self._open and self._chain.operators.ready() else None
         telling = self._pacing.wait_s() if self._pacing is not None and not self._ending else None
         waits = [wait for wait in (super().wait_s(), reading, telling) if wait is not None]
@@ -128,27 +128,27 @@ class SourceTask(StreamTask):
 
     @property
     def promised_s(self) -> float | None:
-        """In how many seconds the reader has something again, if it says so."""
+        """Seconds until the reader has records again, if it has named a time."""
         return None if self._ask_at is None else self._ask_at - self._outside.monotonic()
 
     @property
     def time(self) -> int | None:
-        """How far event time is, for those who read no further than some distance ahead; None if it holds nobody back."""
+        """The event time for watermark alignment; None if this source holds no other source back."""
         return self._stamp.time if self._stamp is not None and not self._ending else None
 
     def resume_time(self, since_ms: int) -> None:
-        """Go on with event time where the checkpoint left it, before the first step; splits bring theirs, whoever read them."""
+        """Continue with the restored watermark, before the first step; splits bring their own watermarks, whoever read them before."""
         reader = self._opened
         self._chain.time.resume(reader.at_hand() if isinstance(reader, SupportsPausing) else (), since_ms)
 
     def begin_settled(self, checkpoint: CheckpointId) -> None:
-        """What it begins at are the positions of a settled checkpoint; called where whoever read up to them is gone."""
+        """The restored positions belong to a settled checkpoint; called if the former reader can no longer report them."""
         if isinstance(self._opened, SupportsSettled):
             self._opened.snapshot(checkpoint)
         self._handle(Settled(checkpoint))
 
     def unread(self, checkpoint: CheckpointId) -> tuple[bytes, ...]:
-        """The splits that are not read to their end, as they are at this moment."""
+        """The current positions of all splits that are not finished."""
         return tuple(msgspec.msgpack.encode(split) for split in self._opened.snapshot(checkpoint))
 
     def close(self) -> None:
@@ -207,12 +207,12 @@ class SourceTask(StreamTask):
         return False
 
     def _wake(self) -> None:
-        """Called by any thread; what comes while a poll runs counts for the next one."""
+        """Poll again at once; thread-safe. A call during a poll counts for the next poll."""
         self._woken = True
         self._env.wake()
 
     def _tell_idleness(self) -> bool:
-        """Say whether event time shall wait for this source, if that has changed."""
+        """Send a change of idleness."""
         idle = self._idle and self._answered
         if idle == self._told_idle:
             return False
@@ -246,7 +246,7 @@ class SourceTask(StreamTask):
         self._chain.data.process(batch)
         if split not in at_hand:
             stamp.forget(split)
-            # Behind what its last records made due the stamp is asked again.
+            # After the timers that its last records made due, the watermark is computed again.
             self._chain.time.advance_processing_time(self._env.clock.now_ms())
 
     def _end_input(self) -> bool:
@@ -258,7 +258,7 @@ class SourceTask(StreamTask):
 
     def _take_splits(self, encoded: Sequence[bytes]) -> None:
         if encoded:
-            # Whatever it has said of itself, it said before it had anything.
+            # Idleness reported before the first assignment does not count: the source had no splits then.
             self._idle = self._idle and self._answered
             self._opened.add_splits(
                 [msgspec.msgpack.decode(split, type=self._source.split_type) for split in encoded]
@@ -294,8 +294,8 @@ class SourceTask(StreamTask):
     def _hear(self, event: bytes) -> None:
         if not isinstance(self._opened, SupportsEvents):
             raise ConfigError(
-                f"source {self._vertex.head.uid!r}: its enumerator sent an event; {type(self._opened).__name__} takes "
-                "none; give it a method event"
+                f"source {self._vertex.head.uid!r}: its enumerator sent a source event; {type(self._opened).__name__} has no "
+                "method event; implement it"
             )
         self._opened.event(event)
 
@@ -304,7 +304,7 @@ class SourceTask(StreamTask):
 
     @property
     def _dead_letters(self) -> OperatorUid:
-        """The side output for what could not be read."""
+        """The side output for records that cannot be read."""
         vertex = self._vertex
         return next(
             uid for uid in vertex.follows[vertex.head.uid] if vertex.nodes[uid].kind.role is Role.SIDE_OUTPUT

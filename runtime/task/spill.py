@@ -1,4 +1,4 @@
-"""Bytes that wait on the local disk: written once in order, read as often as needed, gone with the process.
+"""Spill file: temporary blocks of bytes on the local disk, deleted with the process.
 
 Example:
     >>> import tempfile
@@ -29,20 +29,20 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 class SpillFile:
-    """A file without a name in `directory`, so nobody has to remove it."""
+    """An unnamed file in `directory`, which the kernel deletes when it is closed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         with self._on_disk():
             self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 # lives as long as this object
         self.size = 0
-        """Where the next block begins."""
+        """The offset of the next block."""
 
     def append(self, block: bytes) -> None:
-        """Write a block behind all others.
+        """Append a block.
 
         Raises:
-            UnavailableError: the disk did not take it.
+            UnavailableError: the block cannot be written to disk.
         """
         with self._on_disk():
             self._file.write(_LENGTH.pack(len(block)))
@@ -50,10 +50,10 @@ class SpillFile:
         self.size += _LENGTH.size + len(block)
 
     def blocks(self, start: int, end: int) -> Iterator[bytes]:
-        """The blocks from one place to another, one in memory at a time; other readings do not matter.
+        """The blocks between two offsets, one in memory at a time; several iterations may run at once.
 
         Raises:
-            UnavailableError: the disk did not give them.
+            UnavailableError: they cannot be read from disk.
         """
         with self._on_disk():
             self._file.flush()
@@ -63,7 +63,7 @@ class SpillFile:
             start += _LENGTH.size + length
 
     def close(self) -> None:
-        """Give the space back."""
+        """Release the disk space."""
         self._file.close()
 
     def _read(self, start: int, length: int) -> bytes:

@@ -143,7 +143,7 @@ def test_a_cycle_that_is_given_too_little_time_fails_or_is_complete(
     except ConfigError as error:
         failure = str(error)
 
-    assert found == EIGHT_TIMES or "records came back after nothing had for 1 ms" in failure
+    assert found == EIGHT_TIMES or "none had arrived for 1 ms" in failure
 
 
 def test_many_more_seeds_keep_the_order(

@@ -133,7 +133,8 @@ def test_a_record_that_comes_back_after_the_end_fails_the_job_and_is_never_lost_
     iteration.close_with(back)
 
     with pytest.raises(
-        ConfigError, match="records came back after nothing had for 20 ms and the iteration had"
+        ConfigError,
+        match="feedback arrived after the iteration had ended, because none had arrived for 20 ms",
     ):
         env.execute()
 

@@ -229,7 +229,7 @@ def test_an_earlier_history_is_refused_by_a_sink_that_may_have_written_in_it(tmp
     start(**{"execution.fresh": True})
     with pytest.raises(
         ConfigError,
-        match=r"the snapshot belongs to an earlier lineage of pipeline 'totals'; what sink 'files' committed in it is not known",
+        match=r"the snapshot belongs to an earlier lineage of pipeline 'totals'; the commits of sink 'files' in that lineage are unknown",
     ):
         start(**{PATH: str(first)})
 

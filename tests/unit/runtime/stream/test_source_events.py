@@ -81,6 +81,6 @@ def test_an_enumerator_makes_a_reader_wait_until_another_one_has_told_it_somethi
 def test_an_event_for_a_reader_that_takes_none_names_it(anywhere: Env) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"source 'waiting-1': its enumerator sent an event; Deaf takes none; give it a method event",
+        match=r"source 'waiting-1': its enumerator sent a source event; Deaf has no method event; implement it",
     ):
         list(anywhere.from_source(Waiting(listens=False), source_name="waiting").execute_and_collect())

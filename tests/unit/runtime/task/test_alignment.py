@@ -66,7 +66,7 @@ def test_a_repeated_barrier_of_a_finished_checkpoint_holds_nothing() -> None:
 
 
 def test_a_barrier_on_an_unknown_channel_is_an_error_of_ours() -> None:
-    with pytest.raises(InternalError, match="barrier 1 came in on unknown channel 'z'"):
+    with pytest.raises(InternalError, match="barrier 1 arrived on unknown channel 'z'"):
         Alignment(["a"]).on(BarrierArrived("z", ONE))
 
 

@@ -260,7 +260,7 @@ def test_records_of_another_type_are_refused() -> None:
 
     with pytest.raises(
         StateFormatError,
-        match=r"records on their way to input 0 of operator 'to'; got records of type .*long.*; expected type .*string",
+        match=r"in-flight records of input 0 of operator 'to'; got records of type .*long.*; expected type .*string",
     ):
         values(edge(BEHIND, 1, Types.STRING()), 1, (chunk,))
 

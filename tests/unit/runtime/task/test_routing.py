@@ -113,7 +113,9 @@ def test_a_partitioner_says_who_gets_a_record() -> None:
 def test_a_partitioner_that_names_no_receiver_is_refused(answer: Any) -> None:
     route = router(edge(Custom(lambda key, count: answer, lambda value: value), 1, 3), 0)
 
-    with pytest.raises(ConfigError, match=r"behind operator 'from' answered .*; expected an index below 3"):
+    with pytest.raises(
+        ConfigError, match=r"behind operator 'from' returned .*; expected an index from 0 to 2"
+    ):
         route(Batch([1]))
 
 
