@@ -38,7 +38,7 @@ _SOURCES: Final = {
     ),
     "rescale": ("restore_at_another_parallelism", "exactly_one_place"),
     "old savepoint, branch": ("older_checkpoint",),
-    "splits pause": ("was_at_hand", "paused_split"),
+    "splits pause": ("that_was_assigned", "paused_split"),
     "bounded parts": ("bounding_a_split", "bounded_part"),
 }
 _SINKS: Final = {

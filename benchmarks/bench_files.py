@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from benchmarks.at_hand import RECORDS, AtHand, at_hand
+from benchmarks.prebuilt import RECORDS, PrebuiltSource, prebuilt
 from benchmarks.harness import Bar, Case, Report, compare, main
 from tidegate.connectors.files import (
     CsvFormat,
@@ -87,7 +87,9 @@ def writing(folder: str) -> Callable[[], object]:
 
     def run() -> Any:
         env = environment(folder)
-        env.from_source(AtHand(count=WRITTEN)).sink_to(FileSink(Path(folder, "out"), ParquetRows(SCHEMA)))
+        env.from_source(PrebuiltSource(count=WRITTEN)).sink_to(
+            FileSink(Path(folder, "out"), ParquetRows(SCHEMA))
+        )
         return env.execute()
 
     return run
@@ -100,7 +102,7 @@ def plainly(folder: str, batches: int) -> Callable[[], None]:
         with pq.ParquetWriter(Path(folder, "plain.parquet"), SCHEMA) as writer:
             for first in range(0, WRITTEN, BATCH * batches):
                 starts = range(first, min(first + BATCH * batches, WRITTEN), BATCH)
-                rows = (at_hand(range(start, min(start + BATCH, WRITTEN))) for start in starts)
+                rows = (prebuilt(range(start, min(start + BATCH, WRITTEN))) for start in starts)
                 writer.write_table(
                     pa.Table.from_batches([pa.RecordBatch.from_pylist(each, SCHEMA) for each in rows])
                 )

@@ -375,7 +375,7 @@ class SupportsPausing(Protocol):
     Every batch it answers has an origin. Called by the subtask's thread alone.
     """
 
-    def at_hand(self) -> Collection[SplitId]:
+    def unfinished_splits(self) -> Collection[SplitId]:
         """The splits that are not read to their end. Must not block."""
         ...
 

@@ -145,7 +145,7 @@ class FetchingReader(SourceReader[S]):
             return Idle(True)
         return NotYet()
 
-    def at_hand(self) -> list[SplitId]:
+    def unfinished_splits(self) -> list[SplitId]:
         """The splits that are not read to their end."""
         return [split.id for split in self._shared.states()]
 

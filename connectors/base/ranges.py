@@ -112,7 +112,7 @@ class RangeReader(SourceReader[RangeSplit]):
             return NotYet(self._pace.wait_ms(waiting))
         return Finished() if self._complete and not self._splits else NotYet()
 
-    def at_hand(self) -> list[SplitId]:
+    def unfinished_splits(self) -> list[SplitId]:
         """The splits that are not read to their end."""
         return [split.id for split in self._splits]
 

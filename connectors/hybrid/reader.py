@@ -76,7 +76,7 @@ class HybridReader(SourceReader[HybridSplit]):
                 return self._without_records(self._inner, found)
         return found
 
-    def at_hand(self) -> list[SplitId]:
+    def unfinished_splits(self) -> list[SplitId]:
         """The splits of the current reader, and those that wait."""
         inner = _held(self._inner) if self._inner is not None else ()
         return [name_of(self._stage, split) for split in inner] + [split.id for split in self._waiting]
@@ -105,7 +105,7 @@ class HybridReader(SourceReader[HybridSplit]):
             self._inner.close()
 
     def _all_paused(self) -> bool:
-        held = self.at_hand() if self._paused else ()
+        held = self.unfinished_splits() if self._paused else ()
         return bool(held) and all(split in self._paused for split in held)
 
     def _without_records(self, inner: SourceReader[Any], found: Finished | NotYet) -> Poll:
@@ -139,5 +139,5 @@ class HybridReader(SourceReader[HybridSplit]):
 def _held(reader: SourceReader[Any]) -> list[SplitId]:
     """The splits that are not read to their end."""
     if isinstance(reader, SupportsPausing):
-        return list(reader.at_hand())
+        return list(reader.unfinished_splits())
     return [split.id for split in reader.snapshot(_NO_CHECKPOINT)]

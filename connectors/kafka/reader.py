@@ -121,7 +121,7 @@ class KafkaReader(SourceReader[KafkaSplit]):
         self._fruitless = min(self._fruitless + 1, len(_PAUSES_MS))
         return NotYet(_PAUSES_MS[self._fruitless - 1])
 
-    def at_hand(self) -> list[SplitId]:
+    def unfinished_splits(self) -> list[SplitId]:
         """The partitions that are not read to their stops."""
         return [split.id for split in self._splits.values()]
 

@@ -127,9 +127,9 @@ class Stamp(Operator):
         self._seen = True
         return self._assign, self._current.generator
 
-    def read(self, split: SplitId, at_hand: Collection[SplitId]) -> None:
-        """The records that follow are of `split`; all that is `at_hand` is waited for."""
-        wanted = {split, *at_hand}
+    def read(self, split: SplitId, unfinished: Collection[SplitId]) -> None:
+        """The records that follow are of `split`; event time waits for all of `unfinished`."""
+        wanted = {split, *unfinished}
         if self._times.keys() != wanted:
             self._times = {each: self._times.get(each) or self._begin() for each in wanted}
         self._follow(self._times[split])

@@ -50,7 +50,7 @@ class Pacing:
             self._paused = paused
             self._reader.pause(paused)
             self._stamp.hold(paused)
-        return not paused or not paused.issuperset(self._reader.at_hand())
+        return not paused or not paused.issuperset(self._reader.unfinished_splits())
 
     def tell(self) -> None:
         """Report the event time if it has changed and the report interval has passed."""

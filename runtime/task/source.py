@@ -116,7 +116,7 @@ class SourceTask(StreamTask):
     def reusable(self) -> bool:
         """As for other tasks; also no split is left, and no external system gets the read positions."""
         reader = self._opened
-        ended = isinstance(reader, SupportsPausing) and not reader.at_hand()
+        ended = isinstance(reader, SupportsPausing) and not reader.unfinished_splits()
         return super().reusable and ended and not isinstance(reader, SupportsSettled)
 
     def wait_s(self) -> float | None:
@@ -139,7 +139,9 @@ class SourceTask(StreamTask):
     def resume_time(self, since_ms: int) -> None:
         """Continue with the restored watermark, before the first step; splits bring their own watermarks, whoever read them before."""
         reader = self._opened
-        self._chain.time.resume(reader.at_hand() if isinstance(reader, SupportsPausing) else (), since_ms)
+        self._chain.time.resume(
+            reader.unfinished_splits() if isinstance(reader, SupportsPausing) else (), since_ms
+        )
 
     def begin_settled(self, checkpoint: CheckpointId) -> None:
         """The restored positions belong to a settled checkpoint; called if the former reader can no longer report them."""
@@ -230,7 +232,7 @@ class SourceTask(StreamTask):
     def _process(self, batch: Batch) -> None:
         start = self._env.clock.monotonic()
         if self._stamp is not None and batch.origin is not None and isinstance(self._opened, SupportsPausing):
-            self._process_split(self._stamp, batch, batch.origin.split, self._opened.at_hand())
+            self._process_split(self._stamp, batch, batch.origin.split, self._opened.unfinished_splits())
         else:
             self._chain.data.process(batch)
         took = self._env.clock.monotonic() - start
@@ -240,11 +242,11 @@ class SourceTask(StreamTask):
         self._learn(took, len(batch))
 
     def _process_split(
-        self, stamp: Stamp, batch: Batch, split: SplitId, at_hand: Collection[SplitId]
+        self, stamp: Stamp, batch: Batch, split: SplitId, unfinished: Collection[SplitId]
     ) -> None:
-        stamp.read(split, at_hand)
+        stamp.read(split, unfinished)
         self._chain.data.process(batch)
-        if split not in at_hand:
+        if split not in unfinished:
             stamp.forget(split)
             # After the timers that its last records made due, the watermark is computed again.
             self._chain.time.advance_processing_time(self._env.clock.now_ms())

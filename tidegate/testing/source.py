@@ -198,13 +198,13 @@ class RangedSourceSuite(SourceSuite):
 class PausingSourceSuite(SourceSuite):
     """What `SupportsPausing` adds: splits that are read independently of each other, with a time each."""
 
-    def test_a_batch_is_of_a_split_that_was_at_hand(self, target: SourceTarget) -> None:
+    def test_a_batch_names_a_split_that_was_assigned(self, target: SourceTarget) -> None:
         """Every batch names its split, which was assigned before; the assigned splits are those a checkpoint would hold."""
         reader, rig = _pausing(target)
         quiet = 0
         while quiet < target.patience:
-            at_hand = set(reader.at_hand())
-            assert at_hand == {split.id for split in rig.splits()}
+            unfinished = set(reader.unfinished_splits())
+            assert unfinished == {split.id for split in rig.splits()}
             found = rig.poll(0, 2)
             if isinstance(found, Finished):
                 break
@@ -212,7 +212,7 @@ class PausingSourceSuite(SourceSuite):
             if isinstance(found, Batch):
                 quiet = 0
                 assert found.origin is not None, "a batch does not name its split"
-                assert found.origin.split in at_hand, (
+                assert found.origin.split in unfinished, (
                     f"split {found.origin.split} was read but is not assigned"
                 )
         same((value for batch in rig.batches for value in batch.values), target.expected)
@@ -220,19 +220,19 @@ class PausingSourceSuite(SourceSuite):
     def test_a_paused_split_waits_and_the_others_go_on(self, target: SourceTarget) -> None:
         """Of two splits each is read on while the other waits; with all paused nothing comes, nor the end."""
         reader, rig = _pausing(target)
-        for split in list(reader.at_hand()):
-            others = [each for each in reader.at_hand() if each != split]
+        for split in list(reader.unfinished_splits()):
+            others = [each for each in reader.unfinished_splits() if each != split]
             reader.pause(others)
             for _ in range(2 * _size(target) + target.patience):
-                found = rig.poll(0, 2) if split in reader.at_hand() else None
+                found = rig.poll(0, 2) if split in reader.unfinished_splits() else None
                 read = found.origin.split if isinstance(found, Batch) and found.origin else split
                 assert read == split, f"split {read!r} is paused, but {found} was read from it"
             if target.source.bounded:
-                assert list(reader.at_hand()) == others, (
+                assert list(reader.unfinished_splits()) == others, (
                     f"split {split!r} was not read while others were paused"
                 )
-            reader.pause(reader.at_hand())
-            assert not reader.at_hand() or isinstance(rig.poll(0, 2), NotYet), (
+            reader.pause(reader.unfinished_splits())
+            assert not reader.unfinished_splits() or isinstance(rig.poll(0, 2), NotYet), (
                 "a paused reader did not say that it waits"
             )
         reader.pause([])

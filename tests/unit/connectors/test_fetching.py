@@ -185,7 +185,7 @@ def test_each_split_has_a_thread_of_its_own_that_ends_with_it(rigs: Callable[...
     rig.shop.offer(A, 2)
     assert rig.read(2) == [0, 1]
     rig.until(lambda shop: shop.closed == 1)
-    assert rig.reader.at_hand() == [B]
+    assert rig.reader.unfinished_splits() == [B]
 
 
 @pytest.mark.spec("003/SRC-27")
@@ -270,7 +270,7 @@ def test_gaps_are_passed_however_many_there_are(reader_context: ReaderContext) -
         while not isinstance(found := reader.poll(1), Batch):
             assert rung.wait(PATIENCE_S)
             rung.clear()
-        assert (found.values, reader.at_hand()) == ([7], [])
+        assert (found.values, reader.unfinished_splits()) == ([7], [])
 
 
 def test_a_fetcher_that_cannot_be_made_is_named(reader_context: ReaderContext) -> None:

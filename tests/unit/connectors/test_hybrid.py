@@ -163,7 +163,7 @@ def test_idleness_ends_with_the_stage_that_was_idle(reader_context: ReaderContex
         def open_reader(self, context: ReaderContext) -> Any:
             reader, idle = super().open_reader(context), [Idle(True)]
             inner, poll = reader, reader.poll
-            inner.poll = lambda limit: poll(limit) if inner.at_hand() or not idle else idle.pop()  # type: ignore[method-assign]
+            inner.poll = lambda limit: poll(limit) if inner.unfinished_splits() or not idle else idle.pop()  # type: ignore[method-assign]
             return inner
 
     source = HybridSource((Idling(int, 1), GeneratorSource(int, 1)))
@@ -182,7 +182,7 @@ def test_idleness_ends_with_the_stage_that_was_idle(reader_context: ReaderContex
     assert [each.values for each in found if isinstance(each, Batch)] == [[0], [0]]
 
 
-def test_what_is_settled_is_told_to_the_stage_at_hand() -> None:
+def test_what_is_settled_is_told_to_the_current_stage() -> None:
     told: list[CheckpointId] = []
 
     class Telling(GeneratorSource[int]):
@@ -217,7 +217,7 @@ def test_a_stage_whose_reader_cannot_tell_splits_apart_waits_when_all_are_paused
     reader = rig.reader(0)
     assert isinstance(reader, SupportsPausing)
 
-    (split,) = reader.at_hand()
+    (split,) = reader.unfinished_splits()
     assert split.startswith("1:")
     reader.pause([split])
     waits = rig.poll(0, 5)
@@ -225,7 +225,7 @@ def test_a_stage_whose_reader_cannot_tell_splits_apart_waits_when_all_are_paused
     assert waits.after_ms is not None
     reader.pause([])
     assert rig.read() == ["two"]
-    assert reader.at_hand() == []
+    assert reader.unfinished_splits() == []
 
 
 def test_a_reader_that_is_through_asks_for_more_whatever_was_paused(reader_context: ReaderContext) -> None:

@@ -104,7 +104,7 @@ class Keys(KeyedProcessFunction):
 
 
 @pytest.mark.spec("000/STATE-12", "000/STATE-17")
-def test_the_key_at_hand_is_known_and_only_its_state_is_there(anywhere: StreamExecutionEnvironment) -> None:
+def test_the_current_key_is_known_and_only_its_state_is_there(anywhere: StreamExecutionEnvironment) -> None:
     found = list(given(anywhere).key_by(first).process(Keys()).execute_and_collect())
     assert sorted(found) == sorted((name, name) for name, _ in [*EVENTS, ("a", 0), ("b", 0), ("c", 0)])
 

@@ -38,7 +38,7 @@ class Rig:
         batch = self.reader.poll(10)
         assert isinstance(batch, Batch)
         assert batch.origin is not None
-        self.stamp.read(batch.origin.split, self.reader.at_hand())
+        self.stamp.read(batch.origin.split, self.reader.unfinished_splits())
         for value in batch.values:
             self.stamp.calls[0].function(value, None)
         self.stamp.own_watermark()
@@ -75,7 +75,7 @@ def test_a_split_beyond_the_limit_is_paused_and_the_others_are_read(rig: Rig) ->
 
 
 def test_a_reader_whose_splits_are_all_paused_is_not_at_its_end(rig: Rig) -> None:
-    rig.reader.pause(rig.reader.at_hand())
+    rig.reader.pause(rig.reader.unfinished_splits())
 
     assert isinstance(rig.reader.poll(10), NotYet)
 

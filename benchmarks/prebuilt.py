@@ -1,4 +1,4 @@
-"""Records that are there already, for sinks to be measured with; in a module of its own, so that they do not travel."""
+"""Prebuilt records for benchmarks of sinks; in a separate module, so that they are not pickled with the program."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import Any
 
 from tidegate.connectors.generator import GeneratorSource
 
-__all__ = ["RECORDS", "AtHand", "at_hand"]
+__all__ = ["RECORDS", "PrebuiltSource", "prebuilt"]
 
 RECORDS: list[Any] = []
-"""What comes again and again."""
+"""The records that the source repeats."""
 
 
-class AtHand(GeneratorSource[Any]):
-    """A source of these, in batches."""
+class PrebuiltSource(GeneratorSource[Any]):
+    """A source that repeats `RECORDS` in batches."""
 
     def __init__(self, count: int) -> None:
         super().__init__(_record, count)
 
     def _read(self, numbers: range) -> list[Any]:
-        return at_hand(numbers)
+        return prebuilt(numbers)
 
 
-def at_hand(numbers: range) -> list[Any]:
-    """The records with these numbers."""
+def prebuilt(numbers: range) -> list[Any]:
+    """The records with these numbers, modulo the length of `RECORDS`."""
     start, stop = numbers.start % len(RECORDS), numbers.stop % len(RECORDS)
     return RECORDS[start:stop] if start < stop else RECORDS[start:] + RECORDS[:stop]
 
