@@ -18,8 +18,8 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from benchmarks.prebuilt import RECORDS, PrebuiltSource, prebuilt
 from benchmarks.harness import Bar, Case, Report, compare, main
+from benchmarks.prebuilt import RECORDS, PrebuiltSource, prebuilt
 from tidegate.connectors.files import (
     CsvFormat,
     FileFormat,

@@ -22,7 +22,7 @@ from tidegate.errors import ConfigError, StateFormatError, UnavailableError
 from tidegate.ids import CheckpointId, OperatorUid, Subtask
 from tidegate.runtime.checkpoint.manifest import Manifest
 from tidegate.runtime.checkpoint.split_ledger import SplitLedger
-from tidegate.runtime.discovery import Discovery, Found, look
+from tidegate.runtime.discovery import Discovery, DiscoveryResult, run_discovery
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 from tidegate.runtime.operators.environment import OperatorReport
 
@@ -78,7 +78,7 @@ class Enumerators:
         manifest: Manifest | None,
         assign: Assign,
         looked: Callable[[OperatorUid, str | None], None],
-        tell: Callable[[Found], None] | None = None,
+        tell: Callable[[DiscoveryResult], None] | None = None,
         send: Send | None = None,
         ended: dict[OperatorUid, bytes] | None = None,
     ) -> None:
@@ -146,11 +146,11 @@ class Enumerators:
             if self._look_at.setdefault(uid, now_ms + enumerator.discovery_interval_ms) <= now_ms:
                 self._look_at[uid] = now_ms + enumerator.discovery_interval_ms
                 if self._discovery is None:
-                    self.take(look(uid, enumerator.discover, self._attempts[uid]))
+                    self.take(run_discovery(uid, enumerator.discover, self._attempts[uid]))
                 else:
                     self._discovery.begin(uid, enumerator.discover, self._attempts[uid])
 
-    def take(self, found: Found) -> None:
+    def take(self, found: DiscoveryResult) -> None:
         """Pass the result of a discovery to its enumerator; after an `UnavailableError` the next interval tries again.
 
         Raises:

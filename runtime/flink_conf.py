@@ -35,10 +35,10 @@ __all__ = [
     "FlinkSetting",
     "Status",
     "flink_keys",
-    "layer_of",
     "read_file",
+    "read_layer",
     "read_lines",
-    "understood",
+    "translated",
 ]
 
 Status = Literal["supported", "mapped", "ignored"]
@@ -97,12 +97,12 @@ def read_file(path: Path) -> list[FlinkSetting]:
     return list(read_lines(str(path), lines))
 
 
-def layer_of(path: Path) -> Layer:
+def read_layer(path: Path) -> Layer:
     """The settings of a file that have an effect; a warning names the others; raises as `read_file` does."""
     return _counting(str(path), read_file(path))
 
 
-def understood(layer: Layer) -> Layer:
+def translated(layer: Layer) -> Layer:
     """A layer with Flink keys translated to tidegate keys; a warning names those without effect.
 
     Raises:

@@ -35,7 +35,7 @@ from tidegate.runtime.checkpoint.retention import Release
 from tidegate.runtime.durations import readable_age
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.journals import journaled
-from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph, paced
+from tidegate.runtime.graph.stream_graph import StreamGraph, build_stream_graph, with_watermark_interval
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.operators.operator import Role
 from tidegate.runtime.options import FIRST_MS, INTERVAL_MS, JobOptions
@@ -78,14 +78,14 @@ class Program:
         job = build_job_graph(steps)
         return journaled(job, self.options.journaled) if self.options.granularity == "event" else job
 
-    def at_a_stop(self) -> str:
+    def stop_description(self) -> str:
         """A message: what a stop does."""
         graph = self.graph(None)
         if graph.batch or (graph.iterative and not self.options.forced):
             return "cancelling the job; no final checkpoint is possible"
         return "taking a final checkpoint"
 
-    def takes_no_checkpoint(self, graph: JobGraph, *, decided: bool) -> str | None:
+    def checkpoint_obstacle(self, graph: JobGraph, *, decided: bool) -> str | None:
         """Why no checkpoint can be taken now; None if one can. `decided`: whether one was decided since the start."""
         if graph.batch and not decided:
             return f"no final checkpoint is possible: batch job {self.name!r} takes one only at its end"
@@ -117,7 +117,7 @@ class Program:
             mode=self.options.mode,
         )
         every_ms = self.options.watermark_interval_ms
-        return graph if every_ms is None else paced(graph, every_ms)
+        return graph if every_ms is None else with_watermark_interval(graph, every_ms)
 
     def matching(self, manifest: Manifest) -> Matching:
         """Match the operators of another run's checkpoint with the steps of this program.
@@ -294,7 +294,7 @@ class Startup:
             return f"starting without state: the last run of {name!r} {ended}; this run reads its input from the beginning"
         return f"starting without state: {name!r} has no checkpoint yet"
 
-    def part_point(self, graph: JobGraph, uids: Container[OperatorUid]) -> StartPoint:
+    def region_start_point(self, graph: JobGraph, uids: Container[OperatorUid]) -> StartPoint:
         """The start point of a failover region while other regions run; all decided output is visible.
 
         Raises:

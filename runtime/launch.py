@@ -110,13 +110,13 @@ def _in_turn(
     """Run a program as soon as this process owns the pipeline; SIGTERM ends a standby."""
     while True:
         try:
-            with _told_to_end_by_sigterm():
+            with _terminated_by_sigterm():
                 ended = startup.stand_by() if startup.program.options.standby else None
-        except _ToldToEnd:
+        except _Terminated:
             startup.say("SIGTERM: this standby exits; the active run continues")
-            return JobResult.of_no_run(startup)
+            return JobResult.of_standby(startup)
         if ended is not None:
-            return JobResult.of_another(startup, ended)
+            return JobResult.of_active_run(startup, ended)
         try:
             with running():
                 return executor.run()
@@ -251,18 +251,18 @@ def _pipeline_id(launch: Launch) -> PipelineId:
     )
 
 
-class _ToldToEnd(BaseException):
+class _Terminated(BaseException):
     """SIGTERM arrived while this process was a standby."""
 
 
 @contextlib.contextmanager
-def _told_to_end_by_sigterm() -> Iterator[None]:
+def _terminated_by_sigterm() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        raise _ToldToEnd
+        raise _Terminated
 
     before = signal.signal(signal.SIGTERM, on_signal)
     try:
@@ -280,7 +280,7 @@ def _stopping_on_signals(stop: Callable[[], None], startup: Startup) -> Iterator
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        doing = startup.program.at_a_stop()
+        doing = startup.program.stop_description()
         startup.say(f"{signal.Signals(number).name}: {doing}; press Ctrl-C again to end at once")
         stop()
 

@@ -70,14 +70,14 @@ class ActionPerformer(ABC):
         return busy
 
     @property
-    def takes_no_checkpoint(self) -> str | None:
+    def checkpoint_obstacle(self) -> str | None:
         """Why no checkpoint can be taken now."""
         decided = self.coordinator.confirmed != self._start.checkpoint
-        return self._startup.program.takes_no_checkpoint(self._graph, decided=decided)
+        return self._startup.program.checkpoint_obstacle(self._graph, decided=decided)
 
     def take_savepoint(self, order: SavepointOrder) -> None:
         """Have the next checkpoint become a savepoint; an order that cannot be fulfilled is told why."""
-        if self._orders.accept(order, self.takes_no_checkpoint):
+        if self._orders.accept(order, self.checkpoint_obstacle):
             self.tell(cp.SavepointWanted(order.place))
 
     def accepts(self, stop: StopRequested) -> bool:
@@ -86,7 +86,7 @@ class ActionPerformer(ABC):
         Raises:
             JobCancelledError: it cannot, and no savepoint was ordered.
         """
-        refusal = self.takes_no_checkpoint
+        refusal = self.checkpoint_obstacle
         if stop.order is not None:
             return self._orders.accept(stop.order, refusal)
         if refusal is not None:

@@ -58,7 +58,7 @@ class JobResult:
         )
 
     @classmethod
-    def of_another(cls, startup: Startup, ended: Record) -> JobResult:
+    def of_active_run(cls, startup: Startup, ended: Record) -> JobResult:
         """The result of the active run, for a standby; only what the storage records."""
         newest = ended.retained[-1].checkpoint if ended.retained else None
         return cls(
@@ -74,7 +74,7 @@ class JobResult:
         )
 
     @classmethod
-    def of_no_run(cls, startup: Startup) -> JobResult:
+    def of_standby(cls, startup: Startup) -> JobResult:
         """The result of a standby that was terminated before it became active."""
         return cls(
             name=startup.program.name,

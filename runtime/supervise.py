@@ -14,10 +14,10 @@ from tidegate.runtime.result import JobResult
 from tidegate.runtime.schedule.restart import RestartStrategy, repeats, worth_restarting
 from tidegate.runtime.status import RunStatus
 
-__all__ = ["AttemptOnce", "Supervisor", "used_up"]
+__all__ = ["RunAttempt", "Supervisor", "restarts_exhausted"]
 
 
-class AttemptOnce(Protocol):
+class RunAttempt(Protocol):
     """Runs one attempt of a job, from its start point until its last checkpoint is settled."""
 
     def __call__(self, restart: RestartStrategy) -> How:
@@ -41,7 +41,7 @@ class Supervisor:
         self._observe = observe
         self._restart = startup.program.options.strategy()
 
-    def run(self, attempt: AttemptOnce) -> JobResult:
+    def run(self, attempt: RunAttempt) -> JobResult:
         """Run an acquired pipeline to its end.
 
         Raises:
@@ -90,7 +90,7 @@ class Supervisor:
                 raise JobFailedError(
                     f"job {name!r} failed twice on the same record with the same error: {error}"
                 ) from error
-            raise used_up(name, error) from error
+            raise restarts_exhausted(name, error) from error
         self._status.become("restarting")
         self._status.note("restart", str(error))
         self._observe(self._status)
@@ -108,6 +108,6 @@ class Supervisor:
             self._startup.pipeline.leave("failed")
 
 
-def used_up(job: str, error: TidegateError) -> JobFailedError:
+def restarts_exhausted(job: str, error: TidegateError) -> JobFailedError:
     """The error of a job that is not restarted again."""
     return JobFailedError(f"job {job!r} failed and its restarts are used up: {error}")

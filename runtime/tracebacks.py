@@ -10,7 +10,7 @@ Example:
     >>> error.__traceback__.tb_frame.f_code.co_name
     'loads'
 
-Pickling an exception drops its traceback and its causes. `carry` keeps both, and `arrive` restores the exception in the
+Pickling an exception drops its traceback and its causes. `pack_error` keeps both, and `unpack_error` restores the exception in the
 other process, so that it is shown as if it had been raised there.
 """
 
@@ -25,7 +25,7 @@ from types import FrameType, FunctionType, TracebackType
 from tidegate.errors import ConfigError, InternalError
 from tidegate.runtime.shipping import pack, unpack
 
-__all__ = ["Carried", "arrive", "carry", "hide_engine"]
+__all__ = ["PackedError", "hide_engine", "pack_error", "unpack_error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class PackedError:
     """An exception with its traceback and causes, serialised for another process.
 
     If its class cannot be unpickled there, its class name and text replace it.
@@ -50,8 +50,8 @@ class Carried:
     name: str
     text: str
     places: tuple[_Place, ...]
-    cause: Carried | None
-    context: Carried | None
+    cause: PackedError | None
+    context: PackedError | None
     suppress_context: bool
 
 
@@ -63,20 +63,20 @@ def hide_engine(error: BaseException | None) -> None:
             each.__traceback__ = _without_engine(each.__traceback__)
 
 
-def carry(error: BaseException | None) -> Carried | None:
+def pack_error(error: BaseException | None) -> PackedError | None:
     """Serialise an exception with its traceback and its causes."""
-    return _carry(error, [])
+    return _pack(error, [])
 
 
-def arrive(carried: Carried | None) -> BaseException | None:
+def unpack_error(packed: PackedError | None) -> BaseException | None:
     """Restore an exception with its traceback and its causes."""
-    if carried is None:
+    if packed is None:
         return None
-    error = _unpacked(carried)
-    error.__cause__ = arrive(carried.cause)
-    error.__context__ = error.__cause__ or arrive(carried.context)
-    error.__suppress_context__ = carried.suppress_context
-    for place in reversed(carried.places):
+    error = _unpacked(packed)
+    error.__cause__ = unpack_error(packed.cause)
+    error.__context__ = error.__cause__ or unpack_error(packed.context)
+    error.__suppress_context__ = packed.suppress_context
+    for place in reversed(packed.places):
         error.__traceback__ = TracebackType(error.__traceback__, _frame(place), -1, place.line)
     return error
 
@@ -99,14 +99,14 @@ def _without_engine(trace: TracebackType | None) -> TracebackType | None:
     return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
 
 
-def _carry(error: BaseException | None, seen: list[BaseException]) -> Carried | None:
+def _pack(error: BaseException | None, seen: list[BaseException]) -> PackedError | None:
     if error is None or any(error is each for each in seen):
         return None
     seen.append(error)
     packed = None
     with contextlib.suppress(ConfigError):
         packed = pack("an exception", error)
-    return Carried(
+    return PackedError(
         packed,
         type(error).__module__,
         type(error).__qualname__,
@@ -115,19 +115,19 @@ def _carry(error: BaseException | None, seen: list[BaseException]) -> Carried | 
             _Place(frame.f_globals.get("__name__", ""), frame.f_code.co_filename, frame.f_code.co_name, line)
             for frame, line in traceback.walk_tb(error.__traceback__)
         ),
-        _carry(error.__cause__, seen),
-        _carry(error.__context__, seen),
+        _pack(error.__cause__, seen),
+        _pack(error.__context__, seen),
         error.__suppress_context__,
     )
 
 
-def _unpacked(carried: Carried) -> BaseException:
+def _unpacked(packed: PackedError) -> BaseException:
     # An error while a user's exception class is unpickled must not hide the original error.
     with contextlib.suppress(Exception):
-        if carried.packed is not None and isinstance(error := unpack(carried.packed), BaseException):
+        if packed.packed is not None and isinstance(error := unpack(packed.packed), BaseException):
             return error
-    stand_in: type[Exception] = type(carried.name, (Exception,), {"__module__": carried.module})
-    return stand_in(carried.text)
+    stand_in: type[Exception] = type(packed.name, (Exception,), {"__module__": packed.module})
+    return stand_in(packed.text)
 
 
 def _frame(place: _Place) -> FrameType:

@@ -37,9 +37,9 @@ from tidegate.clock import new_id
 from tidegate.errors import ConfigError
 
 __all__ = [
-    "DealtDirectories",
     "OwnedDirectory",
-    "hold_in_common",
+    "WorkerDirectories",
+    "shared_directory",
     "short_directory",
     "sweep",
     "temporary_roots",
@@ -84,7 +84,7 @@ class OwnedDirectory:
         self.remove()
 
 
-class DealtDirectories:
+class WorkerDirectories:
     """Directories for numbered workers, distributed round-robin over several roots; each root has one owned directory."""
 
     def __init__(self, kind: str, roots: Sequence[str]) -> None:
@@ -137,7 +137,7 @@ def sweep(roots: Iterable[str | Path]) -> None:
                 _sweep(root / name)
 
 
-def hold_in_common(root: Path, kind: str, name: str) -> Path | None:
+def shared_directory(root: Path, kind: str, name: str) -> Path | None:
     """A directory below `root` that processes of this user share; it is not swept while one of them lives.
 
     `name` is hexadecimal. None if the directory cannot be created, is being swept, or is not private to this user; the

@@ -19,7 +19,7 @@ from tidegate.options import Layer, from_assignments, from_toml
 from tidegate.runtime import options
 from tidegate.runtime.alias import aliased
 from tidegate.runtime.control.restarting import RESTARTING
-from tidegate.runtime.flink_conf import layer_of
+from tidegate.runtime.flink_conf import read_layer
 
 __all__ = ["add_program", "again", "register", "run", "take_flags"]
 
@@ -233,7 +233,7 @@ def _settings(arguments: argparse.Namespace) -> list[str]:
 def _config(path: Path | None) -> Layer | None:
     if path is None:
         return None
-    return from_toml(path) if path.suffix == ".toml" else layer_of(path)
+    return from_toml(path) if path.suffix == ".toml" else read_layer(path)
 
 
 def _show_user_failure(error: BaseException | None) -> None:

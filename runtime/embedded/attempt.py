@@ -10,7 +10,7 @@ from functools import partial
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, InternalError, JobCancelledError, TidegateError
 from tidegate.runtime.checkpoint import protocol as cp
-from tidegate.runtime.discovery import Found
+from tidegate.runtime.discovery import DiscoveryResult
 from tidegate.runtime.embedded.cluster import ShutdownMode, WorkerLost
 from tidegate.runtime.embedded.failover_regions import FailoverRegions
 from tidegate.runtime.embedded.local_recovery import LocalRecovery
@@ -130,7 +130,7 @@ class Attempt:
             case StopRequested() | SavepointRequested() | CancelRequested():
                 self._status.note("asked", event.words)
                 self._requested(event)
-            case Found():
+            case DiscoveryResult():
                 self._sources.enumerators.take(event)
             case BackgroundFailed():
                 raise event.error
@@ -194,7 +194,7 @@ class Attempt:
                 raise JobCancelledError(f"job {self._startup.program.name!r} was cancelled")
 
     def _stop(self, request: StopRequested) -> None:
-        if self._performer.takes_no_checkpoint is None and not self._regions.deployed:
+        if self._performer.checkpoint_obstacle is None and not self._regions.deployed:
             self._performer.soon(partial(self._stop, request))
             return
         if not self._performer.accepts(request):

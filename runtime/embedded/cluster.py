@@ -40,7 +40,7 @@ from tidegate.runtime.embedded.worker import Worker, tell
 from tidegate.runtime.schedule.slots import task_manager_name
 from tidegate.runtime.shipping import pack
 from tidegate.runtime.task.messages import Failed
-from tidegate.runtime.tracebacks import arrive
+from tidegate.runtime.tracebacks import unpack_error
 from tidegate.runtime.worker_lease import WorkerLease
 from tidegate.runtime.working_directory import OwnedDirectory, short_directory
 
@@ -259,7 +259,7 @@ class ProcessCluster(Cluster):
                     if self._gone[worker].done():
                         os.kill(message.pid, signal.SIGKILL)
                 if isinstance(message, Failed):
-                    message.error.__cause__ = arrive(message.cause)
+                    message.error.__cause__ = unpack_error(message.cause)
                 self._hear(message)
                 if isinstance(message, Closed):
                     return

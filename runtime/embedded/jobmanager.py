@@ -23,7 +23,7 @@ from tidegate.runtime.schedule.slots import allocate, cluster_size
 from tidegate.runtime.status import RunStatus
 from tidegate.runtime.supervise import Supervisor
 from tidegate.runtime.task.results import Results
-from tidegate.runtime.working_directory import DealtDirectories
+from tidegate.runtime.working_directory import WorkerDirectories
 
 __all__ = ["JobManager"]
 
@@ -43,7 +43,7 @@ class JobManager:
         self._executions: ExecutionGraph | None = None
         self._requests = Requests(startup.program.name)
         self._copies = LocalRecovery(options)
-        self._directories = DealtDirectories("results", options.local_dirs)
+        self._directories = WorkerDirectories("results", options.local_dirs)
         self._batch: BatchProgress | None = None
         options.arm_faults("jobmanager")
 

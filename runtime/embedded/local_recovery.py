@@ -13,7 +13,7 @@ from pathlib import Path
 from tidegate.backends.storage.copies import copy_name
 from tidegate.errors import ConfigError
 from tidegate.runtime.options import JobOptions
-from tidegate.runtime.working_directory import DealtDirectories
+from tidegate.runtime.working_directory import WorkerDirectories
 
 __all__ = ["LocalRecovery"]
 
@@ -24,7 +24,7 @@ class LocalRecovery:
     def __init__(self, options: JobOptions) -> None:
         self.wanted = options.local_recovery
         """Whether there are copies."""
-        self._directories = DealtDirectories("copies", options.local_dirs)
+        self._directories = WorkerDirectories("copies", options.local_dirs)
 
     def directory(self, worker: int) -> Path | None:
         """Where a task manager keeps its copies; None if it keeps none."""

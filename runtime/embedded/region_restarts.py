@@ -16,7 +16,7 @@ from tidegate.runtime.job import StartPoint, Startup
 from tidegate.runtime.schedule.restart import RestartStrategy, repeats, worth_restarting
 from tidegate.runtime.schedule.slots import task_manager_name
 from tidegate.runtime.status import RunStatus
-from tidegate.runtime.supervise import used_up
+from tidegate.runtime.supervise import restarts_exhausted
 from tidegate.runtime.task.messages import Failed
 
 __all__ = ["RegionRestarts"]
@@ -93,7 +93,7 @@ class RegionRestarts:
         if alone or not worth_restarting(error) or repeats(self._restart, error):
             raise error
         if not self._regions.stop(group):
-            raise used_up(self._startup.program.name, error) from error
+            raise restarts_exhausted(self._startup.program.name, error) from error
         self._status.become("restarting")
         self._status.note("restart", str(error))
         self._status.part_over(group.workers)
@@ -116,7 +116,7 @@ class RegionRestarts:
         try:
             self._sources.restarting(group.slots.keys())
             uids = {uid for vertex in group.vertices for uid in vertex.nodes}
-            start = self._startup.part_point(self._start.graph, uids)
+            start = self._startup.region_start_point(self._start.graph, uids)
             self._regions.start(group, self._startup, start)
         except TidegateError as error:
             self.failed(group, error)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from tidegate.ids import OperatorUid, Subtask
-from tidegate.runtime.discovery import Found
+from tidegate.runtime.discovery import DiscoveryResult
 from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.job import StartPoint
-from tidegate.runtime.task.drift import Drift
 from tidegate.runtime.task.messages import (
     AssignSplits,
     Drained,
@@ -22,6 +21,7 @@ from tidegate.runtime.task.messages import (
     ToReader,
     ToSubtask,
 )
+from tidegate.runtime.task.watermark_alignment import WatermarkAlignment
 
 __all__ = ["FromSource", "SourceCoordination"]
 
@@ -43,7 +43,7 @@ class SourceCoordination:
         self,
         start: StartPoint,
         looked: Callable[[OperatorUid, str | None], None],
-        found: Callable[[Found], None],
+        found: Callable[[DiscoveryResult], None],
         post: Callable[[Subtask, ToSubtask], None],
     ) -> None:
         vertices = start.graph.vertices.values()
@@ -51,7 +51,7 @@ class SourceCoordination:
         self.undrained = set(self.subtasks)
         """Those that have not read everything yet."""
         self._post = post
-        self._drift = Drift.of(vertices)
+        self._alignment = WatermarkAlignment.of(vertices)
         self.enumerators = Enumerators(
             start.graph, start.manifest, self._assign, looked, found, self._send, start.ended
         )
@@ -64,7 +64,7 @@ class SourceCoordination:
             case ToEnumerator():
                 self.enumerators.reader_event(message.uid, message.reader, message.event)
             case TimeReached():
-                for each in self._drift.on(message):
+                for each in self._alignment.on(message):
                     self._post(each.subtask, ReadUntil(each.limit))
             case Drained():
                 self.undrained.discard(message.subtask)
@@ -81,7 +81,7 @@ class SourceCoordination:
 
     def restarting(self, subtasks: Collection[Subtask]) -> None:
         """These subtasks start again."""
-        self._drift.forget(subtasks)
+        self._alignment.forget(subtasks)
 
     def _assign(self, vertex: JobVertex, reader: int, splits: tuple[bytes, ...] | None) -> None:
         message = NoMoreSplits() if splits is None else AssignSplits(splits)

@@ -37,7 +37,7 @@ from tidegate.runtime.embedded.worker import Worker, tell
 from tidegate.runtime.process_signals import KillTimer, die_with_parent
 from tidegate.runtime.shipping import adopt_main_classes, unpack
 from tidegate.runtime.task.messages import Failed, FromSubtask
-from tidegate.runtime.tracebacks import carry, hide_engine
+from tidegate.runtime.tracebacks import hide_engine, pack_error
 from tidegate.runtime.worker_lease import WorkerLease
 
 __all__ = ["collect_rarely", "main"]
@@ -124,7 +124,7 @@ def _serve(
     def report(message: FromSubtask | Pong) -> None:
         if isinstance(message, Failed):
             hide_engine(message.error)
-            message = replace(message, cause=carry(message.error.__cause__))
+            message = replace(message, cause=pack_error(message.error.__cause__))
         with lock:
             control.send(message)
 

@@ -20,7 +20,7 @@ from tidegate.runtime.schedule.regions import parts
 from tidegate.runtime.schedule.slots import Slot, memory_shares
 from tidegate.runtime.shipping import pack_main_classes, pack_vertices
 from tidegate.runtime.task.messages import ToSubtask
-from tidegate.runtime.working_directory import DealtDirectories
+from tidegate.runtime.working_directory import WorkerDirectories
 
 __all__ = ["EventQueue", "WorkerGroup", "WorkerMessage", "worker_groups"]
 
@@ -88,7 +88,7 @@ class WorkerGroup:
         self._copies = copies
         self._cluster: Cluster | None = None
         self._startup: Startup | None = None
-        self._directories: DealtDirectories | None = None
+        self._directories: WorkerDirectories | None = None
 
     @property
     def vertices(self) -> list[JobVertex]:
@@ -114,7 +114,7 @@ class WorkerGroup:
         """
         self.start_point, self._startup = start, startup
         self.executions = self._attempts.attempt(self.slots)
-        self._directories = DealtDirectories("state", startup.program.options.local_dirs)
+        self._directories = WorkerDirectories("state", startup.program.options.local_dirs)
         self._parts = self._deployments(startup, start, self._directories)
         cluster = self._cluster = self._new_cluster(
             lambda message: self._events.put(WorkerMessage(self, cluster, message))
@@ -179,7 +179,7 @@ class WorkerGroup:
             execution.end(outcome)
 
     def _deployments(
-        self, startup: Startup, start: StartPoint, directories: DealtDirectories
+        self, startup: Startup, start: StartPoint, directories: WorkerDirectories
     ) -> list[Deployment]:
         places = {subtask: slot.task_manager for subtask, slot in self.slots.items()}
         vertices, main_classes = pack_vertices(self.vertices), pack_main_classes()

@@ -187,7 +187,7 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     for uid, head in heads.items():
         members.setdefault(head, []).append(graph.nodes[uid])
     # Records in an iteration never wait for others, or the iteration would seem to be over.
-    hasty = {uid for head, body in graph.rounds.items() for uid in (head, *body)}
+    hasty = {uid for head, body in graph.iterations.items() for uid in (head, *body)}
     exchanges = [
         _exchange(graph, edge, heads, number, hasty=edge.source in hasty)
         for number, edge in _numbered(graph.edges)

@@ -20,7 +20,7 @@ def plan_json(graph: StreamGraph) -> str:
     Ids have gaps: partitions have ids too, but are not steps. The steps of an iteration are listed in its
     `step_function`.
     """
-    rounds = graph.rounds
+    rounds = graph.iterations
     inside = {uid for body in rounds.values() for uid in body}
     steps = [node for node in graph.nodes.values() if node.kind.role is not Role.SIDE_OUTPUT]
     steps.sort(key=lambda node: (node.kind.role is Role.SINK, node.number))

@@ -88,7 +88,7 @@ class StreamGraph:
         return any(edge.feedback for edge in self.edges)
 
     @property
-    def rounds(self) -> dict[OperatorUid, set[OperatorUid]]:
+    def iterations(self) -> dict[OperatorUid, set[OperatorUid]]:
         """The steps of each iteration: those between its head and its feedback edge."""
         return {edge.target: self._round(edge) for edge in self.edges if edge.feedback}
 
@@ -111,7 +111,7 @@ class StreamGraph:
         return (behind & before) - {back.target}
 
 
-def paced(graph: StreamGraph, every_ms: int) -> StreamGraph:
+def with_watermark_interval(graph: StreamGraph, every_ms: int) -> StreamGraph:
     """The same program with this watermark interval."""
     nodes = dict(graph.nodes)
     for uid, node in nodes.items():

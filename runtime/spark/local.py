@@ -25,7 +25,7 @@ from tidegate.registry import load
 from tidegate.runtime.operators.environment import RestoredOperator
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.spark.messages import Order
-from tidegate.runtime.working_directory import OwnedDirectory, hold_in_common, sweep, working_directory
+from tidegate.runtime.working_directory import OwnedDirectory, shared_directory, sweep, working_directory
 
 __all__ = ["LARGE_BYTES", "Start", "own_directory", "remove_later", "removed", "spill_directory", "state_of"]
 
@@ -110,7 +110,7 @@ def _versions_of(order: Order, subtask: Subtask) -> Path | None:
     if not given:
         return None
     pipeline = xxhash.xxh3_64_hexdigest(f"{order.storage.url} {order.pipeline}".encode())
-    return hold_in_common(_in_common(Path(given[subtask.index % len(given)])), "versions", pipeline)
+    return shared_directory(_in_common(Path(given[subtask.index % len(given)])), "versions", pipeline)
 
 
 @cache

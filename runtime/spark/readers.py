@@ -13,8 +13,8 @@ from tidegate.runtime.enumerators import Enumerators
 from tidegate.runtime.graph.job_graph import JobGraph, JobVertex
 from tidegate.runtime.operators.environment import OperatorReport
 from tidegate.runtime.spark.messages import ReadOrder, TaskResult
-from tidegate.runtime.task.drift import Drift
 from tidegate.runtime.task.messages import TimeReached
+from tidegate.runtime.task.watermark_alignment import WatermarkAlignment
 
 __all__ = ["Readers"]
 
@@ -42,7 +42,7 @@ class Readers:
             if vertex.is_source
             for subtask in vertex.subtasks
         }
-        self._drift = Drift.of(graph.vertices.values())
+        self._alignment = WatermarkAlignment.of(graph.vertices.values())
         self._limits: dict[Subtask, int] = {}
         self._clock = clock
         self._enumerators = Enumerators(graph, manifest, self._assign, looked)
@@ -94,7 +94,7 @@ class Readers:
             if reader is not None:
                 mine = [report for report in result.reports if report.uid == reader.uid]
                 reader.splits = tuple(split for report in mine for split in report.splits)
-                moved = self._drift.on(TimeReached(result.subtask, result.time))
+                moved = self._alignment.on(TimeReached(result.subtask, result.time))
                 self._limits |= {allow.subtask: allow.limit for allow in moved}
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
-from tidegate.runtime.flink_conf import understood
+from tidegate.runtime.flink_conf import translated
 from tidegate.runtime.options import INTERVAL_MS, JobOptions
 from tidegate.runtime.stream.datastream import instance_of
 from tidegate.runtime.stream.legacy import deprecated
@@ -215,4 +215,4 @@ class CheckpointConfig(UnsupportedApi):
         return self
 
     def _options(self) -> JobOptions:
-        return load(JobOptions, understood(Layer("program", self._settings)))
+        return load(JobOptions, translated(Layer("program", self._settings)))

@@ -20,7 +20,7 @@ from tidegate.options import Layer, load
 from tidegate.runtime.client import JobClient
 from tidegate.runtime.exit_codes import exit_with_codes
 from tidegate.runtime.explain import explained, loops, picture, text
-from tidegate.runtime.flink_conf import understood
+from tidegate.runtime.flink_conf import translated
 from tidegate.runtime.graph.plan import plan_json
 from tidegate.runtime.graph.transformations import Transformation
 from tidegate.runtime.launch import Launch, run_program, start_program
@@ -435,7 +435,7 @@ class StreamExecutionEnvironment(Configured):
         self, steps: tuple[Transformation, ...], job_name: str | None, root: str | None = None
     ) -> Launch:
         layers = (Layer("program", self._settings), *client_layers(os.environ, Path.cwd()))
-        options = load(JobOptions, *map(understood, layers)).with_complete_urls()
+        options = load(JobOptions, *map(translated, layers)).with_complete_urls()
         resources = ProgramResources(dict(self._parameters), dict(self._files), self._clock)
         options = dataclasses.replace(options, resources=resources)
         return Launch(steps, job_name, options, script=_script(), root=root)

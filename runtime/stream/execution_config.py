@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, load
-from tidegate.runtime.flink_conf import understood
+from tidegate.runtime.flink_conf import translated
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.stream.step import positive
 from tidegate.runtime.unsupported_api import UnsupportedApi
@@ -98,7 +98,7 @@ class ExecutionConfig(UnsupportedApi):
 
     def get_auto_watermark_interval(self) -> int:
         """What was set; Flink's 200 ms unless it was, though a watermark follows each batch of a source then."""
-        said = load(JobOptions, understood(Layer("program", self._settings))).watermark_interval_ms
+        said = load(JobOptions, translated(Layer("program", self._settings))).watermark_interval_ms
         return 200 if said is None else said
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:

@@ -29,10 +29,10 @@ from tidegate.runtime.task.messages import Drained, ToSubtask
 from tidegate.runtime.task.runner import Report, StreamTask
 from tidegate.runtime.task.sorted_input import PIECE, SortedInput
 
-__all__ = ["BlockingTask", "FinishedRunner", "Kept"]
+__all__ = ["BlockingTask", "FinishedRunner", "StoredResults"]
 
 
-class Kept(Protocol):
+class StoredResults(Protocol):
     """The stored results of finished tasks."""
 
     def batches(self, edge: JobEdge, source: int, target: int) -> Iterator[Batch]:
@@ -52,7 +52,7 @@ class BlockingTask(StreamTask):
         background: Executor,
         *,
         channels: list[ChannelId],
-        results: Kept,
+        results: StoredResults,
         memory_bytes: int,
     ) -> None:
         super().__init__(vertex, env, gates, report, background)

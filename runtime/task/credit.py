@@ -7,7 +7,7 @@ receiver share a thread, `LOCAL` records are enough.
 
 Example:
     >>> rate = WorkRate()
-    >>> rate.worked_off(100, seconds=0.2)
+    >>> rate.processed(100, seconds=0.2)
     >>> rate.window(channels=2)
     50
 """
@@ -74,7 +74,7 @@ class WorkRate:
         self._records = 0.0
         self._total = 0
 
-    def worked_off(self, records: int, seconds: float) -> None:
+    def processed(self, records: int, seconds: float) -> None:
         """Record the processing time of some records."""
         old = exp(-seconds / _MEMORY_S)
         self._seconds = self._seconds * old + seconds

@@ -161,7 +161,7 @@ class DownstreamTask(StreamTask):
     def _process(self, channel: ChannelId, batch: Batch) -> None:
         took = self._process_some(batch, self._sides[channel.edge])
         self.records += len(batch)
-        self._rate.worked_off(len(batch), took + self._flow.held_s())
+        self._rate.processed(len(batch), took + self._flow.held_s())
         self._grant(channel, len(batch), self._window)
 
     def _move_time(self, timestamp: int | None) -> None:

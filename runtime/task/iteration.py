@@ -10,7 +10,7 @@ from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.downstream import DownstreamTask, Grant
 from tidegate.runtime.task.exchange import ChannelId, RecordWriter
-from tidegate.runtime.task.returned import Returned
+from tidegate.runtime.task.feedback_queue import FeedbackQueue
 from tidegate.runtime.task.runner import Report
 
 __all__ = ["IterationTask"]
@@ -45,7 +45,7 @@ class IterationTask(DownstreamTask):
         self._max_wait_ms: int = vertex.head.payload
         self._round = {channel for channel in channels if channel.edge in back}
         """Feedback channels that are not at their end."""
-        self._returned = Returned(edges, env.state.directory)
+        self._feedback = FeedbackQueue(edges, env.state.directory)
         self._late = False
         self._lap = 0
         self._quiet_since: float | None = None
@@ -56,7 +56,7 @@ class IterationTask(DownstreamTask):
         if channel in self._queues:
             super().deliver(channel, element)
         elif isinstance(element, Batch):
-            self._returned.append(channel, element)
+            self._feedback.append(channel, element)
             self._grant(channel, len(element), self._window)
             self._late = self._late or channel not in self._round
         elif isinstance(element, EndOfInput):
@@ -74,14 +74,14 @@ class IterationTask(DownstreamTask):
         try:
             super().close()
         finally:
-            self._returned.close()
+            self._feedback.close()
 
     def _work(self) -> bool:
         if self._lap:
             self._take_back()
             return True
         # Feedback and input alternate, so neither starves the other.
-        self._lap = len(self._returned)
+        self._lap = len(self._feedback)
         if self._ending:
             return self._lap > 0 or self._end()
         if self._over and (self._round or self._lap):
@@ -103,7 +103,7 @@ class IterationTask(DownstreamTask):
         taken, count = list[Batch](), 0
         while self._lap and count < self._size.limit:
             self._lap -= 1
-            taken.append(self._returned.popleft())
+            taken.append(self._feedback.popleft())
             count += len(taken[-1])
         # Each round over an exchange splits batches further, so they are merged here.
         for batch in concat(taken):

@@ -22,7 +22,7 @@ from tidegate.runtime.checkpoint.protocol import (
 )
 from tidegate.runtime.operators.measures import Measured
 from tidegate.runtime.task.flow import Flow
-from tidegate.runtime.tracebacks import Carried
+from tidegate.runtime.tracebacks import PackedError
 
 __all__ = [
     "AssignSplits",
@@ -133,7 +133,7 @@ class Failed:
 
     subtask: Subtask
     error: TidegateError
-    cause: Carried | None = None
+    cause: PackedError | None = None
     """The cause of an error from another process, because pickling drops it."""
 
 

@@ -47,16 +47,16 @@ def router(edge: JobEdge, index: int) -> Route:
         case Broadcast():
             return lambda batch: [(target, _copied(batch)) for target in range(targets)]
         case Rebalance():
-            return _InTurn(range(targets), index % targets)
+            return _RoundRobin(range(targets), index % targets)
         case Rescale():
             near = edge.reached_from(index)
-            return _InTurn(near, index % len(near))
+            return _RoundRobin(near, index % len(near))
         case Shuffle():
             # Seeded by edge and subtask, so that two runs of a program distribute records the same way.
             chance = random.Random(f"{edge.name} {index}")
             return lambda batch: deal(batch, [chance.randrange(targets) for _ in batch.values], targets)
         case Custom():
-            return _AsTold(edge.partition, edge.node, targets)
+            return _ByPartitioner(edge.partition, edge.node, targets)
         case Hash():
             return _ByKey(edge.partition, edge)
         case other:
@@ -78,7 +78,7 @@ def _copied(batch: Batch) -> Batch:
     return batch.with_values([isolate(value) for value in batch.values])
 
 
-class _InTurn:
+class _RoundRobin:
     """Round-robin over a range of receivers."""
 
     def __init__(self, targets: range, turn: int) -> None:
@@ -128,7 +128,7 @@ class _ByKey:
         return [known[key] for key in keys]
 
 
-class _AsTold:
+class _ByPartitioner:
     """Sends records to the receiver that the user's partitioner selects."""
 
     def __init__(self, partition: Custom, node: OperatorUid, targets: int) -> None:

@@ -40,8 +40,8 @@ from tidegate.runtime.task.messages import (
     ToReader,
     ToSubtask,
 )
-from tidegate.runtime.task.pacing import Pacing
 from tidegate.runtime.task.runner import Report, StreamTask
+from tidegate.runtime.task.split_alignment import SplitAlignment
 
 __all__ = ["SourceTask"]
 
@@ -66,7 +66,7 @@ class SourceTask(StreamTask):
         self._source: Source[Any] = vertex.head.payload
         self._reader: SourceReader[Any] | None = None
         self._stamp: Stamp | None = None
-        self._pacing: Pacing | None = None
+        self._alignment: SplitAlignment | None = None
         self.left: int | None = None
         """How many records it may still read; None: no limit."""
         self._outside = env.machine
@@ -104,7 +104,7 @@ class SourceTask(StreamTask):
         aligned = self._vertex.head.watermarks.aligned if self._stamp is not None else None
         if self._stamp is not None and aligned is not None:
             self._size.largest = _ALIGNED
-            self._pacing = Pacing(
+            self._alignment = SplitAlignment(
                 self._stamp,
                 self._reader,
                 self._outside,
@@ -122,7 +122,7 @@ class SourceTask(StreamTask):
     def wait_s(self) -> float | None:
         """Seconds until the next poll of the reader or the next timer."""
         reading = self.promised_s if self._open and self._chain.operators.ready() else None
-        telling = self._pacing.wait_s() if self._pacing is not None and not self._ending else None
+        telling = self._alignment.wait_s() if self._alignment is not None and not self._ending else None
         waits = [wait for wait in (super().wait_s(), reading, telling) if wait is not None]
         return min(waits, default=None)
 
@@ -166,7 +166,7 @@ class SourceTask(StreamTask):
             return self._end_input()
         if self._told_to_end:
             return self._end_time()
-        if self._pacing is not None and not self._pacing.may_read():
+        if self._alignment is not None and not self._alignment.may_read():
             return False
         if not self._woken and self._ask_at is not None and self._outside.monotonic() < self._ask_at:
             return False
@@ -224,8 +224,8 @@ class SourceTask(StreamTask):
 
     def _end_time(self) -> bool:
         self._ending = True
-        if self._pacing is not None:
-            self._pacing.end()
+        if self._alignment is not None:
+            self._alignment.end()
         self._chain.time.advance_watermark(MAX_WATERMARK)
         return True
 
@@ -274,8 +274,8 @@ class SourceTask(StreamTask):
                 self._received += 1
                 self._take_splits(message.splits)
             case ReadUntil():
-                if self._pacing is not None:
-                    self._pacing.allow(message.limit)
+                if self._alignment is not None:
+                    self._alignment.allow(message.limit)
             case NoMoreSplits():
                 self._answered = True
                 self._opened.no_more_splits()

@@ -10,7 +10,7 @@ import pytest
 
 from tidegate.errors import ConfigError, InternalError, TidegateError, UnavailableError, UserCodeError
 from tidegate.ids import OperatorUid
-from tidegate.runtime.discovery import Discovery, Found
+from tidegate.runtime.discovery import Discovery, DiscoveryResult
 
 UID = OperatorUid("source")
 
@@ -23,27 +23,27 @@ def failing(error: BaseException) -> Callable[[], Any]:
 
 
 @pytest.fixture
-def told() -> queue.SimpleQueue[Found]:
+def told() -> queue.SimpleQueue[DiscoveryResult]:
     return queue.SimpleQueue()
 
 
 @pytest.fixture
-def discovery(told: queue.SimpleQueue[Found]) -> Iterator[Discovery]:
+def discovery(told: queue.SimpleQueue[DiscoveryResult]) -> Iterator[Discovery]:
     discovery = Discovery(told.put)
     yield discovery
     discovery.close()
 
 
 def test_what_looks_bring_is_told_in_their_order(
-    discovery: Discovery, told: queue.SimpleQueue[Found]
+    discovery: Discovery, told: queue.SimpleQueue[DiscoveryResult]
 ) -> None:
     for number in range(3):
         discovery.begin(UID, lambda number=number: number)  # type: ignore[misc] # bound per look
-    assert [told.get(timeout=10) for _ in range(3)] == [Found(UID, number) for number in range(3)]
+    assert [told.get(timeout=10) for _ in range(3)] == [DiscoveryResult(UID, number) for number in range(3)]
 
 
 def test_a_system_that_is_away_is_told_and_no_reason_to_stop(
-    discovery: Discovery, told: queue.SimpleQueue[Found]
+    discovery: Discovery, told: queue.SimpleQueue[DiscoveryResult]
 ) -> None:
     discovery.begin(UID, failing(UnavailableError("away")))
     discovery.begin(UID, lambda: "back")
@@ -66,7 +66,7 @@ def test_a_system_that_is_away_is_told_and_no_reason_to_stop(
 )
 def test_any_other_error_is_told(
     discovery: Discovery,
-    told: queue.SimpleQueue[Found],
+    told: queue.SimpleQueue[DiscoveryResult],
     error: BaseException,
     kind: type[TidegateError],
     words: str,

@@ -9,7 +9,7 @@ import pytest
 
 from tidegate.errors import ConfigError
 from tidegate.options import Layer, as_mapping, load
-from tidegate.runtime.flink_conf import flink_keys, layer_of, read_file, read_lines, understood
+from tidegate.runtime.flink_conf import flink_keys, read_file, read_layer, read_lines, translated
 from tidegate.runtime.options import JobOptions
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,7 +30,7 @@ def test_a_file_with_every_documented_key_is_read() -> None:
         RuntimeWarning,
         match=r"without effect in tidegate, see `tidegate config`: akka\.ask\.timeout, .*zookeeper",
     ):
-        options = load(JobOptions, layer_of(DOCUMENTED))
+        options = load(JobOptions, read_layer(DOCUMENTED))
     assert (options.parallelism, options.root, options.savepoints) == (
         1,
         "hdfs:///flink/checkpoints",
@@ -75,7 +75,7 @@ def test_a_key_whose_concept_exists_sets_it(tmp_path: Path, line: str, key: str,
     file = tmp_path / "flink-conf.yaml"
     file.write_text(line + "\n")
 
-    assert as_mapping(load(JobOptions, layer_of(file)))[key] == value
+    assert as_mapping(load(JobOptions, read_layer(file)))[key] == value
 
 
 def test_comments_quotes_and_colons_are_told_apart() -> None:
@@ -140,7 +140,7 @@ def test_a_program_may_say_flinks_keys() -> None:
         RuntimeWarning,
         match=r"without effect in tidegate, see `tidegate config`: akka\.throughput in program",
     ):
-        taken = understood(said)
+        taken = translated(said)
 
     assert taken == Layer("program", {"parallelism.default": 2, "taskmanager.memory.managed.size": "2 mb"})
 
@@ -149,7 +149,7 @@ def test_one_setting_under_two_names_is_refused() -> None:
     said = Layer("program", {"taskmanager.memory.size": 2, "taskmanager.memory.managed.size": "3 mb"})
 
     with pytest.raises(ConfigError, match=r"program sets 'taskmanager\.memory\.managed\.size' twice"):
-        understood(said)
+        translated(said)
 
 
 def test_settings_without_flinks_keys_are_left_as_they_are() -> None:
@@ -157,7 +157,7 @@ def test_settings_without_flinks_keys_are_left_as_they_are() -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert understood(said) is said
+        assert translated(said) is said
 
 
 def test_every_key_leads_to_a_setting_there_is_or_has_a_reason() -> None:

@@ -152,7 +152,7 @@ def test_who_was_replaced_and_restarts_a_part_removes_nothing_of_the_new_owner(
     assert storage.decisions.swap("orders/latest", tag, msgspec.msgpack.encode(theirs))
 
     with pytest.raises(FencedError, match="now owned by run second"):
-        startup.part_point(graph, {SINK})
+        startup.region_start_point(graph, {SINK})
 
     assert sink.asked == []
 
@@ -166,7 +166,7 @@ def test_a_part_goes_on_from_the_newest_checkpoint_without_its_undecided_work(
     startup.acquire()
     graph = startup.start_point().graph
 
-    assert startup.part_point(graph, {SINK}).checkpoint == 1
+    assert startup.region_start_point(graph, {SINK}).checkpoint == 1
     assert sink.asked == ["abort except 0"] * 2
 
 

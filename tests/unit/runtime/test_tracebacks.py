@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.errors import InternalError, UserCodeError
-from tidegate.runtime.tracebacks import arrive, carry, hide_engine
+from tidegate.runtime.tracebacks import hide_engine, pack_error, unpack_error
 
 PROGRAM = """
 import sys
@@ -110,7 +110,7 @@ def without_carets(error: BaseException | None) -> list[str]:
 def test_an_exception_from_another_process_reads_as_it_did_there() -> None:
     error = failing()
 
-    arrived = arrive(pickle.loads(pickle.dumps(carry(error))))
+    arrived = unpack_error(pickle.loads(pickle.dumps(pack_error(error))))
 
     assert without_carets(arrived) == without_carets(error)
     assert isinstance(arrived, ValueError)
@@ -126,9 +126,9 @@ def test_what_led_to_an_exception_unasked_and_what_hides_it_arrive_too() -> None
             raise ValueError("second")  # noqa: B904
     except ValueError as caught:
         error = caught
-    shown = arrive(carry(error))
+    shown = unpack_error(pack_error(error))
     error.__suppress_context__ = True
-    hidden = arrive(carry(error))
+    hidden = unpack_error(pack_error(error))
 
     assert "During handling of the above exception" in "".join(without_carets(shown))
     assert "first" not in "".join(without_carets(hidden))
@@ -138,7 +138,7 @@ def test_exceptions_that_lead_to_each_other_are_carried_once() -> None:
     one, two = ValueError("one"), ValueError("two")
     one.__cause__, two.__cause__ = two, one
 
-    arrived = arrive(carry(one))
+    arrived = unpack_error(pack_error(one))
 
     assert arrived is not None
     assert repr(arrived.__cause__) == "ValueError('two')"
@@ -147,4 +147,4 @@ def test_exceptions_that_lead_to_each_other_are_carried_once() -> None:
 
 
 def test_nothing_is_carried_as_nothing() -> None:
-    assert arrive(carry(None)) is None
+    assert unpack_error(pack_error(None)) is None

@@ -18,16 +18,16 @@ import pytest
 
 from tidegate.backends.private import make_directory
 from tidegate.errors import ConfigError
-from tidegate.runtime.working_directory import DealtDirectories, OwnedDirectory, hold_in_common, sweep
+from tidegate.runtime.working_directory import OwnedDirectory, WorkerDirectories, shared_directory, sweep
 
 OWNER = """
 import sys
 from pathlib import Path
-from tidegate.runtime.working_directory import OwnedDirectory, hold_in_common
+from tidegate.runtime.working_directory import OwnedDirectory, shared_directory
 owned = OwnedDirectory("state", sys.argv[1])
 (owned.path / "worker-0").mkdir()
 (owned.path / "worker-0" / "file").write_text("state")
-hold_in_common(Path(sys.argv[1]), "versions", "abc")
+shared_directory(Path(sys.argv[1]), "versions", "abc")
 print(flush=True)
 input()
 """
@@ -173,7 +173,7 @@ def test_what_another_user_has_left_is_left_alone(
 def test_a_shared_directory_stays_while_one_process_uses_it(
     tmp_path: Path, owner: subprocess.Popen[bytes]
 ) -> None:
-    mine = hold_in_common(tmp_path, "versions", "abc")
+    mine = shared_directory(tmp_path, "versions", "abc")
     assert mine is not None
     assert list(tmp_path.glob("tidegate-versions-*")) == [mine]
     owner.send_signal(signal.SIGKILL)
@@ -181,23 +181,23 @@ def test_a_shared_directory_stays_while_one_process_uses_it(
     sweep([tmp_path])
     assert kinds(tmp_path) == ["versions"]
     shutil.rmtree(mine)
-    assert hold_in_common(tmp_path, "versions", "abc") == mine
+    assert shared_directory(tmp_path, "versions", "abc") == mine
     assert mine.exists()
 
 
 def test_a_shared_directory_that_others_can_enter_is_not_used(tmp_path: Path) -> None:
-    mine = hold_in_common(tmp_path, "versions", "0")
+    mine = shared_directory(tmp_path, "versions", "0")
     assert mine is not None
     planted = tmp_path / mine.name.replace("-0", "-1")
     planted.mkdir()
     planted.chmod(0o777)
     with pytest.warns(RuntimeWarning, match=r"is not private to this user; .*; it is not used$"):
-        assert hold_in_common(tmp_path, "versions", "1") is None
+        assert shared_directory(tmp_path, "versions", "1") is None
 
 
 def test_directories_are_dealt_to_roots_in_turn_and_go_together(tmp_path: Path) -> None:
     roots = [str(tmp_path / "one"), str(tmp_path / "two")]
-    dealt = DealtDirectories("state", roots)
+    dealt = WorkerDirectories("state", roots)
     directories = [dealt.of(number) for number in range(3)]
     assert [path.parent.parent.name for path in directories] == ["one", "two", "one"]
     assert len({path.parent for path in directories}) == 2
@@ -213,7 +213,7 @@ def test_a_root_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         ConfigError,
         match=r"cannot write working state to .*file: .*; make it writable, or set taskmanager",
     ):
-        DealtDirectories("state", [str(tmp_path / "file")]).of(0)
+        WorkerDirectories("state", [str(tmp_path / "file")]).of(0)
 
 
 def test_a_name_leaves_room_for_the_address_of_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:

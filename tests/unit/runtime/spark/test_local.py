@@ -31,7 +31,7 @@ from tidegate.runtime.spark.local import LARGE_BYTES, own_directory, removed
 from tidegate.runtime.spark.messages import Outcome
 from tidegate.runtime.spark.readers import Readers
 from tidegate.runtime.spark.restore_routing import with_starts
-from tidegate.runtime.working_directory import _in_common as shared, hold_in_common
+from tidegate.runtime.working_directory import _in_common as shared, shared_directory
 from tidegate.types import Types
 
 WIDE = 1_000
@@ -217,8 +217,8 @@ def test_what_a_dead_program_left_on_the_machine_is_swept_by_the_next_one(
     (dead := tmp_path / place).mkdir(parents=True)
     (alive := tmp_path / "spark-3/executor-3").mkdir(parents=True)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(mine))
-    assert hold_in_common(alive, "versions", "abc") is not None
-    left = hold_in_common(dead, "versions", "abc")
+    assert shared_directory(alive, "versions", "abc") is not None
+    left = shared_directory(dead, "versions", "abc")
     assert left is not None
     os.close(shared.pop(left))
 

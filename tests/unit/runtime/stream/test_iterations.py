@@ -24,7 +24,7 @@ from tidegate.errors import ConfigError, JobCancelledError, JobFailedError
 from tidegate.runtime.explain import explained
 from tidegate.runtime.stream.iterations import IterativeStream
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.returned import Returned
+from tidegate.runtime.task.feedback_queue import FeedbackQueue
 
 QUIET_MS = 300
 
@@ -286,13 +286,13 @@ def test_new_input_comes_in_while_records_go_round_that_memory_has_no_room_for(
             self.told = self.told or value < 0
             yield (out, value) if self.told else value
 
-    class Noting(Returned):
+    class Noting(FeedbackQueue):
         def append(self, channel: ChannelId, batch: Batch) -> None:
             super().append(channel, batch)
             spilled.append(self.spilled)
 
     out, spilled = OutputTag("out"), list[int]()
-    monkeypatch.setattr("tidegate.runtime.task.iteration.Returned", Noting)
+    monkeypatch.setattr("tidegate.runtime.task.iteration.FeedbackQueue", Noting)
     iteration = iterate(inline.from_collection([*range(40_000), -1]))
     body = iteration.process(UntilTold())
     iteration.close_with(body)

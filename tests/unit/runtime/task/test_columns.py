@@ -33,9 +33,9 @@ from tidegate.runtime.graph.transformations import (
 from tidegate.runtime.operators.tracing import Tracer
 from tidegate.runtime.task.credit import Credit
 from tidegate.runtime.task.exchange import Buffer, ChannelId
+from tidegate.runtime.task.feedback_queue import FeedbackQueue
 from tidegate.runtime.task.frames import EdgeCodec, Frame
 from tidegate.runtime.task.results import ResultGate, Results
-from tidegate.runtime.task.returned import Returned
 from tidegate.runtime.task.routing import router
 from tidegate.runtime.task.sorted_input import SortedInput
 
@@ -198,7 +198,7 @@ def stored(tmp_path: Path) -> Iterator[Batch]:
 
 def spilled(tmp_path: Path) -> Iterator[Batch]:
     back = JobEdge("step", OperatorUid("step"), "head", Forward(), None, 1, 1, 128, feedback=True)
-    waiting = Returned([back], tmp_path, room=3)
+    waiting = FeedbackQueue([back], tmp_path, room=3)
     for piece in pieces(ALL, [3, 2]):
         waiting.append(ChannelId(back.name, 0, 0), piece)
     assert waiting.spilled == 2

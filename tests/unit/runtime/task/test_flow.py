@@ -83,7 +83,7 @@ def test_what_may_wait_for_a_receiver_is_a_fifth_of_a_second_of_work(
 ) -> None:
     rate = WorkRate()
     for records in pieces:
-        rate.worked_off(records, records * cost)
+        rate.processed(records, records * cost)
     waiting_s = rate.window(channels) * channels * cost
     assert waiting_s <= max(0.2, channels * cost) * 1.01
     most = min(131_072 * channels, 2 * sum(pieces)) * cost
@@ -92,7 +92,7 @@ def test_what_may_wait_for_a_receiver_is_a_fifth_of_a_second_of_work(
 
 def test_a_receiver_that_becomes_slow_is_noticed_within_a_second_of_work() -> None:
     rate = WorkRate()
-    rate.worked_off(1_000_000, 1.0)
+    rate.processed(1_000_000, 1.0)
     for _ in range(10):
-        rate.worked_off(50, 0.1)
+        rate.processed(50, 0.1)
     assert rate.window(1) <= 200

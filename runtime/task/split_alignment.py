@@ -11,10 +11,10 @@ from tidegate.elements import MIN_WATERMARK
 from tidegate.ids import SplitId
 from tidegate.runtime.operators.stamp import Stamp
 
-__all__ = ["Pacing"]
+__all__ = ["SplitAlignment"]
 
 
-class Pacing:
+class SplitAlignment:
     """Called before each poll. Before the first limit is known, no split is read beyond its first batch."""
 
     def __init__(

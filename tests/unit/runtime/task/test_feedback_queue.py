@@ -15,7 +15,7 @@ from tidegate.ids import OperatorUid
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Forward
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.returned import Returned
+from tidegate.runtime.task.feedback_queue import FeedbackQueue
 from tidegate.types import Types
 
 NUMBERS = JobEdge("map", OperatorUid("map"), "head", Forward(), Types.LONG(), 1, 1, 128, feedback=True)
@@ -24,8 +24,8 @@ NUMBER, TEXT = (ChannelId(edge.name, 0, 0) for edge in (NUMBERS, TEXTS))
 
 
 @pytest.fixture
-def waiting(tmp_path: Path) -> Iterator[Returned]:
-    waiting = Returned([NUMBERS, TEXTS], tmp_path, room=4)
+def waiting(tmp_path: Path) -> Iterator[FeedbackQueue]:
+    waiting = FeedbackQueue([NUMBERS, TEXTS], tmp_path, room=4)
     yield waiting
     waiting.close()
 
@@ -39,7 +39,7 @@ def open_files(directory: Path) -> int:
 def test_batches_come_in_the_order_in_which_they_came_back(
     steps: list[list[int] | None], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    waiting = Returned([NUMBERS], tmp_path_factory.getbasetemp(), room=8)
+    waiting = FeedbackQueue([NUMBERS], tmp_path_factory.getbasetemp(), room=8)
     model: deque[list[int]] = deque()
     for values in steps:
         if values is not None:
@@ -52,7 +52,7 @@ def test_batches_come_in_the_order_in_which_they_came_back(
     waiting.close()
 
 
-def test_memory_holds_what_it_has_room_for_and_the_disk_the_rest(waiting: Returned) -> None:
+def test_memory_holds_what_it_has_room_for_and_the_disk_the_rest(waiting: FeedbackQueue) -> None:
     for number in range(100):
         waiting.append(NUMBER, Batch([number, number]))
 
@@ -60,7 +60,7 @@ def test_memory_holds_what_it_has_room_for_and_the_disk_the_rest(waiting: Return
     assert waiting.spilled == 98
 
 
-def test_a_batch_that_grew_comes_back_in_parts(waiting: Returned) -> None:
+def test_a_batch_that_grew_comes_back_in_parts(waiting: FeedbackQueue) -> None:
     waiting.append(NUMBER, Batch(list(range(2_500)), list(range(2_500))))
 
     parts = [waiting.popleft() for _ in range(len(waiting))]
@@ -69,7 +69,7 @@ def test_a_batch_that_grew_comes_back_in_parts(waiting: Returned) -> None:
     assert [value for part in parts for value in part.values] == list(range(2_500))
 
 
-def test_batches_of_several_edges_keep_their_types(waiting: Returned) -> None:
+def test_batches_of_several_edges_keep_their_types(waiting: FeedbackQueue) -> None:
     waiting.append(NUMBER, Batch([1, 2, 3, 4]))
     waiting.append(TEXT, Batch(["a"]))
     waiting.append(NUMBER, Batch([5]))
@@ -77,7 +77,7 @@ def test_batches_of_several_edges_keep_their_types(waiting: Returned) -> None:
     assert [waiting.popleft().values for _ in range(3)] == [[1, 2, 3, 4], ["a"], [5]]
 
 
-def test_a_file_is_gone_once_it_is_read(waiting: Returned, tmp_path: Path) -> None:
+def test_a_file_is_gone_once_it_is_read(waiting: FeedbackQueue, tmp_path: Path) -> None:
     for _ in range(3):
         for number in range(9):
             waiting.append(NUMBER, Batch([number]))
@@ -86,7 +86,7 @@ def test_a_file_is_gone_once_it_is_read(waiting: Returned, tmp_path: Path) -> No
         assert open_files(tmp_path) == 0
 
 
-def test_what_comes_back_while_a_file_is_read_is_in_the_next(waiting: Returned, tmp_path: Path) -> None:
+def test_what_comes_back_while_a_file_is_read_is_in_the_next(waiting: FeedbackQueue, tmp_path: Path) -> None:
     for number in range(1_000):
         waiting.append(NUMBER, Batch([number]))
         waiting.append(NUMBER, Batch([number]))
@@ -94,7 +94,7 @@ def test_what_comes_back_while_a_file_is_read_is_in_the_next(waiting: Returned, 
         assert open_files(tmp_path) <= 2
 
 
-def test_closing_gives_back_what_nobody_read(waiting: Returned, tmp_path: Path) -> None:
+def test_closing_gives_back_what_nobody_read(waiting: FeedbackQueue, tmp_path: Path) -> None:
     for number in range(9):
         waiting.append(NUMBER, Batch([number]))
     for _ in range(6):
@@ -106,7 +106,7 @@ def test_closing_gives_back_what_nobody_read(waiting: Returned, tmp_path: Path) 
     assert open_files(tmp_path) == 0
 
 
-def test_a_record_of_another_type_is_refused_where_it_goes_to_disk(waiting: Returned) -> None:
+def test_a_record_of_another_type_is_refused_where_it_goes_to_disk(waiting: FeedbackQueue) -> None:
     waiting.append(NUMBER, Batch([1, 2, 3, 4]))
 
     with pytest.raises(RecordError, match="got str 'a'; expected long"):

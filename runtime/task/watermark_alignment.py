@@ -3,12 +3,12 @@
 A member that has not reported yet holds back the others of its group; one that is idle or at its end does not.
 
 Example:
-    >>> drift = Drift({"a[0]": Aligned("all", 100), "b[0]": Aligned("all", 100)})
-    >>> drift.on(TimeReached("a[0]", 5_000))
+    >>> alignment = WatermarkAlignment({"a[0]": Aligned("all", 100), "b[0]": Aligned("all", 100)})
+    >>> alignment.on(TimeReached("a[0]", 5_000))
     []
-    >>> drift.on(TimeReached("b[0]", 10))
+    >>> alignment.on(TimeReached("b[0]", 10))
     [Allow(subtask='a[0]', limit=110), Allow(subtask='b[0]', limit=110)]
-    >>> drift.on(TimeReached("b[0]", None))
+    >>> alignment.on(TimeReached("b[0]", None))
     [Allow(subtask='a[0]', limit=5100), Allow(subtask='b[0]', limit=5100)]
 """
 
@@ -24,7 +24,7 @@ from tidegate.runtime.graph.job_graph import JobVertex
 from tidegate.runtime.stream.watermarks import Aligned
 from tidegate.runtime.task.messages import TimeReached
 
-__all__ = ["Allow", "Drift"]
+__all__ = ["Allow", "WatermarkAlignment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Allow:
     limit: int
 
 
-class Drift:
+class WatermarkAlignment:
     """The groups of aligned sources of a job."""
 
     @classmethod

@@ -5,7 +5,7 @@ Example:
     >>> from tidegate.ids import OperatorUid
     >>> from tidegate.runtime.graph.transformations import Forward
     >>> back = JobEdge("step", OperatorUid("step"), "head", Forward(), None, 1, 1, 128, feedback=True)
-    >>> waiting = Returned([back], Path(tempfile.gettempdir()), room=3)
+    >>> waiting = FeedbackQueue([back], Path(tempfile.gettempdir()), room=3)
     >>> for values in ([1, 2], [3, 4], [5]):
     ...     waiting.append(ChannelId(back.name, 0, 0), Batch(values))
     >>> waiting.spilled, [waiting.popleft().values for _ in range(len(waiting))]
@@ -30,12 +30,12 @@ from tidegate.runtime.task.exchange import ChannelId
 from tidegate.runtime.task.frames import EdgeCodec, Frame
 from tidegate.runtime.task.spill import SpillFile
 
-__all__ = ["Returned"]
+__all__ = ["FeedbackQueue"]
 
 _ROOM: Final = 16 * FULL
 
 
-class Returned:
+class FeedbackQueue:
     """A FIFO queue; `room` records are kept in memory, and a spill file is deleted after it is read."""
 
     def __init__(self, edges: Sequence[JobEdge], directory: Path, room: int = _ROOM) -> None:

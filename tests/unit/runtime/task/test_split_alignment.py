@@ -14,7 +14,7 @@ from tidegate.elements import Batch
 from tidegate.ids import SplitId
 from tidegate.runtime.operators.operator import Piece
 from tidegate.runtime.operators.stamp import Stamp
-from tidegate.runtime.task.pacing import Pacing
+from tidegate.runtime.task.split_alignment import SplitAlignment
 
 SPLITS = [RangeSplit(SplitId("low"), 0, 40), RangeSplit(SplitId("high"), 1_000, 1_020)]
 
@@ -32,7 +32,7 @@ class Rig:
         self.reader.add_splits(SPLITS)
         self.reader.no_more_splits()
         self.reports: list[int | None] = []
-        self.pacing = Pacing(self.stamp, self.reader, self.clock, 100, self.reports.append)
+        self.alignment = SplitAlignment(self.stamp, self.reader, self.clock, 100, self.reports.append)
 
     def poll(self) -> list[int]:
         batch = self.reader.poll(10)
@@ -52,24 +52,24 @@ def rig() -> Rig:
 
 
 def test_until_a_limit_is_known_each_split_is_read_once(rig: Rig) -> None:
-    first = [rig.poll()[0] for _ in range(2) if rig.pacing.may_read()]
+    first = [rig.poll()[0] for _ in range(2) if rig.alignment.may_read()]
 
     assert first == [0, 1_000]
-    assert not rig.pacing.may_read()
+    assert not rig.alignment.may_read()
 
 
 def test_a_split_beyond_the_limit_is_paused_and_the_others_are_read(rig: Rig) -> None:
     rig.poll(), rig.poll()
-    rig.pacing.allow(25)
+    rig.alignment.allow(25)
 
     read: list[int] = []
-    while rig.pacing.may_read():
+    while rig.alignment.may_read():
         read += rig.poll()
 
     # A batch is read whole: the limit is passed by less than one.
     assert read == list(range(10, 30))
-    rig.pacing.allow(2_000)
-    assert rig.pacing.may_read()
+    rig.alignment.allow(2_000)
+    assert rig.alignment.may_read()
     assert sorted([*rig.poll(), *rig.poll()]) == [*range(30, 40), *range(1_010, 1_020)]
     assert isinstance(rig.reader.poll(10), Finished)
 
@@ -81,27 +81,27 @@ def test_a_reader_whose_splits_are_all_paused_is_not_at_its_end(rig: Rig) -> Non
 
 
 def test_where_it_is_is_reported_once_and_not_more_often_than_asked(rig: Rig) -> None:
-    rig.pacing.tell()
+    rig.alignment.tell()
     rig.poll(), rig.poll()
-    rig.pacing.tell()
-    rig.pacing.allow(500)
-    assert rig.pacing.wait_s() is None
-    assert rig.pacing.may_read()
+    rig.alignment.tell()
+    rig.alignment.allow(500)
+    assert rig.alignment.wait_s() is None
+    assert rig.alignment.may_read()
     rig.poll()
-    rig.pacing.tell()
+    rig.alignment.tell()
 
-    assert (rig.reports, rig.pacing.wait_s()) == ([8], 0.1)
+    assert (rig.reports, rig.alignment.wait_s()) == ([8], 0.1)
     rig.clock.set(0)  # the wall clock has no say
     rig.clock.advance(100)
-    rig.pacing.tell()
-    rig.pacing.end()
+    rig.alignment.tell()
+    rig.alignment.end()
     assert rig.reports == [8, 18, None]
 
 
 def test_a_paused_split_is_not_idle(rig: Rig) -> None:
     rig.poll(), rig.poll()
-    rig.pacing.allow(500)
-    assert rig.pacing.may_read()
+    rig.alignment.allow(500)
+    assert rig.alignment.may_read()
 
     rig.clock.advance(10_000)
     rig.stamp.processing_time(rig.clock.now_ms(), Piece())
@@ -113,13 +113,13 @@ def test_a_paused_split_is_not_idle(rig: Rig) -> None:
 def test_a_reader_that_knows_no_splits_is_paused_as_a_whole() -> None:
     rig = Rig()
     whole: Any = object()
-    pacing = Pacing(rig.stamp, whole, rig.clock, 100, rig.reports.append)
-    assert pacing.may_read()
+    alignment = SplitAlignment(rig.stamp, whole, rig.clock, 100, rig.reports.append)
+    assert alignment.may_read()
     rig.stamp.calls[0].function(7, None)
     rig.stamp.own_watermark()
 
-    assert not pacing.may_read()
-    pacing.allow(6)
-    assert pacing.may_read()
-    pacing.allow(5)
-    assert not pacing.may_read()
+    assert not alignment.may_read()
+    alignment.allow(6)
+    assert alignment.may_read()
+    alignment.allow(5)
+    assert not alignment.may_read()
