@@ -168,7 +168,7 @@ def test_an_iterative_program_is_cancelled_where_another_would_be_stopped(
     iteration.close_with(iteration.filter(lambda n: False))
     client = inline.execute_async()
 
-    with pytest.raises(JobCancelledError, match="has iterations, whose in-flight records it would lose"):
+    with pytest.raises(JobCancelledError, match="has iterations, and it would lose their in-flight records"):
         client.stop().result(timeout=60)
 
 

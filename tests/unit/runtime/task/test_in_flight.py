@@ -269,7 +269,7 @@ def test_records_are_not_dealt_by_what_gives_everybody_a_copy() -> None:
     chunk = recorded(edge(Rebalance(), 1), 0, {0: [Batch([1])]})
 
     with pytest.raises(
-        StateFormatError, match="expected an exchange that deals records by keys or in turn; start"
+        StateFormatError, match="expected an exchange by key or round-robin; start"
     ):
         values(edge(Broadcast(), 1), 1, (chunk,))
 

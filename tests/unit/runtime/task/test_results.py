@@ -100,7 +100,7 @@ def test_a_result_that_cannot_be_read_is_removed_so_that_its_task_runs_again(
     (path,) = tmp_path.iterdir()
     harm(path)
 
-    with pytest.raises(UnavailableError, match="its task runs again with the next restart"):
+    with pytest.raises(UnavailableError, match="its task runs again in the next attempt"):
         [list(results.batches(edge, 0, target)) for target in (0, 1)]
     assert results.finished(job) == frozenset()
     assert list(tmp_path.iterdir()) == []
