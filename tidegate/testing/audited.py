@@ -29,14 +29,14 @@ class AuditedSourceSuite(ABC):
         """The source and what it must read: at least three different records; a pytest fixture."""
 
     def test_an_extent_holds_every_record_once(self, target: SourceTarget) -> None:
-        """Without a checkpoint, the parts hold all records, none after its end, and no rest remains."""
+        """Without a checkpoint, the parts hold all records, the last part is complete, and `later` is empty."""
         extent = _audited(target).extent()
         assert extent.later == ()
         assert all(part.start < part.end for part in extent.parts)
         _same(_values(target, extent.parts), target.expected)
 
     def test_a_checkpoint_divides_what_was_read_from_what_was_not(self, target: SourceTarget) -> None:
-        """Wherever a checkpoint is taken: the parts hold what was read before it, `later` holds the rest."""
+        """At any checkpoint: the parts hold the records read before it, `later` holds the rest."""
         expected = list(target.expected)
         for cut in range(len(expected) + 1):
             rig = SourceRig(target)

@@ -5,8 +5,8 @@
         def backend(self) -> Backend:
             return MyBackend()
 
-Every clause opens the backend afresh. A crash is what it is for the framework: the materialisation and its directory
-are gone, and a new one is opened from a handle.
+Every clause opens a new backend. A crash is simulated as the framework sees it: the materialisation and its directory
+are discarded, and a new one is opened from a handle.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class BackendBench:
 
     @property
     def files(self) -> StorageFiles:
-        """The files snapshots go to."""
+        """The files of snapshots."""
         return StorageFiles(self.storage.blobs, "kit", inline_threshold=self.inline_threshold)
 
     def context(self) -> BackendContext:
@@ -73,7 +73,7 @@ class BackendBench:
         return BackendContext(directory, self.files, {})
 
     def open(self, base: BaseHandle | None = None, key_groups: KeyGroupRange = ALL) -> Materialisation:
-        """A materialisation that is closed at the end of the test."""
+        """Open a materialisation; it is closed at the end of the test."""
         opened = self.backend.open(base, key_groups, self.context())
         self._opened.append(opened)
         return opened
@@ -87,7 +87,7 @@ class BackendBench:
     def base(
         self, opened: Materialisation, number: int = 1, confirmed: BaseHandle | None = None
     ) -> BaseHandle:
-        """Cut and publish."""
+        """Cut and publish a base."""
         cut = opened.cut(CheckpointId(number))
         try:
             return cut.publish(self.files, confirmed)
@@ -95,7 +95,7 @@ class BackendBench:
             cut.release()
 
     def keep_only(self, *bases: BaseHandle) -> None:
-        """Delete every file that no base refers to, as the coordinator's registry does."""
+        """Delete every file that none of these bases refers to, as the coordinator's registry does."""
         kept = {chunk.name for base in bases for _, chunk in base.files if isinstance(chunk, StoredChunk)}
         blobs = self.storage.blobs
         blobs.delete([name for name in blobs.list("") if name not in kept])
@@ -107,7 +107,7 @@ class BackendBench:
 
 
 class BackendSuite(OutageClauses):
-    """What the framework relies on in a backend; subclass it and give the fixture `backend`."""
+    """The clauses of a state backend; subclass it and provide the fixture `backend`."""
 
     @pytest.fixture
     def backend(self) -> Backend:
@@ -116,17 +116,17 @@ class BackendSuite(OutageClauses):
 
     @pytest.fixture
     def bench(self, backend: Backend, tmp_path: Path) -> Iterator[BackendBench]:
-        """Where the clauses work."""
+        """Opens materialisations for the clauses."""
         bench = BackendBench(backend, tmp_path)
         yield bench
         bench.close()
 
     def test_description_is_picklable(self, backend: Backend) -> None:
-        """A description travels to other processes."""
+        """A description is sent to other processes."""
         assert pickle.loads(pickle.dumps(backend)).name == backend.name  # noqa: S301  # our own bytes
 
     def test_get_many_answers_in_order(self, bench: BackendBench) -> None:
-        """`get_many` gives the bytes of each address in the order asked, None where there are none."""
+        """`get_many` returns the bytes of each address in the order requested, None for missing ones."""
         opened = bench.filled(content(3).items())
         addresses = [*reversed(content(3)), at(7, b"unknown"), at(0, b"k0")]
         assert opened.get_many(addresses) == [b"v2", b"v1", b"v0", None, b"v0"]
@@ -140,7 +140,7 @@ class BackendSuite(OutageClauses):
         assert everything(opened) == {two: b"2", three: b""}
 
     def test_apply_twice_changes_nothing(self, bench: BackendBench) -> None:
-        """Applying the same entries again is harmless, as after a crash in between."""
+        """Applying the same entries again has no effect, as after a crash."""
         entries: list[Entry] = [*content(5).items(), (at(1, b"k1"), None)]
         opened = bench.filled(entries)
         before = everything(opened)
@@ -151,7 +151,7 @@ class BackendSuite(OutageClauses):
         assert everything(opened) == before
 
     def test_scan_is_ascending_and_half_open(self, bench: BackendBench) -> None:
-        """`scan` gives first <= address < last in ascending order of bytes."""
+        """`scan` returns first <= address < last in ascending order of bytes."""
         entries = content(40)
         opened = bench.filled(reversed(entries.items()))
         addresses = sorted(entries)
@@ -160,7 +160,7 @@ class BackendSuite(OutageClauses):
         assert list(opened.scan(addresses[5], addresses[5])) == []
 
     def test_scan_in_reverse_is_descending_over_the_same_range(self, bench: BackendBench) -> None:
-        """`scan` in reverse gives the same entries as forwards: first <= address < last, from the last one down."""
+        """`scan` in reverse returns the same entries as forwards, first <= address < last, in descending order."""
         entries = content(40)
         opened = bench.filled(entries.items())
         addresses = sorted(entries)
@@ -191,7 +191,7 @@ class BackendSuite(OutageClauses):
             assert found == addresses[-11:9:-1][:limit]
 
     def test_scan_sees_what_was_written_since_the_last_one(self, bench: BackendBench) -> None:
-        """However many entries come, change and go between two scans, each scan is of its moment."""
+        """Each scan sees all entries added, changed and removed before it, and none of those removed."""
         opened, expected = bench.open(), dict[Address, bytes | None]()
         for step in range(12):
             changed: dict[Address, bytes | None] = {
@@ -206,7 +206,7 @@ class BackendSuite(OutageClauses):
                 opened.cut(CheckpointId(step + 1)).release()
 
     def test_scan_sees_the_moment_it_started(self, bench: BackendBench) -> None:
-        """The caller may `apply` while iterating and still sees the entries of the start."""
+        """The caller may `apply` while iterating; the scan still returns the entries at its start."""
         entries = content(20)
         opened = bench.filled(entries.items())
         seen = {}
@@ -216,7 +216,7 @@ class BackendSuite(OutageClauses):
         assert seen == entries
 
     def test_scan_keeps_its_bounds_while_the_caller_works(self, bench: BackendBench) -> None:
-        """What the caller does between two steps, such as using memory, does not end or extend an iteration."""
+        """Actions of the caller between two steps, such as using memory, do not end or extend an iteration."""
         opened = bench.filled(content(400).items())
         first, last = b"\x00\x01", b"\x00\x03"
         seen, junk = [], []
@@ -226,7 +226,7 @@ class BackendSuite(OutageClauses):
         assert seen == sorted(found for found in content(400) if first <= found < last)
 
     def test_cut_does_not_see_later_writes(self, bench: BackendBench) -> None:
-        """A cut is the content at its barrier, regardless of writes and removals before it is published."""
+        """A cut holds the content at its barrier, regardless of later writes and removals before it is published."""
         entries = content(20)
         opened = bench.filled(entries.items())
         cut = opened.cut(CheckpointId(1))
@@ -236,7 +236,7 @@ class BackendSuite(OutageClauses):
         assert everything(bench.open(base)) == entries
 
     def test_owner_sees_its_own_writes_over_open_cuts(self, bench: BackendBench) -> None:
-        """Writes and removals after a cut are visible at once, during its life and after its release."""
+        """Writes and removals after a cut are visible at once, while the cut is open and after its release."""
         opened = bench.filled(content(3).items())
         cuts = [opened.cut(CheckpointId(1))]
         opened.apply([(at(0, b"k0"), None), (at(1, b"k1"), b"new")])
@@ -251,7 +251,7 @@ class BackendSuite(OutageClauses):
         assert everything(opened) == expected
 
     def test_cuts_are_published_in_any_order(self, bench: BackendBench) -> None:
-        """Several cuts may be open; each keeps its own moment."""
+        """Several cuts may be open; each keeps its own content."""
         opened, cuts, expected = bench.open(), [], []
         for number in range(3):
             opened.apply([(at(number, b"k%d" % number), b"v"), (at(0, b"k0"), b"%d" % number)])
@@ -264,7 +264,7 @@ class BackendSuite(OutageClauses):
         assert [everything(bench.open(bases[number])) for number in range(3)] == expected
 
     def test_publish_runs_beside_the_owner(self, bench: BackendBench) -> None:
-        """`publish` and `release` run in another thread while the owner reads and writes."""
+        """`publish` and `release` may run in another thread while the owner reads and writes."""
         entries = content(500)
         opened = bench.filled(entries.items())
         cut, bases = opened.cut(CheckpointId(1)), []
@@ -284,7 +284,7 @@ class BackendSuite(OutageClauses):
         assert everything(bench.open(bases[0])) == entries
 
     def test_restore_equals_what_was_cut(self, bench: BackendBench) -> None:
-        """Opening a base gives exactly its entries, also when nothing else of the writer is left."""
+        """Opening a base restores exactly its entries, also when no other file of the writer exists."""
         entries = content(300)
         opened = bench.filled([*entries.items(), (at(0, b"gone"), b"x"), (at(0, b"gone"), None)])
         base = bench.base(opened)
@@ -294,7 +294,7 @@ class BackendSuite(OutageClauses):
         assert again.get_many([at(0, b"k0"), at(0, b"gone")]) == [b"v0", None]
 
     def test_restored_state_can_be_written_and_cut(self, bench: BackendBench) -> None:
-        """After a crash the next base holds the restored entries and what was applied since."""
+        """After a crash the next base holds the restored entries and those applied since."""
         base = bench.base(bench.filled(content(50).items()))
         again = bench.open(base)
         again.apply([(at(0, b"k0"), None), (at(1, b"new"), b"x")])
@@ -303,7 +303,7 @@ class BackendSuite(OutageClauses):
         assert everything(bench.open(bench.base(again, 2, confirmed=base))) == expected
 
     def test_open_takes_only_its_key_groups(self, bench: BackendBench) -> None:
-        """Opening by key-group range leaves out the others, and they stay out of later bases."""
+        """Opening with a key-group range excludes other key groups, also from later bases."""
         base = bench.base(bench.filled(content(64).items()))
         part = bench.open(base, KeyGroupRange(2, 5))
         expected = {address: value for address, value in content(64).items() if 2 <= group_of(address) < 5}
@@ -311,13 +311,13 @@ class BackendSuite(OutageClauses):
         assert dict(bench.backend.read(bench.base(part, 2), bench.context())) == expected
 
     def test_read_gives_all_entries_in_order(self, bench: BackendBench) -> None:
-        """`read` is how others take a base over: every entry, ascending."""
+        """`read` returns every entry of a base in ascending order, for other backends and tools."""
         entries = content(64)
         base = bench.base(bench.filled(entries.items()))
         assert list(bench.backend.read(base, bench.context())) == sorted(entries.items())
 
     def test_empty_base_restores_to_nothing(self, bench: BackendBench) -> None:
-        """Nothing is a state like any other."""
+        """An empty base can be restored."""
         base = bench.base(bench.open())
         assert everything(bench.open(base)) == {}
         assert list(bench.backend.read(base, bench.context())) == []
@@ -333,7 +333,7 @@ class BackendSuite(OutageClauses):
         assert everything(bench.open(base)) == {**content(50), at(0, b"more"): b"x"}
 
     def test_base_after_a_declined_one_builds_on_the_confirmed(self, bench: BackendBench) -> None:
-        """With a declined checkpoint in between, the files of the confirmed base and its own suffice."""
+        """After a declined checkpoint, a base needs only its own files and those of the confirmed base."""
         opened = bench.filled(content(50).items())
         confirmed = bench.base(opened, 1)
         opened.apply([(at(0, b"declined"), b"x")])
@@ -356,7 +356,7 @@ class BackendSuite(OutageClauses):
         assert dict(bench.backend.read(confirmed, bench.context())) == content(50)
 
     def test_damaged_file_is_refused(self, bench: BackendBench) -> None:
-        """A changed, truncated or missing file raises StateCorruptError, never gives other entries."""
+        """A changed, truncated or missing file raises StateCorruptError and never returns wrong entries."""
         base = bench.base(bench.filled(content(50).items()))
         blobs = bench.storage.blobs
         for name in blobs.list(""):
@@ -372,7 +372,7 @@ class BackendSuite(OutageClauses):
             blobs.put(name, good)
 
     def test_newer_version_is_refused(self, bench: BackendBench) -> None:
-        """A base that a newer version wrote raises StateFormatError."""
+        """A base written by a newer version raises StateFormatError."""
         base = bench.base(bench.filled(content(3).items()))
         newer = BaseHandle(base.backend, base.version + 1, base.files)
         with pytest.raises(StateFormatError, match="is newer than supported"):
@@ -388,13 +388,14 @@ class BackendSuite(OutageClauses):
     def test_keyed_state_equals_a_model(
         self, machine: type[KeyedMachine], backend: Backend, tmp_path: Path
     ) -> None:
-        """Any order of updates, in-place changes, evictions, timers, expiry, checkpoints, crashes, rescaling is exact."""
+        """State is exact after any order of updates, in-place changes, evictions, timers, expiry, checkpoints, crashes
+        and rescaling."""
 
         class Model(machine):  # type: ignore[misc, valid-type] # one class for each of the machines
             def __init__(self) -> None:
                 super().__init__(backend, tmp_path)
 
-        # One step is many calls and one restart opens several databases, so half as many examples as elsewhere.
+        # A step makes many calls and a restart opens several databases, so there are half as many examples as elsewhere.
         examples = max(1, settings().max_examples // 2)
         run_state_machine_as_test(Model, settings=settings(max_examples=examples, stateful_step_count=25))
 
@@ -405,7 +406,7 @@ def at(group: int, key: bytes) -> Address:
 
 
 def content(count: int) -> dict[Address, bytes]:
-    """Entries spread over all key groups, ascending by key group only."""
+    """Entries in all key groups, ascending by key group only."""
     return {at(number % 8, b"k%d" % number): b"v%d" % number for number in range(count)}
 
 

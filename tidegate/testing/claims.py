@@ -1,7 +1,7 @@
 """Conformance kit for sinks with external claims: `ClaimingSinkSuite`.
 
 Such a sink has `taking_over` (`SupportsTakeOver`) and a committer with `claim` (`SupportsClaim`). Two pipelines with the same
-id and different checkpoint storages have the same names outside; the second one must be refused before it removes anything.
+id and different checkpoint storages use the same external names; the second one must be refused before it removes anything.
 
 Example:
     class TestFiles(ClaimingSinkSuite):
@@ -35,7 +35,7 @@ class ClaimClauses:
     def test_another_home_is_refused_before_anything_of_the_first_is_touched(
         self, target: SinkTarget
     ) -> None:
-        """A pipeline of the same name elsewhere may neither claim nor abort, and what the first prepared is committed."""
+        """A pipeline with the same id and another storage can neither claim nor abort; the first can still commit."""
         first, second = SinkRig(target, home=_FIRST), SinkRig(target, home=_SECOND)
         _claim(first)
         work = first.epoch(target.records, 1)
@@ -47,7 +47,7 @@ class ClaimClauses:
         first.see(target.records)
 
     def test_a_claim_outlives_the_work_it_is_for(self, target: SinkTarget) -> None:
-        """Removing leftovers leaves the claim: a pipeline that is quiet is still the owner, and claims again as it likes."""
+        """Aborting leftovers keeps the claim: an idle pipeline is still the owner and may claim again."""
         first, second = SinkRig(target, home=_FIRST), SinkRig(target, home=_SECOND)
         _claim(first)
         first.commit(first.epoch(target.records, 1))
@@ -59,7 +59,7 @@ class ClaimClauses:
         first.see(target.records)
 
     def test_who_takes_over_is_the_owner_from_then_on(self, target: SinkTarget) -> None:
-        """Taking over sets the claim aside for good: the work of the first goes, and the first is refused."""
+        """A takeover replaces the claim: the prepared output of the first pipeline is aborted, and it is refused."""
         first, second = SinkRig(target, home=_FIRST), SinkRig(target, home=_SECOND)
         _claim(first)
         work = first.epoch(target.records[:5], 1)
@@ -76,7 +76,7 @@ class ClaimClauses:
         second.see(target.records[5:])
 
     def test_of_several_claims_at_the_same_moment_one_is_the_owner(self, target: SinkTarget) -> None:
-        """Claims that begin together end with one owner, which all others are refused by."""
+        """Of several concurrent claims exactly one is accepted; all others are refused."""
         rigs = [SinkRig(target, home=f"file:///state/{number}") for number in range(_AT_ONCE)]
         together = Barrier(_AT_ONCE)
 

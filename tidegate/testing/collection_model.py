@@ -1,6 +1,6 @@
 """Model test of lists, maps, reductions and aggregates against plain Python: a Hypothesis state machine.
 
-A space is a key with one of its namespaces, or with none, and has a list, a map, a largest value and a sum.
+A space is a key with or without a namespace; it has a list, a map, a maximum and a sum.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidegate.types import Types
 __all__ = ["CollectionModel"]
 
 ALL_SPACES = (("b\0", None), ("b\0", b"\0"), (7, None))
-"""Few, so that what is stored is soon met again."""
+"""Few, so that stored keys are used again soon."""
 SPACES = st.sampled_from(ALL_SPACES)
 ALL_MAP_KEYS = ("y\0", 3)
 MAP_KEYS = st.sampled_from(ALL_MAP_KEYS)
@@ -34,14 +34,14 @@ ITEMS = st.integers(0, 3)
 
 
 class Summing:
-    """Adds numbers into a list of one: an accumulator that is changed in place."""
+    """A sum in a list of one number: an accumulator that is changed in place."""
 
     def create_accumulator(self) -> list[int]:
-        """Nothing yet."""
+        """A new accumulator."""
         return [0]
 
     def add(self, value: int, accumulator: list[int]) -> list[int]:
-        """One number more."""
+        """Add a number."""
         accumulator[0] += value
         return accumulator
 
@@ -60,7 +60,7 @@ ALL_STATES = (ROWS, NUMBERS, TABLE, LARGEST, SUM)
 
 @dataclass
 class Space:
-    """What should be stored in one space."""
+    """The expected content of one space."""
 
     rows: list[list[int]] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -82,7 +82,7 @@ class CollectionModel(KeyedMachine):
 
     @rule(space=SPACES, item=ITEMS, count=st.sampled_from((1, 70)))
     def grow(self, space: Any, item: int, count: int) -> None:
-        """Append to both lists, and change the argument afterwards, which does not count."""
+        """Append to both lists, then change the argument, which must have no effect."""
         added = [[item, number] for number in range(count)]
         self.model[space].rows += [[*row] for row in added]
         self.state(space, ROWS).add_all(added)
@@ -109,7 +109,7 @@ class CollectionModel(KeyedMachine):
 
     @rule(space=SPACES, key=MAP_KEYS, value=st.lists(ITEMS, max_size=2))
     def put(self, space: Any, key: Any, value: list[int]) -> None:
-        """Write an entry of a map, and change the argument afterwards, which does not count."""
+        """Write an entry of a map, then change the argument, which must have no effect."""
         self.model[space].table[key] = [*value]
         self.state(space, TABLE).put(key, value)
         value.append(97)
@@ -136,7 +136,7 @@ class CollectionModel(KeyedMachine):
 
     @rule(space=SPACES, item=ITEMS, drop=MAP_KEYS)
     def mutate_while_iterating(self, space: Any, item: int, drop: Any) -> None:
-        """Change every value that an iteration shows; one entry goes on the way."""
+        """Change every value in place during an iteration, and remove one entry."""
         table, expected = self.state(space, TABLE), self.model[space].table
         seen = []
         for key, value in table.items():
@@ -152,14 +152,14 @@ class CollectionModel(KeyedMachine):
 
     @rule(space=SPACES, value=st.integers(-2, 2))
     def add(self, space: Any, value: int) -> None:
-        """Take in a number."""
+        """Add a number to the maximum and the sum."""
         self.state(space, LARGEST).add(value)
         self.state(space, SUM).add(value)
         self.model[space].added.append(value)
 
     @rule(space=SPACES, states=st.sets(st.sampled_from(range(len(ALL_STATES)))), meanwhile=MEANWHILE)
     def clear(self, space: Any, states: set[int], meanwhile: str) -> None:
-        """Forget some states of a space; the two folded ones together."""
+        """Clear some states of a space; maximum and sum together."""
         self.go_on(meanwhile)
         descriptors = {ALL_STATES[number] for number in states}
         if descriptors & {LARGEST, SUM}:
@@ -174,7 +174,7 @@ class CollectionModel(KeyedMachine):
 
     @rule(meanwhile=MEANWHILE)
     def delete_in(self, meanwhile: str) -> None:
-        """Forget a namespace."""
+        """Delete a namespace."""
         space = ALL_SPACES[1]
         if not self.model[space].table:
             self.put(space, 3, [0])
@@ -199,7 +199,7 @@ class CollectionModel(KeyedMachine):
 
     @rule(descriptor=st.sampled_from((ROWS, TABLE, SUM)))
     def find_keys(self, descriptor: StateDescriptor) -> None:
-        """All keys with something in a state are found, and no others."""
+        """Exactly the keys with content in a state are found."""
         name = {"sum": "added"}.get(descriptor.name, descriptor.name)
         found = []
         for store in self.stores:
@@ -213,7 +213,7 @@ class CollectionModel(KeyedMachine):
         assert len(found) == len(set(found))
 
     def compare(self) -> None:
-        """Read every space; in the end clear all, which leaves nothing behind."""
+        """Read every space; then clear all, which must leave no entries."""
         for space in self.model:
             self.read(space)
         if len(self.stores) == 1:

@@ -1,7 +1,6 @@
 """Check that a conformance suite fails for a deliberately broken implementation.
 
-A kit that never fails is worth nothing: give a deliberately broken implementation to a suite and name the clause that
-must notice.
+Pass a broken implementation to a suite and name the clause that must fail.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ __all__ = ["passes"]
 
 
 def passes(suite: type, *clauses: str) -> bool:
-    """Run clauses of a suite class in a separate pytest session, in this process; whether all of them passed.
+    """Run clauses of a suite class in a separate pytest session in this process; returns whether all passed.
 
-    The class stands at the top level of its file under a name that the outer pytest does not collect.
+    The class must be at module level, with a name that the outer pytest does not collect.
 
     Raises:
         LookupError: the suite has no such clause.

@@ -1,7 +1,7 @@
 """Model test of states with time to live against a dict of timestamps: a Hypothesis state machine.
 
-After any sweep, eviction, save, loss or rescaling, a read sees exactly what was written (or read) less than a time to live
-ago, and in the end nothing is left behind.
+After any cleanup, eviction, checkpoint, crash or rescaling, a read returns exactly the values written (or read) less than
+a TTL ago; at the end no entries are left.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["ExpiringModel"]
 
 @dataclass(frozen=True)
 class Milliseconds:
-    """A length of time."""
+    """A duration."""
 
     count: int
 
@@ -45,12 +45,12 @@ SPACES = st.sampled_from((("b\0", None), ("b\0", b"\0"), (7, None)))
 ITEMS = st.integers(0, 1)
 WAITS = st.integers(0, LIFE)
 PROLONGED = st.booleans()
-"""Whether reading prolongs a life too."""
+"""Whether a read also extends the TTL."""
 
 
 @dataclass
 class Space:
-    """What is stored in one space by states of one configuration: values with the moments of their last use."""
+    """The expected content of one space for one TTL configuration: values with the time of their last use."""
 
     value: list[Any] = field(default_factory=list)
     largest: list[Any] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Space:
 
 
 class ExpiringModel(KeyedMachine):
-    """Values, lists, maps and reductions that expire, of keys and of namespaces of keys."""
+    """Values, lists, maps and reductions with TTL, of keys and of namespaces of keys."""
 
     def __init__(self, backend: Backend, root: Path) -> None:
         super().__init__(backend, root, {})
@@ -77,7 +77,7 @@ class ExpiringModel(KeyedMachine):
         return store.state(descriptor, namespaced=namespace is not None)
 
     def expected(self, space: Any, *, prolonged: bool) -> Space:
-        """What is alive in a space."""
+        """The content of a space that has not expired."""
         held: Space = self.model.setdefault((space, prolonged), Space())
         now = self.clock.now_ms()
         if held.value and held.value[1] + LIFE <= now:
@@ -91,7 +91,7 @@ class ExpiringModel(KeyedMachine):
 
     @rule(space=SPACES, prolonged=PROLONGED, value=st.one_of(ITEMS, st.lists(ITEMS, max_size=1)))
     def update(self, space: Any, value: Any, *, prolonged: bool) -> None:
-        """Write a value, and change the argument afterwards, which does not count."""
+        """Write a value, then change the argument, which must have no effect."""
         kept = [*value] if isinstance(value, list) else value
         self.expected(space, prolonged=prolonged).value = [kept, self.clock.now_ms()]
         self.state(space, _value(prolonged), prolonged=prolonged).update(value)
@@ -100,7 +100,7 @@ class ExpiringModel(KeyedMachine):
 
     @rule(space=SPACES, prolonged=PROLONGED, item=ITEMS)
     def add(self, space: Any, item: int, *, prolonged: bool) -> None:
-        """Write a value, append to a list, put into a map, take into a reduction."""
+        """Write a value, append to a list, put into a map, add to a reduction."""
         expected, now = self.expected(space, prolonged=prolonged), self.clock.now_ms()
         expected.value = [item, now]
         expected.rows.append([[item], now])
@@ -161,7 +161,7 @@ class ExpiringModel(KeyedMachine):
         others=st.tuples(MEANWHILE, MEANWHILE),
     )
     def live(self, space: Any, waits: tuple[int, int], others: tuple[str, str], *, prolonged: bool) -> None:
-        """Let time pass before and after a read, and something else happen as well."""
+        """Advance time before and after a read, with another event in between."""
         self.add(space, 1, prolonged=prolonged)
         for wait, meanwhile in zip(waits, others, strict=True):
             self.go_on(meanwhile)
@@ -170,13 +170,13 @@ class ExpiringModel(KeyedMachine):
 
     @rule(wait=WAITS)
     def look(self, wait: int) -> None:
-        """Let time pass and read every space."""
+        """Advance time and read every space."""
         self.clock.advance(wait)
         for space, prolonged in list(self.model):
             self.read(space, prolonged=prolonged)
 
     def compare(self) -> None:
-        """Read every space; in the end let everything expire, which leaves nothing behind."""
+        """Read every space; then let everything expire, which must leave no entries."""
         self.look(0)
         if len(self.stores) == 1:
             self.evict()

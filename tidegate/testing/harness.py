@@ -1,6 +1,6 @@
-"""Runs steps of a program by hand: records, watermarks and time go in one by one, and what comes out is looked at.
+"""Test harness: feeds records, watermarks and time to the steps of a program one by one, and returns their output.
 
-The steps run as they do in a job, exchanges and state included; only the sources, the sinks and the clock are yours.
+The steps run as in a job, including exchanges and state; the test replaces the sources, the sinks and the clock.
 
 Example:
     >>> from tidegate.datastream import KeyedProcessFunction, state
@@ -70,18 +70,18 @@ _Taken: TypeAlias = tuple[Any, int | None, RowKind]
 
 @dataclass(frozen=True, slots=True)
 class HarnessSnapshot:
-    """A checkpoint of the steps, in memory: the bytes of its metadata, and the files those name."""
+    """A checkpoint of the steps in memory: its metadata and the files that the metadata names."""
 
     metadata: bytes
     storage: MemoryStorage
 
 
 class Harness:
-    """Runs what `build` makes of one stream, or of as many as it has parameters.
+    """Runs the steps that `build` creates from one stream, or from as many as it has parameters.
 
-    `parallelism` subtasks run each step in one thread; one works with the functions as they were given, more with
-    copies, as in a job. `side_outputs` are those of the last step that `take` is to
-    find. With `restored` the steps go on from a snapshot, at any parallelism. Closing it closes the functions.
+    `parallelism` subtasks run each step in one thread; a single subtask uses the given function objects, several use
+    copies, as in a job. `side_outputs` are the side outputs of the last step that `take` returns. With `restored` the
+    steps start from a snapshot, at any parallelism. `close` closes the functions.
 
     Raises:
         ConfigError: `build` does not take streams and return one.
@@ -129,7 +129,7 @@ class Harness:
             raise
 
     def push(self, value: Any, timestamp: int | None = None, input: int = 0) -> None:
-        """Let a record come in on the `input`-th stream."""
+        """Process a record of the stream number `input`."""
         times = [timestamp] if timestamp is not None else None
         batch = Batch([value], times, kinds=kinds_of([value]))
         for gate in self._sources[input].values():
@@ -137,34 +137,34 @@ class Harness:
         self._run()
 
     def watermark(self, timestamp: int, input: int | None = None) -> None:
-        """Let event time move on in one stream, or in all; what is due fires."""
+        """Advance the watermark of one stream, or of all; due timers fire."""
         for gates in self._sources if input is None else [self._sources[input]]:
             for gate in gates.values():
                 gate.broadcast(Watermark(timestamp))
         self._run()
 
     def advance(self, milliseconds: int) -> None:
-        """Let the clock move on; what is due fires."""
+        """Advance the clock; due timers fire."""
         self.clock.advance(milliseconds)
         self._run()
 
     def take(self, side_output: OutputTag | None = None) -> list[Any]:
-        """What came out since the last call, of the last step or of one of its side outputs."""
+        """The output since the last call, of the last step or of one of its side outputs."""
         return [value for value, *_ in self._take(side_output)]
 
     def take_timed(self, side_output: OutputTag | None = None) -> list[tuple[Any, int | None]]:
-        """As `take`, each with its timestamp."""
+        """Like `take`, each value with its timestamp."""
         return [(value, time) for value, time, _ in self._take(side_output)]
 
     def take_changes(self, side_output: OutputTag | None = None) -> list[tuple[RowKind, Any]]:
-        """As `take`, each behind what it does to the table it belongs to."""
+        """Like `take`, each value with its row kind."""
         return [(kind, value) for value, _, kind in self._take(side_output)]
 
     def state(self, key: Any, descriptor: StateDescriptor, step: str | None = None) -> Any:
-        """The state of a key, to read or change; `step` is the uid, needed if several steps have state.
+        """The state of a key, to read or change; `step` is the uid, required if several steps have keyed state.
 
         Raises:
-            ConfigError: no step has state of keys, or several have.
+            ConfigError: no step has keyed state, or several have it and `step` is missing.
         """
         store, canonical_key = self._store(key, step)
         store.bind(canonical_key)
@@ -208,7 +208,7 @@ class Harness:
     def _take(self, side_output: OutputTag | None) -> list[_Taken]:
         name = _output(side_output)
         if name not in self._taken:
-            raise ConfigError(f"{side_output} is not kept; name it in side_outputs of the harness")
+            raise ConfigError(f"{side_output} is not collected; add it to side_outputs of the harness")
         taken = self._taken[name][:]
         self._taken[name].clear()
         return taken
@@ -316,7 +316,7 @@ class Harness:
         }
         if len(found) != 1:
             raise ConfigError(
-                f"state is looked for in one step; found {', '.join(sorted(found)) or 'none'} with state of keys; "
+                f"state() needs one step with keyed state; got {', '.join(sorted(found)) or 'none'}; "
                 "name the step by its uid"
             )
         ((uid, vertex),) = found.items()
@@ -327,7 +327,7 @@ class Harness:
 
 
 class _Program(StreamExecutionEnvironment):
-    """The steps between sources that are never read and sinks that are never opened."""
+    """The program under test; its sources are never read and its sinks are never opened."""
 
     def __init__(self, build: Callable[..., DataStream], side_outputs: tuple[OutputTag, ...]) -> None:
         super().__init__({"execution.target": "inline"})
@@ -345,7 +345,7 @@ class _Program(StreamExecutionEnvironment):
             stream.global_().print().name(_output(tag)).set_parallelism(1)
 
     def add_sink(self, step: Transformation) -> None:
-        """Make a step part of the program."""
+        """Add a step to the program."""
         self.sinks.append(step)
 
     def _input(self, number: int) -> DataStream:
@@ -355,7 +355,7 @@ class _Program(StreamExecutionEnvironment):
 
 
 class _Direct:
-    """A channel that is never full."""
+    """A channel with unlimited credit."""
 
     def __init__(self, runner: DownstreamTask, channel: ChannelId) -> None:
         self.credit = Credit(maxsize)
@@ -367,7 +367,7 @@ class _Direct:
 
 
 class _Collecting:
-    """Where records end."""
+    """A channel that collects records."""
 
     def __init__(self, taken: list[_Taken]) -> None:
         self.credit = Credit(maxsize)
@@ -380,7 +380,7 @@ class _Collecting:
 
 
 class _AtOnce(Executor):
-    """Does in the background what is to be done, before anything else happens."""
+    """An executor that runs background work immediately."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()

@@ -1,6 +1,6 @@
 """Base state machine of the keyed state models: checkpoints, crashes and rescaling.
 
-The machine plays subtasks and coordinator at once. Checkpoints are decided or declined, files of declined ones are
+The machine acts as subtasks and as coordinator. Checkpoints are decided or declined, files of declined ones are
 deleted, and a crash restores the newest decided one at another parallelism. A model adds the user functions.
 """
 
@@ -37,7 +37,7 @@ NAMESPACES = (b"\0", b"w")
 SPACES = st.tuples(KEYS, st.sampled_from(NAMESPACES))
 
 MEANWHILE = st.sampled_from(("nothing", "a batch ends", "a checkpoint", "a restart"))
-"""What `go_on` takes."""
+"""Arguments of `go_on`."""
 
 
 @dataclass
@@ -51,9 +51,9 @@ class Checkpoint:
 
 
 class Uploads(Executor):
-    """Runs background work on request, or when it is waited for.
+    """Runs background work on request, or when its result is requested.
 
-    `files` are the names of what this wrote to the storage.
+    `files` are the names of the files that it wrote to the storage.
     """
 
     def __init__(self, blobs: Blobs) -> None:
@@ -62,7 +62,7 @@ class Uploads(Executor):
         self._blobs = blobs
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> _Upload:
-        """Put work aside."""
+        """Queue work."""
 
         def watched() -> Any:
             before = self._blobs.list("")
@@ -75,7 +75,7 @@ class Uploads(Executor):
         return self.waiting[-1]
 
     def run(self) -> None:
-        """Do all that is left to do."""
+        """Run all queued work."""
         while self.waiting:
             self.waiting.pop(0).do()
 
@@ -99,7 +99,7 @@ class _Upload(Future[Any]):
 
 
 class KeyedMachine(RuleBasedStateMachine):
-    """`KeyedStore` over `backend` and the `content` it should have; directories are made below `root`."""
+    """`KeyedStore` over `backend` and its expected `content`; directories are created below `root`."""
 
     inline_threshold = 0
 
@@ -152,7 +152,7 @@ class KeyedMachine(RuleBasedStateMachine):
         return store
 
     def go_on(self, meanwhile: str) -> None:
-        """What may happen between two calls."""
+        """An event between two calls."""
         match meanwhile:
             case "a batch ends":
                 self.evict()
@@ -179,8 +179,8 @@ class KeyedMachine(RuleBasedStateMachine):
     def checkpoint(self, rely: bool) -> None:
         """Reach a barrier; without `rely` the checkpoint must be full.
 
-        One that is not decided by now never will be, though it may still be written. What was read before is changed
-        right after, which does not count any more.
+        A checkpoint that is still open is never decided, though it may still be written. Objects read before the barrier
+        are changed right after it, which must have no effect.
         """
         late = [each for open_ in self.open_checkpoints for each in open_.pending]
         self.open_checkpoints.clear()
@@ -200,7 +200,7 @@ class KeyedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open_checkpoints)
     @rule()
     def decide(self) -> None:
-        """The open checkpoint is written and decided; what only the one before needed is deleted."""
+        """The open checkpoint is written and decided; files that only the previous one needed are deleted."""
         checkpoint = self.open_checkpoints.pop(0)
         self.handles = [pending.finish() for pending in checkpoint.pending]
         self.uploads.files.difference_update(*(pending.dropped for pending in checkpoint.pending))
@@ -210,7 +210,7 @@ class KeyedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open_checkpoints)
     @rule(finish=st.booleans())
     def decline(self, finish: bool) -> None:
-        """The open checkpoint is cancelled, before or after its files were written."""
+        """The open checkpoint is declined, before or after its files were written."""
         for pending in self.open_checkpoints.pop(0).pending:
             if finish:
                 pending.finish()
@@ -237,20 +237,20 @@ class KeyedMachine(RuleBasedStateMachine):
 
     @rule(parallelism=st.integers(1, 3))
     def rescale(self, parallelism: int) -> None:
-        """Save, then continue at another parallelism."""
+        """Take a checkpoint, then continue at another parallelism."""
         self.save(rely=True)
         self.crash_and_restore(parallelism)
 
     @rule(parallelism=st.integers(1, 3))
     def crash_and_restore(self, parallelism: int) -> None:
-        """Everything since the decided checkpoint is lost; continue from it, at another parallelism."""
+        """Crash: continue from the decided checkpoint at another parallelism."""
         self.close_all()
         self.model = copy.deepcopy(self.decided_content)
         self.delete_unreferenced()
         self.start(parallelism)
 
     def teardown(self) -> None:
-        """Nothing is lost and nothing comes back, at any parallelism."""
+        """Compare the content after restores at several parallelisms."""
         try:
             for parallelism in (3, 1):
                 self.rescale(parallelism)
@@ -259,10 +259,10 @@ class KeyedMachine(RuleBasedStateMachine):
             self.close_all()
 
     def compare(self) -> None:
-        """Hold all that is stored against the content; each model says how."""
+        """Compare the stored entries with the expected content; implemented by each model."""
 
     def delete_unreferenced(self) -> None:
-        """What the coordinator's registry does with files that no decided or open checkpoint counts on."""
+        """Delete files that no decided or open checkpoint needs, as the coordinator's registry does."""
         handles = [*self.handles, *(handle for open_ in self.open_checkpoints for handle in open_.relies_on)]
         chunks = [chunk for handle in handles for chunk in handle.chunks]
         kept = {chunk.name for chunk in chunks if isinstance(chunk, StoredChunk)} | self.uploads.files

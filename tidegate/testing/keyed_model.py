@@ -23,7 +23,7 @@ TIMES = st.integers(-3, 12)
 
 @dataclass
 class Content:
-    """What should be stored."""
+    """The expected content."""
 
     counts: dict[Any, int] = field(default_factory=dict)
     items: dict[Any, list[int]] = field(default_factory=dict)
@@ -53,14 +53,14 @@ class KeyedModel(KeyedMachine):
 
     @rule(key=KEYS, items=st.lists(st.integers(0, 3), max_size=2))
     def replace(self, key: Any, items: list[int]) -> None:
-        """Write a mutable value and change the argument afterwards, which does not count."""
+        """Write a mutable value, then change the argument, which must have no effect."""
         self.bound(key).value_state(ITEMS).update(items)
         self.model.items[key] = list(items)
         items.append(99)
 
     @rule(key=KEYS)
     def clear(self, key: Any) -> None:
-        """Forget both values of a key."""
+        """Clear both values of a key."""
         store = self.bound(key)
         store.value_state(COUNT).clear()
         store.value_state(ITEMS).clear()
@@ -76,7 +76,7 @@ class KeyedModel(KeyedMachine):
 
     @rule(space=SPACES, item=st.integers(0, 3))
     def mutate_in(self, space: tuple[Any, bytes], item: int) -> None:
-        """Change a mutable value in a namespace, which the value of the key itself does not show."""
+        """Change a mutable value in a namespace; the value of the key without a namespace stays the same."""
         items = self.inside(space).value_state(ITEMS, namespaced=True).value()
         items.append(item)
         self.read_lists.append(items)
@@ -84,7 +84,7 @@ class KeyedModel(KeyedMachine):
 
     @rule(space=SPACES)
     def delete_in(self, space: tuple[Any, bytes]) -> None:
-        """Forget a namespace."""
+        """Delete a namespace."""
         self.inside(space).delete_in(*space)
         self.model.spaces.pop(space, None)
 
@@ -110,7 +110,7 @@ class KeyedModel(KeyedMachine):
 
     @rule(until=TIMES, again=st.booleans())
     def fire(self, until: int, again: bool) -> None:
-        """Let time move on; with `again`, a timer registers one for the moment it fires at."""
+        """Advance time; with `again`, a timer registers another one for the time at which it fires."""
         for store in self.stores:
             fired: list[Timer] = []
             for timer in store.event_timers.due(until):
@@ -131,7 +131,7 @@ class KeyedModel(KeyedMachine):
         assert min(times, default=None) == min((time for time, _ in self.model.timers), default=None)
 
     def compare(self) -> None:
-        """Read every key and namespace that ever was, and in the end let every timer fire."""
+        """Read every key and namespace that was ever used, then let every timer fire."""
         for key in ALL_KEYS:
             for namespace in NAMESPACES:
                 self.read_in((key, namespace))

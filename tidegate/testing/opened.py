@@ -15,10 +15,10 @@ _END_S: Final = 10.0
 
 
 class Closable(Protocol):
-    """What must be closed."""
+    """A resource that must be closed."""
 
     def close(self) -> None:
-        """Release everything; what is closed already stays so."""
+        """Release all resources. Idempotent."""
         ...
 
 
@@ -26,17 +26,17 @@ _scopes: list[list[Closable]] = []
 
 
 def opened(thing: Closable) -> None:
-    """Have `thing` closed at the end of the clause that runs, if one does."""
+    """Close `thing` at the end of the running clause, if there is one."""
     if _scopes:
         _scopes[-1].append(thing)
 
 
 @contextmanager
 def closing_all() -> Iterator[None]:
-    """Close what was opened inside, as the end of a process would, and check that none of its threads still runs.
+    """Close all resources opened inside, as the end of a process does, and check that their threads have ended.
 
     Raises:
-        AssertionError: a thread that began inside still runs.
+        AssertionError: a thread started inside still runs.
     """
     before = set(threading.enumerate())
     _scopes.append([])
@@ -44,9 +44,7 @@ def closing_all() -> Iterator[None]:
         yield
     finally:
         for thing in _scopes.pop():
-            with contextlib.suppress(
-                Exception
-            ):  # what close owes is for the clauses that close by themselves
+            with contextlib.suppress(Exception):  # clauses that call close themselves test its errors
                 thing.close()
     begun = [thread for thread in threading.enumerate() if thread not in before]
     for thread in begun:

@@ -1,7 +1,7 @@
 """Model test of ordered maps against sorted dicts: a Hypothesis state machine.
 
-A space is a key with one of its namespaces, or with none. Ranges are read from both ends, while entries come and go,
-and over what is cached, stored, removed and removed but not yet written.
+A space is a key with or without a namespace. Ranges are read from both ends, during changes, over entries that are
+cached, stored, removed, and removed but not yet written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NUMBERS = st.integers(-3, 3)
 KEYS = st.tuples(NUMBERS, st.sampled_from((None, "", "a\0", "b")))
 BOUNDS = st.none() | st.tuples(NUMBERS) | KEYS
 BULK = 80
-"""More than are read at once, and in a space that stays, so that a range is stored, cached and changed in parts."""
+"""More than one read fetches, in a permanent space, so that a range is partly stored, cached and changed."""
 
 
 class OrderedModel(KeyedMachine):
@@ -54,7 +54,7 @@ class OrderedModel(KeyedMachine):
 
     @initialize(space=SPACES, meanwhile=MEANWHILE)
     def fill(self, space: Any, meanwhile: str) -> None:
-        """A map that is not small."""
+        """Fill a large map."""
         state = self.state(space)
         for number in range(BULK):
             state.put((number, "x"), [number])
@@ -63,7 +63,7 @@ class OrderedModel(KeyedMachine):
 
     @rule(space=SPACES, key=KEYS, value=st.lists(NUMBERS, max_size=1))
     def put(self, space: Any, key: Any, value: list[int]) -> None:
-        """Write an entry, and change the argument afterwards, which does not count."""
+        """Write an entry, then change the argument, which must have no effect."""
         self.model[space][key] = [*value]
         self.state(space).put(key, value)
         value.append(97)
@@ -84,7 +84,7 @@ class OrderedModel(KeyedMachine):
 
     @rule(space=SPACES, largest=st.booleans(), count=st.integers(1, 40), meanwhile=MEANWHILE)
     def take(self, space: Any, count: int, meanwhile: str, *, largest: bool) -> None:
-        """Take entries away from one end, one after the other."""
+        """Remove entries one by one from one end."""
         self.go_on(meanwhile)
         state = self.state(space)
         for key in self.within(space, None, None)[:: -1 if largest else 1][:count]:
@@ -114,7 +114,7 @@ class OrderedModel(KeyedMachine):
     def change_while_iterating(
         self, space: Any, item: int, key: Any, meanwhile: str, *, reverse: bool
     ) -> None:
-        """Change each value that an iteration shows in place; one entry goes and one comes on the way."""
+        """Change every value in place during an iteration; remove one entry and add one."""
         self.go_on(meanwhile)
         state, expected = self.state(space), self.model[space]
         came, before, seen = (item, "new"), set(expected), []
@@ -133,14 +133,14 @@ class OrderedModel(KeyedMachine):
 
     @rule(space=SPACES, meanwhile=MEANWHILE)
     def clear(self, space: Any, meanwhile: str) -> None:
-        """Forget all of a space."""
+        """Clear a space."""
         self.go_on(meanwhile)
         self.state(space).clear()
         self.model[space].clear()
 
     @rule(meanwhile=MEANWHILE)
     def delete_in(self, meanwhile: str) -> None:
-        """Forget a namespace."""
+        """Delete a namespace."""
         space = ALL_SPACES[1]
         self.put(space, (0, None), [0])
         self.go_on(meanwhile)
@@ -160,7 +160,7 @@ class OrderedModel(KeyedMachine):
         assert (state.last() or [None])[0] == (keys[-1] if keys else None)
 
     def compare(self) -> None:
-        """Read every space; in the end remove all, which leaves nothing behind."""
+        """Read every space; then remove all, which must leave no entries."""
         for space in self.model:
             self.read(space)
         if len(self.stores) == 1:
@@ -173,5 +173,5 @@ class OrderedModel(KeyedMachine):
 
 
 def _placed(key: tuple[Any, ...]) -> Any:
-    """Where a key stands: a bound may be a part of one, and None comes first."""
+    """The sort position of a key: a bound may be a prefix of a key, and None comes first."""
     return tuple((part is not None, part) for part in key)

@@ -1,4 +1,4 @@
-"""Storage outages: a series of declined checkpoints, what a keyed store retains, and what it saves afterwards."""
+"""Storage outages: clauses about a keyed store during and after a series of declined checkpoints."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ class OutageClauses:
     def test_an_outage_takes_bounded_memory_and_loses_nothing(
         self, backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """However many checkpoints in a row are declined, little is kept for the next one, which holds everything.
+        """After any number of declined checkpoints, the memory for the next one is bounded, and it holds everything.
 
-        After that one, checkpoints hold what changed, as before.
+        Later checkpoints are incremental, as before.
         """
         monkeypatch.setattr(snapshot, "MIN_LOG_BYTES", _LIMIT)
 

@@ -13,7 +13,7 @@ _SHOWN: Final = 5
 
 
 def same(values: Iterable[Any], expected: Iterable[Any], when: str = "") -> None:
-    """Equal as multisets, types included; otherwise says which records were lost or doubled, or come from elsewhere."""
+    """Check that two multisets are equal, including types; the error lists lost, duplicated and unknown records."""
     found, wanted = (Counter(f"{type(v).__name__} {v!r}" for v in some) for some in (values, expected))
     faults = {
         "lost": wanted - found,

@@ -1,8 +1,8 @@
 """Conformance kit for sinks: subclass a suite, provide a target, get every clause as a test.
 
-`SinkSuite` is for every sink, `CommittingSinkSuite` adds what a sink with committables owes, `ExpiringSinkSuite` what is
-owed besides if the external system drops prepared work after some time. The oracle reads the external system without
-the connector, and on to an end marker that is written last, so late duplicates are seen.
+`SinkSuite` is for every sink, `CommittingSinkSuite` adds the clauses of a sink with committables, `ExpiringSinkSuite` those
+of a sink whose external system drops prepared output after some time. The oracle reads the external system without the
+connector, up to an end marker that is written last, so it sees late duplicates.
 
 Example:
     class TestFiles(CommittingSinkSuite):
@@ -54,7 +54,7 @@ class SinkSuite(ABC):
 
     @abstractmethod
     def target(self) -> Any:
-        """The sink and its oracle, with nothing written yet; a pytest fixture."""
+        """The sink and its oracle, before any write; a pytest fixture."""
 
     @pytest.fixture(autouse=True)
     def _nothing_is_left_open(self, target: SinkTarget) -> Iterator[None]:
@@ -63,17 +63,17 @@ class SinkSuite(ABC):
             yield
 
     def test_every_record_is_visible_once_its_epoch_is_over(self, target: SinkTarget) -> None:
-        """Without failures every record is seen once, with any delivery guarantee."""
+        """Without failures every record is visible once, with any delivery guarantee."""
         _write_epoch(target, target.sink, target.records)
         same(target.read_committed(), target.records)
 
     def test_the_description_survives_pickling(self, target: SinkTarget) -> None:
-        """A sink is sent to other processes: its copy writes the same."""
+        """A sink is sent to other processes: an unpickled copy writes the same."""
         _write_epoch(target, cloudpickle.loads(cloudpickle.dumps(target.sink)), target.records)
         same(target.read_committed(), target.records)
 
     def test_an_empty_batch_writes_nothing(self, target: SinkTarget) -> None:
-        """A batch without records leaves no trace."""
+        """A batch without records has no effect."""
         writer = SinkRig(target).writer()
         writer.write(Batch([]))
         assert writer.prepare(CheckpointId(1)) is None
@@ -85,18 +85,18 @@ class CommitClauses:
     """Clauses of commits."""
 
     def test_nothing_is_visible_before_the_commit(self, target: SinkTarget) -> None:
-        """Prepared work is invisible until it is committed."""
+        """Prepared output is invisible until it is committed."""
         SinkRig(target).epoch(target.records, 1)
         assert target.read_committed() == []
 
     def test_a_commit_makes_every_record_visible_once(self, target: SinkTarget) -> None:
-        """A committed epoch is visible once, and nothing else."""
+        """Exactly the records of the committed epoch are visible, once."""
         rig = SinkRig(target)
         rig.commits(rig.epoch(target.records, 1))
         rig.see(target.records)
 
     def test_a_second_commit_answers_already_committed(self, target: SinkTarget) -> None:
-        """Committing again proves the first commit and changes nothing, however often."""
+        """Committing again returns "already committed" and changes nothing, any number of times."""
         rig = SinkRig(target)
         work = rig.epoch(target.records, 1)
         rig.commit(work)
@@ -105,7 +105,7 @@ class CommitClauses:
         rig.see(target.records)
 
     def test_an_interrupted_commit_of_several_is_finished(self, target: SinkTarget) -> None:
-        """After a crash between two pieces, committing all of them commits the rest."""
+        """After a crash between two committables, committing both commits the second."""
         rig = SinkRig(target)
         first = rig.epoch(target.records[:5], 1, subtask=0)
         second = rig.epoch(target.records[5:], 1, subtask=1)
@@ -114,7 +114,7 @@ class CommitClauses:
         rig.see(target.records)
 
     def test_an_epoch_without_records_prepares_nothing(self, target: SinkTarget) -> None:
-        """There is no committable without records, and none twice."""
+        """An epoch without records has no committable, and no committable is returned twice."""
         rig = SinkRig(target)
         writer = rig.writer()
         assert rig.prepare(writer, 1) is None
@@ -124,7 +124,7 @@ class CommitClauses:
         writer.close()
 
     def test_epochs_of_one_writer_are_committed_apart(self, target: SinkTarget) -> None:
-        """Committing an epoch shows nothing of the next, which is prepared already."""
+        """Committing an epoch does not show the next one, even if that is prepared."""
         rig = SinkRig(target)
         writer = rig.writer()
         writer.write(Batch(list(target.records[:5])))
@@ -150,7 +150,7 @@ class CommitClauses:
         rig.see(target.records)
 
     def test_a_branch_writes_beside_what_the_history_it_left_has_committed(self, target: SinkTarget) -> None:
-        """An epoch that is written again by a branch is visible in addition to the one that was committed under its number."""
+        """An epoch that a branch writes again is visible in addition to the committed one with the same checkpoint id."""
         rig = SinkRig(target)
         rig.commit(rig.epoch(target.records[:4], 1))
         rig.commit(rig.epoch(target.records[4:8], 2))
@@ -159,7 +159,7 @@ class CommitClauses:
         rig.see(target.records)
 
     def test_fewer_writers_go_on_where_more_have_stopped(self, target: SinkTarget) -> None:
-        """After a rescale the work of all earlier writers is committed, and a remaining writer continues at the same time."""
+        """After a rescale the output of all earlier writers can be committed while a remaining writer continues."""
         many = SinkRig(target, parallelism=3)
         parts = [many.epoch(target.records[3 * n : 3 * n + 3], 1, subtask=n) for n in range(3)]
         one = replace(many, parallelism=1)
@@ -172,8 +172,8 @@ class RefusedCommitClauses:
     """Clauses of a sink whose external system can refuse a commit; its target has `refusing`."""
 
     def test_a_refused_commit_says_why_and_is_done_when_it_is_tried_again(self, target: SinkTarget) -> None:
-        """A refusal is not an error and changes nothing: it is answered with its reason, and a later commit succeeds."""
-        assert target.refusing is not None, "the target does not say how its system refuses"
+        """A refused commit returns `Retry` with the reason and changes nothing; a later commit succeeds."""
+        assert target.refusing is not None, "the target cannot refuse commits; set SinkTarget.refusing"
         rig = SinkRig(target)
         work = rig.epoch(target.records, 1)
         with target.refusing():
@@ -189,7 +189,7 @@ class AbortClauses:
     """Clauses of aborts."""
 
     def test_abort_removes_what_nobody_keeps(self, target: SinkTarget) -> None:
-        """Open and prepared work that is not kept is gone: no commit shows it any more."""
+        """Open and prepared output that is not kept is removed: no later commit makes it visible."""
         rig = SinkRig(target)
         prepared = rig.epoch(target.records[:5], 1)
         writer = rig.writer(subtask=1)
@@ -201,7 +201,7 @@ class AbortClauses:
         rig.see([])
 
     def test_abort_removes_the_work_of_writers_that_are_no_more(self, target: SinkTarget) -> None:
-        """After a rescale to one writer the prepared and open work of the others is removed as well."""
+        """After a rescale to one writer the prepared and open output of the others is removed too."""
         prepared = SinkRig(target, parallelism=3).epoch(target.records[:5], 1, subtask=2)
         writer = SinkRig(target, parallelism=3).writer(subtask=1)
         writer.write(Batch(list(target.records[5:])))
@@ -213,7 +213,7 @@ class AbortClauses:
         one.see(target.records)
 
     def test_what_a_killed_process_aborted_is_gone(self, target: SinkTarget) -> None:
-        """An abort is over when it returns: nothing of it is left to a process that may die."""
+        """An abort is complete when it returns, even if the process dies right after."""
         work = _killed("abort", target).prepared
         rig = SinkRig(target)
         assert rig.commit(work)[0] not in VISIBLE
@@ -221,7 +221,7 @@ class AbortClauses:
         rig.see([])
 
     def test_abort_keeps_what_is_named(self, target: SinkTarget) -> None:
-        """Work that is kept can be committed afterwards."""
+        """Output that is kept can be committed afterwards."""
         rig = SinkRig(target)
         kept = rig.epoch(target.records[:5], 1, subtask=0)
         rig.epoch(target.records[5:], 1, subtask=1)
@@ -230,7 +230,7 @@ class AbortClauses:
         rig.see(target.records[:5])
 
     def test_abort_removes_only_its_own(self, target: SinkTarget) -> None:
-        """Work of other pipelines and operators stays, however similar their names."""
+        """Output of other pipelines and operators stays, even if their names are similar."""
         names = [
             ("orders2", "sink"),
             ("orders", "sink2"),
@@ -254,13 +254,13 @@ class AbortClauses:
 
 
 class CrashClauses:
-    """What holds when a process is killed with `kill -9`."""
+    """Clauses about processes that are killed with `kill -9`."""
 
     kills: ClassVar[int] = 40
-    """At how many places inside a commit a process is killed, at most; they are spread evenly over more steps than that."""
+    """Maximum number of kill points inside a commit; if a commit has more steps, they are spread evenly."""
 
     def test_another_process_commits_what_a_killed_one_prepared(self, target: SinkTarget) -> None:
-        """The payload alone is enough to commit once the writer's process is dead."""
+        """The payload is enough to commit after the writer's process has died."""
         rig = SinkRig(target)
         work = _killed("prepare", target).prepared
         assert target.read_committed() == []
@@ -269,7 +269,7 @@ class CrashClauses:
         rig.see(target.records)
 
     def test_a_process_killed_before_its_first_record_disturbs_nobody(self, target: SinkTarget) -> None:
-        """Opening a writer creates nothing that is visible or blocks the next one."""
+        """Opening a writer creates nothing that is visible or blocks another writer."""
         rig = SinkRig(target)
         _killed("open", target)
         rig.abort_except()
@@ -278,7 +278,7 @@ class CrashClauses:
         rig.see(target.records)
 
     def test_a_process_killed_while_writing_leaves_nothing_visible(self, target: SinkTarget) -> None:
-        """What was not prepared is invisible and stays so; writing it again shows it once."""
+        """Unprepared output stays invisible; writing it again makes it visible once."""
         rig = SinkRig(target)
         _killed("write", target)
         assert target.read_committed() == []
@@ -287,14 +287,14 @@ class CrashClauses:
         rig.see(target.records)
 
     def test_a_commit_whose_process_was_killed_is_recognised(self, target: SinkTarget) -> None:
-        """If the process dies right after its commit, another one finds out that it was done."""
+        """If a process dies right after its commit, another process detects the commit."""
         work = _killed("commit", target).prepared
         rig = SinkRig(target)
         rig.commits(work, already=True, when="the process was killed right after its commit")
         rig.see(target.records)
 
     def test_a_process_killed_inside_a_commit_neither_loses_nor_doubles(self, target: SinkTarget) -> None:
-        """A process dies before any external step of its commit; committing again makes every record visible once."""
+        """A process is killed before any step of its commit; committing again makes every record visible once."""
         rig, seen = SinkRig(target), list(target.records)
         with victims(target) as processes:
             whole = processes.killed("commit", 1)
@@ -315,12 +315,12 @@ class OwnerClauses:
     def test_an_owner_that_is_replaced_before_it_acts_touches_nothing_of_the_new_one(
         self, target: SinkTarget
     ) -> None:
-        """A process may be stopped right after a check that it is the owner. What it then removes and refuses is what it
-        saw before the check, and nothing that the new owner has prepared since."""
+        """A process may be suspended right after an ownership check. It then removes and fences only what it listed before
+        the check, and nothing that the new owner has prepared since."""
         prepared: list[Committable] = []
 
         def replaced() -> None:
-            """Passes for the last time; what is asked later is answered truly."""
+            """Pass once more; later checks fail."""
             if prepared:
                 raise FencedError("the pipeline has a newer owner")
             second = SinkRig(target, term=2)
@@ -331,14 +331,14 @@ class OwnerClauses:
         first.epoch(target.records[:5], 1)
         with suppress(FencedError):
             first.take_over()
-        if not prepared:  # it looks and acts by one call, whenever that is
+        if not prepared:  # it lists and acts in one call
             replaced()
             first.take_over()
         assert SinkRig(target, term=2).commit(*prepared) == [CommitAnswer.COMMITTED]
         first.see(target.records)
 
     def test_a_replaced_owner_that_checks_removes_nothing(self, target: SinkTarget) -> None:
-        """What `check_owner` raises ends the call before anything is removed."""
+        """An error of `check_owner` ends the call before anything is removed."""
         work = SinkRig(target).epoch(target.records, 1)
 
         def fenced() -> None:
@@ -350,7 +350,7 @@ class OwnerClauses:
         SinkRig(target).see(target.records)
 
     def test_a_new_owner_has_idle_writers_of_the_old_one_refused(self, target: SinkTarget) -> None:
-        """If its committer can fence: a writer that was open and had written nothing can make nothing ready any more."""
+        """If the committer supports fencing: an idle writer of the old owner can no longer prepare anything."""
         idle = SinkRig(target).writer(attempt="1")
         second = SinkRig(target, term=2)
         if second.take_over():
@@ -370,10 +370,10 @@ class ExpiringSinkSuite(CommittingSinkSuite):
     """All clauses of a sink with committables that expire in the external system."""
 
     def test_prepared_work_expires_by_the_age_of_its_first_record(self, target: SinkTarget) -> None:
-        """What is left of the time of prepared work lacks the time since its first record; every epoch has its own."""
+        """The remaining time of prepared output counts from its first record, separately for each epoch."""
         rig, clock, left = SinkRig(target), ManualClock(SYSTEM_CLOCK.now_ms()), list[int]()
         writer = rig.writer(clock=clock)
-        assert isinstance(writer, SupportsExpiry), "the writer does not say when its work expires"
+        assert isinstance(writer, SupportsExpiry), "the writer does not implement SupportsExpiry"
         for checkpoint, (record, waits_ms) in enumerate(zip(target.records, (0, 700, 0), strict=False), 1):
             writer.write(Batch([record]))
             clock.advance(waits_ms)

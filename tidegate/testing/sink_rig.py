@@ -38,22 +38,22 @@ LAST = 1_000
 
 @dataclass(frozen=True)
 class SinkTarget:
-    """What is tested: a sink, and how to see what others see of its output."""
+    """The sink under test, and an oracle that reads its output."""
 
     sink: Sink
     read_committed: Callable[[], list[Any]]
-    """Everything a consumer sees now, duplicates included, read without the connector."""
+    """All records that a consumer sees now, including duplicates, read without the connector."""
     records: Sequence[Any] = tuple(f"record {number}" for number in range(12))
-    """At least twelve different records the sink can hold."""
+    """At least twelve different records that the sink can write."""
     end_marker: Any = "end marker"
-    """One more, different from all of them."""
+    """Another record, different from all of these."""
     refusing: Callable[[], AbstractContextManager[object]] | None = None
-    """Inside of it, the external system refuses commits; for `RefusedCommitClauses`."""
+    """A context manager in which the external system refuses commits; for `RefusedCommitClauses`."""
 
 
 @dataclass(frozen=True)
 class SinkRig:
-    """Uses a sink as a job does, under the names of one pipeline and operator."""
+    """Uses a sink as a job does, for one pipeline and operator."""
 
     target: SinkTarget
     pipeline: str = "orders"
@@ -62,9 +62,9 @@ class SinkRig:
     branch: int = 0
     parallelism: int = 4
     home: str = ""
-    """Where the pipeline has its checkpoints; without one nothing is claimed."""
+    """The checkpoint storage of the pipeline; without one nothing is claimed."""
     term: int = 1
-    """That of the owner for whom all is done."""
+    """The term of the owner."""
     check_owner: Callable[[], None] = lambda: None
 
     def writer(self, subtask: int = 0, attempt: str = "1", clock: Clock = SYSTEM_CLOCK) -> SinkWriter:
@@ -84,7 +84,7 @@ class SinkRig:
         return self.target.sink.open_writer(context)
 
     def prepare(self, writer: SinkWriter, checkpoint: int, subtask: int = 0) -> Committable | None:
-        """Prepare a writer's records; the committable goes through bytes, as in a checkpoint."""
+        """Prepare a writer's records; the committable is encoded and decoded, as in a checkpoint."""
         prepared = writer.prepare(CheckpointId(checkpoint))
         if prepared is None:
             return None
@@ -94,7 +94,7 @@ class SinkRig:
     def epoch(
         self, records: Sequence[Any], checkpoint: int, subtask: int = 0, attempt: str = "1"
     ) -> Committable:
-        """Write and prepare records by a writer of their own, in two batches."""
+        """Write and prepare records with a new writer, in two batches."""
         writer = self.writer(subtask, attempt)
         for part in (records[: len(records) // 2], records[len(records) // 2 :]):
             writer.write(Batch(list(part)))
@@ -109,17 +109,17 @@ class SinkRig:
         with self.committer() as committer:
             answers = list(committer.commit(work))
         silent = [each for each in answers if isinstance(each, Retry) and not each.reason.strip()]
-        assert not silent, "a commit is to be retried without a reason; give Retry a reason"
+        assert not silent, "a commit returned Retry without a reason; give Retry a reason"
         return answers
 
     def commits(self, *work: Committable, already: bool = False, when: str = "") -> None:
-        """Commit by a new committer, which must answer that it did, or that all of it was there `already`."""
+        """Commit with a new committer, which must return committed, or with `already`, already committed."""
         expected = CommitAnswer.ALREADY_COMMITTED if already else CommitAnswer.COMMITTED
         for each, answer in zip(work, self.commit(*work), strict=True):
             assert answer is expected, _wrong(each, answer, expected.value, when)
 
     def settles(self, work: Committable, when: str = "") -> None:
-        """Commit as a restart does, until it is not to be tried again; it must be visible then."""
+        """Commit as a restart does, until the answer is not `Retry`; the output must be visible then."""
         answer: Answer = Retry("never tried")
         for _ in range(_RETRIES):
             (answer,) = self.commit(work)
@@ -129,12 +129,12 @@ class SinkRig:
         assert answer in VISIBLE, _wrong(work, answer, "committed or already committed", when)
 
     def abort_except(self, *keep: Committable) -> int:
-        """Abort by a new committer."""
+        """Abort with a new committer."""
         with self.committer() as committer:
             return committer.abort_except(keep)
 
     def take_over(self) -> bool:
-        """Abort leftovers and fence earlier writers, as a start does; whether the committer can refuse them."""
+        """Abort leftovers and fence earlier writers, as a start does; returns whether the committer supports fencing."""
         with self.committer() as committer:
             committer.abort_except(())
             if isinstance(committer, SupportsFencing):
@@ -142,7 +142,7 @@ class SinkRig:
             return isinstance(committer, SupportsFencing)
 
     def see(self, expected: Sequence[Any]) -> None:
-        """Write the end marker, then see exactly `expected` and the marker, in any order."""
+        """Write the end marker, then check that exactly `expected` and the marker are visible, in any order."""
         final = replace(self, uid="end of test")
         final.commit(final.epoch([self.target.end_marker], LAST))
         same(self.target.read_committed(), [*expected, self.target.end_marker])
@@ -166,7 +166,7 @@ class SinkRig:
 
 
 def _wrong(work: Committable, answer: Answer, expected: str, when: str) -> str:
-    got = f"to be tried again: {answer.reason}" if isinstance(answer, Retry) else answer.value
+    got = f"retry: {answer.reason}" if isinstance(answer, Retry) else answer.value
     return (
         f"{when or 'a commit'}: {work.records} records of checkpoint {work.checkpoint} ({work.describe}) were answered as "
         f"{got!r}; expected {expected!r}"

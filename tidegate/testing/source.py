@@ -1,8 +1,8 @@
 """Conformance kit for sources: subclass a suite, provide a target, get every clause as a test.
 
-`SourceSuite` is for every source, `RangedSourceSuite` adds what `SupportsRanges` promises, `PausingSourceSuite` what
-`SupportsPausing` of its readers does, `FetchingSourceSuite` what readers with threads of their own owe. The suites drive the
-source as a job does: an enumerator, one or three readers, checkpoints whose bytes alone survive a restart.
+`SourceSuite` is for every source, `RangedSourceSuite` adds the clauses of `SupportsRanges`, `PausingSourceSuite` those of
+`SupportsPausing`, `FetchingSourceSuite` those of readers with fetching threads. The suites use the source as a job
+does: an enumerator, one or three readers, and restarts that use only the bytes of a checkpoint.
 
 Example:
     class TestNumbers(RangedSourceSuite):
@@ -66,36 +66,36 @@ class SourceSuite(ABC):
 
     @pytest.fixture(autouse=True)
     def _nothing_is_left_open(self, target: SourceTarget) -> Iterator[None]:
-        """Closes what a clause has left as a crash does, and checks that none of its threads still runs."""
+        """Closes readers and enumerators that a clause left open, and checks that their threads have ended."""
         with closing_all():
             yield
 
     def test_one_reader_reads_every_record_once(self, target: SourceTarget) -> None:
-        """One reader reads every record exactly once, and reading on brings nothing."""
+        """One reader reads every record exactly once; further polls return no records."""
         same(_read_all(target, 1), target.expected)
 
     def test_three_readers_read_every_record_once(self, target: SourceTarget) -> None:
-        """Three readers together read every record exactly once, and reading on brings nothing."""
+        """Three readers together read every record exactly once; further polls return no records."""
         same(_read_all(target, 3), target.expected)
 
     def test_the_description_survives_pickling(self, target: SourceTarget) -> None:
-        """A source is sent to other processes: its copy reads the same."""
+        """A source is sent to other processes: an unpickled copy reads the same."""
         copy = cloudpickle.loads(cloudpickle.dumps(target.source))
         same(_read_all(replace(target, source=copy), 1), target.expected)
 
     def test_a_restore_at_any_point_neither_loses_nor_repeats(self, target: SourceTarget) -> None:
-        """After a crash anywhere, what was read up to the checkpoint and what is read from it are all records."""
+        """After a crash at any point, the records before the checkpoint and those read after it are all records, once."""
         for cut in range(_size(target) + 1):
             _read_over_a_crash(target, 1, cut, 1)
 
     def test_a_restore_at_another_parallelism_neither_loses_nor_repeats(self, target: SourceTarget) -> None:
-        """The same if the job comes back with more readers, or with fewer."""
+        """The same with more or fewer readers after the restore."""
         for cut in range(_size(target) + 1):
             _read_over_a_crash(target, 1, cut, 3)
             _read_over_a_crash(target, 3, cut, 1)
 
     def test_an_older_checkpoint_can_be_gone_back_to_again_and_again(self, target: SourceTarget) -> None:
-        """From an old savepoint everything after it is read again, by each branch that starts there."""
+        """Each start from an old savepoint reads all records after it again."""
         first = SourceRig(target, 1)
         before = first.read(1)
         old = first.checkpoint()
@@ -107,14 +107,14 @@ class SourceSuite(ABC):
             same(before + _drained(SourceRig(target, readers, old)), target.expected)
 
     def test_splits_nobody_was_given_survive_a_restore(self, target: SourceTarget) -> None:
-        """Splits that wait for a reader at the checkpoint are read after it."""
+        """Splits that are unassigned at the checkpoint are read after the restore."""
         first = SourceRig(target, 3)
         first.request(0)
         checkpoint = first.checkpoint()
         same(_drained(SourceRig(target, 1, checkpoint)), target.expected)
 
     def test_splits_given_back_unread_are_dealt_again(self, target: SourceTarget) -> None:
-        """Splits taken by readers that die before reading are read by others."""
+        """Splits of readers that fail before reading are assigned to other readers."""
         first = SourceRig(target, 3)
         for reader in range(3):
             first.request(reader)
@@ -131,16 +131,16 @@ class SourceSuite(ABC):
         same(before + rest, target.expected)
 
     def test_a_split_is_in_exactly_one_place(self, target: SourceTarget) -> None:
-        """For any order of requests: no split is given to two readers, asking again brings none twice."""
+        """For any order of requests, no split is assigned twice."""
         rig = SourceRig(target, 3)
         for reader in (2, 0, 2, 1, 0):
             rig.request(reader)
         held = Counter(split.id for split in rig.splits())
-        assert all(count == 1 for count in held.values()), f"held twice: {held}"
+        assert all(count == 1 for count in held.values()), f"splits were assigned twice: {held}"
         same(_drained(rig), target.expected)
 
     def test_a_wall_clock_that_is_set_back_holds_nothing_up(self, target: SourceTarget) -> None:
-        """The wall clock is set back by an hour, again and again: the reader continues, and all records are read."""
+        """If the wall clock is set back by an hour repeatedly, the reader continues and reads all records."""
         clock = _ClockSetBack(target.clock or ManualClock(1_000))
         rig = SourceRig(replace(target, clock=clock), 1)
         values: list[Any] = []
@@ -150,8 +150,8 @@ class SourceSuite(ABC):
         same(values + _drained(rig), target.expected)
 
     def test_a_split_of_another_source_is_refused(self, target: SourceTarget) -> None:
-        """A checkpoint may hold what another source wrote under the same uid, or a newer version of this one: a split that
-        is not of this source and version ends the restore; it is neither read as one of its own nor left out."""
+        """A checkpoint may hold splits of another source with the same uid, or of a newer version: the restore fails; the
+        split is neither read nor dropped."""
         first = SourceRig(target, 1)
         first.request(0)
         checkpoint = first.checkpoint()
@@ -169,7 +169,7 @@ class SourceSuite(ABC):
             )
 
     def test_positions_of_a_split_increase(self, target: SourceTarget) -> None:
-        """A batch that says where it was read names one position per record, in increasing order per split."""
+        """A batch with positions has one position per record, in increasing order per split."""
         rig = SourceRig(target, 3)
         rig.read()
         read: defaultdict[SplitId, list[int]] = defaultdict(list)
@@ -182,24 +182,24 @@ class SourceSuite(ABC):
 
 
 class RangedSourceSuite(SourceSuite):
-    """What `SupportsRanges` adds: a split can be cut in advance and each part read on its own."""
+    """Clauses of `SupportsRanges`: a split can be divided in advance, and each part read separately."""
 
     def test_bounding_a_split_partitions_it(self, target: SourceTarget) -> None:
-        """The parts of a split, each of at most the asked records, are together the split."""
+        """The parts of a split, each with at most the requested number of records, together are the split."""
         values = [value for part in _parts(target, 2) for value in _read_part(target, part, 2)]
         same(values, target.expected)
 
     def test_a_bounded_part_reads_the_same_again(self, target: SourceTarget) -> None:
-        """A part read twice brings the same records in the same order."""
+        """Reading a part twice returns the same records in the same order."""
         for part in _parts(target, 2):
             assert _read_part(target, part, 2) == _read_part(target, part, 2)
 
 
 class PausingSourceSuite(SourceSuite):
-    """What `SupportsPausing` adds: splits that are read independently of each other, with a time each."""
+    """Clauses of `SupportsPausing`: splits are read independently of each other, with a watermark each."""
 
     def test_a_batch_names_a_split_that_was_assigned(self, target: SourceTarget) -> None:
-        """Every batch names its split, which was assigned before; the assigned splits are those a checkpoint would hold."""
+        """Every batch names its split, which is one of `unfinished_splits`; these are the splits in a checkpoint."""
         reader, rig = _pausing(target)
         quiet = 0
         while quiet < target.patience:
@@ -218,7 +218,7 @@ class PausingSourceSuite(SourceSuite):
         same((value for batch in rig.batches for value in batch.values), target.expected)
 
     def test_a_paused_split_waits_and_the_others_go_on(self, target: SourceTarget) -> None:
-        """Of two splits each is read on while the other waits; with all paused nothing comes, nor the end."""
+        """A split is read while the others are paused; with all paused, polls return neither records nor the end."""
         reader, rig = _pausing(target)
         for split in list(reader.unfinished_splits()):
             others = [each for each in reader.unfinished_splits() if each != split]
@@ -233,7 +233,7 @@ class PausingSourceSuite(SourceSuite):
                 )
             reader.pause(reader.unfinished_splits())
             assert not reader.unfinished_splits() or isinstance(rig.poll(0, 2), NotYet), (
-                "a paused reader did not say that it waits"
+                "a reader with all splits paused must return NotYet"
             )
         reader.pause([])
         rig.read()
@@ -241,10 +241,10 @@ class PausingSourceSuite(SourceSuite):
 
 
 class FetchingSourceSuite(SourceSuite):
-    """Clauses of a reader with its own fetching threads; the target says how a fetch is made to end."""
+    """Clauses of a reader with fetching threads; the target defines how to make a fetch fail."""
 
     soon_s: ClassVar[float] = 10.0
-    """How long a thread may take to end, and its reader to say so, on a busy machine."""
+    """How long a thread may take to end and its reader to report it, on a busy machine."""
 
     @pytest.mark.parametrize(
         "end",
@@ -254,9 +254,9 @@ class FetchingSourceSuite(SourceSuite):
     def test_a_fetch_that_ends_on_its_own_fails_a_poll_with_its_name(
         self, target: SourceTarget, end: BaseException
     ) -> None:
-        """Whatever ends a fetch, `Exception` or not, a poll soon raises an error that names it: a reader must not wait for
-        a thread that is gone."""
-        assert target.ending is not None, "the target does not say how a fetch ends; set SourceTarget.ending"
+        """If a fetch ends with any error, `Exception` or not, a poll soon raises an error that names it: a reader must not
+        wait for a dead thread."""
+        assert target.ending is not None, "the target cannot make a fetch fail; set SourceTarget.ending"
         rig = SourceRig(replace(target, source=target.ending(end), clock=SYSTEM_CLOCK), 1)
         rig.request(0)
         try:
@@ -281,7 +281,7 @@ def _failure_of_poll(rig: SourceRig, seconds: float) -> BaseException | None:
 
 
 class _ClockSetBack:
-    """A clock whose wall time is set back by an hour, also at each wait."""
+    """A clock whose wall time is set back by an hour, also during each wait."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -331,7 +331,7 @@ def _parts(target: SourceTarget, records: int) -> list[Split]:
 
 
 def _read_part(target: SourceTarget, part: Split, records: int) -> list[Any]:
-    """Read one part with a limit that would allow more than it may hold."""
+    """Read one part with a limit larger than the part."""
     clock = target.clock or ManualClock(1_000)
     reader = target.source.open_reader(ReaderContext(OperatorUid("source"), Subtask("source", 0), 1, clock))
     reader.add_splits([part])

@@ -1,4 +1,4 @@
-"""Test rig of the source kit: `SourceRig` runs a source as a job does; `SourceTarget` says what it must read."""
+"""Test rig of the source kit: `SourceRig` runs a source as a job does; `SourceTarget` has the expected records."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ __all__ = ["SourceCheckpoint", "SourceRig", "SourceTarget"]
 
 @dataclass(frozen=True)
 class SourceTarget:
-    """What is tested: a source, and what it must read, found out without it."""
+    """The source under test, and the expected records, determined without the source."""
 
     source: Source[Any]
     expected: Iterable[Any]
     patience: int = 3
-    """After how many fruitless rounds an unbounded source counts as quiet."""
+    """After how many polls without records an unbounded source counts as idle."""
     clock: Clock | None = None
-    """The machine's for a source that waits for another system; None for one that jumps to when a reader wants to be
-    asked again."""
+    """The machine's clock for a source that waits for another system; None for a clock that jumps to the next time at
+    which a reader wants to be polled."""
     ending: Callable[[BaseException], Source[Any]] | None = None
-    """The same source, but what its threads call to fetch raises this; for `FetchingSourceSuite`."""
+    """The same source with fetches that raise this error; for `FetchingSourceSuite`."""
 
 
 @dataclass(frozen=True)
 class SourceCheckpoint:
-    """All that survives a crash."""
+    """The state that survives a crash."""
 
     enumerator: bytes
     splits: tuple[bytes, ...]
@@ -55,7 +55,7 @@ class SourceCheckpoint:
 class SourceRig:
     """Runs a source as a coordinator and its subtasks do, in one thread and with its own clock.
 
-    It checks on the way that a split is in one place at a time and that polls keep their limit.
+    It checks that each split is in one place at a time and that polls respect their limit.
     """
 
     def __init__(
@@ -77,17 +77,17 @@ class SourceRig:
             self._enumerator.give_back([self._decoded(data) for data in restored.splits])
 
     def assign(self, reader: int, splits: Sequence[Any]) -> None:
-        """Hand splits to a reader."""
+        """Assign splits to a reader."""
         self._ledger.assign(reader, [split.id for split in splits])
         self._readers[reader].add_splits([self._decoded(msgspec.msgpack.encode(split)) for split in splits])
 
     def no_more_splits(self, reader: int) -> None:
-        """Hand on the promise."""
+        """Tell a reader that there are no more splits."""
         self._complete.add(reader)
         self._readers[reader].no_more_splits()
 
     def send_event(self, reader: int, event: bytes) -> None:
-        """Tell a reader what its enumerator says."""
+        """Send a source event to a reader."""
         receiver = self._readers[reader]
         assert isinstance(receiver, SupportsEvents), (
             "an event was sent to a reader that does not support events"
@@ -95,11 +95,11 @@ class SourceRig:
         receiver.event(event)
 
     def request(self, reader: int) -> None:
-        """Let a reader ask for work."""
+        """Let a reader request splits."""
         self._enumerator.request(reader)
 
     def poll(self, reader: int, limit: int) -> Poll:
-        """One poll of one reader; a reader that runs dry asks for work."""
+        """Poll one reader; a reader without splits requests more."""
         found = self._readers[reader].poll(limit)
         if isinstance(found, Batch):
             assert 0 < len(found) <= limit, f"poll({limit}) returned {len(found)} records"
@@ -112,7 +112,7 @@ class SourceRig:
         return found
 
     def read(self, records: int | None = None, limit: int = 3) -> list[Any]:
-        """Values read in turn by all readers: this many, or until no more arrive."""
+        """Poll all readers in turn and return the values: this many, or until no more arrive."""
         values: list[Any] = []
         finished: set[int] = set()
         quiet = 0
@@ -133,7 +133,7 @@ class SourceRig:
         return values
 
     def checkpoint(self) -> SourceCheckpoint:
-        """What a checkpoint at this moment holds: each split once."""
+        """Take a checkpoint; checks that it holds each split once."""
         number = CheckpointId(1)
         own = self._enumerator
         self._ledger.cut(own.pending() if isinstance(own, SupportsPending) else None)
@@ -149,11 +149,11 @@ class SourceRig:
         return self._readers[index]
 
     def splits(self) -> list[Any]:
-        """Every split the readers hold."""
+        """All splits of the readers."""
         return [split for reader in self._readers for split in reader.snapshot(CheckpointId(1))]
 
     def close(self) -> None:
-        """Release everything; a second time nothing is done."""
+        """Close readers and enumerator. Idempotent."""
         if self._closed:
             return
         self._closed = True

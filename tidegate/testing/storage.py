@@ -1,12 +1,12 @@
-"""The kits for checkpoint storages: `StorageSuite` for every one, `SharedStorageSuite` if processes share it, and
-`DirectoryStorageSuite` if it keeps files in a directory of this machine.
+"""Conformance kits for checkpoint storages: `StorageSuite` for all, `SharedStorageSuite` for storages that processes
+share, `DirectoryStorageSuite` for storages in a local directory.
 
     class TestMyStorage(SharedStorageSuite):
         @pytest.fixture
         def storage(self, tmp_path: Path) -> CheckpointStorage:
             return MyStorage(tmp_path)
 
-A description is opened again by unpickling it, which is how another process gets it.
+A storage is reopened by unpickling its description, as in another process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUNDS = 20
 
 
 class StorageSuite:
-    """What the framework relies on in a checkpoint storage; subclass it and give the fixture `storage`."""
+    """The clauses of a checkpoint storage; subclass it and provide the fixture `storage`."""
 
     @pytest.fixture
     def storage(self) -> CheckpointStorage:
@@ -53,13 +53,13 @@ class StorageSuite:
         return decisions_of(storage)
 
     def test_files_are_there_after_reopening(self, storage: CheckpointStorage) -> None:
-        """What `put` returned from is complete for the next process that opens the storage."""
+        """When `put` has returned, the file is complete for every process that opens the storage."""
         storage.blobs.put("run/shared/one", b"1" * 100_000)
         with again(storage).blobs.open("run/shared/one") as file:
             assert file.read() == b"1" * 100_000
 
     def test_local_files_are_copied(self, blobs: Blobs, tmp_path: Path) -> None:
-        """`put` takes a path too and does not depend on the file afterwards."""
+        """`put` also accepts a path and does not need the file afterwards."""
         source = tmp_path / "source"
         source.write_bytes(b"content")
         blobs.put("a/b/c", source)
@@ -75,12 +75,12 @@ class StorageSuite:
             assert file.read() == b"second"
 
     def test_missing_file_is_corrupt_state(self, blobs: Blobs) -> None:
-        """Opening what is not there raises StateCorruptError naming it."""
+        """Opening a missing file raises StateCorruptError with its name."""
         with pytest.raises(StateCorruptError, match=r"nothing.*does not exist"):
             blobs.open("nothing")
 
     def test_list_is_sorted_and_by_prefix(self, blobs: Blobs) -> None:
-        """`list` gives the names that start with the prefix, whether it ends at a `/` or not."""
+        """`list` returns the names that start with the prefix, whether it ends at a `/` or not."""
         for name in ("run-2/a", "run-1/shared/b", "run-1/a", "run-10/a"):
             blobs.put(name, b"")
         assert blobs.list("run-1/") == ["run-1/a", "run-1/shared/b"]
@@ -89,7 +89,7 @@ class StorageSuite:
         assert blobs.list("other/") == []
 
     def test_delete_is_idempotent(self, blobs: Blobs) -> None:
-        """Deleting removes, and a repeat or an unknown name is ignored."""
+        """Deleting a file removes it; an unknown name is ignored."""
         blobs.put("run/a", b"")
         blobs.put("run/b", b"")
         for _ in range(2):
@@ -100,7 +100,7 @@ class StorageSuite:
         assert blobs.list("run/") == ["run/c"]
 
     def test_files_are_written_by_many_threads(self, blobs: Blobs) -> None:
-        """Threads put, list and delete in the same folders at once."""
+        """Threads may put, list and delete in the same folders at the same time."""
 
         def work(thread: int) -> None:
             for number in range(ROUNDS):
@@ -113,7 +113,7 @@ class StorageSuite:
         assert blobs.list("folder/") == []
 
     def test_checksum_protects_files(self, blobs: Blobs) -> None:
-        """A stored file that changed, was cut off or removed raises StateCorruptError when it is fetched."""
+        """Fetching a stored file that was changed, truncated or deleted raises StateCorruptError."""
         files = StorageFiles(blobs, "run/shared", inline_threshold=0)
         chunk = files.store(b"precious content")
         assert isinstance(chunk, StoredChunk)
@@ -127,7 +127,7 @@ class StorageSuite:
             files.fetch(chunk)
 
     def test_create_happens_once(self, storage: CheckpointStorage) -> None:
-        """The first `create` wins, for this and every later opening; the content is the first one's."""
+        """Only the first `create` of a name succeeds, also after reopening; its content is kept."""
         assert decisions_of(storage).create("chk-1/_settled", b"mine")
         for decisions in (decisions_of(storage), decisions_of(again(storage))):
             assert not decisions.create("chk-1/_settled", b"yours")
@@ -136,14 +136,14 @@ class StorageSuite:
             assert found.data == b"mine"
 
     def test_created_names_are_files(self, storage: CheckpointStorage) -> None:
-        """What was created is listed and deleted with the files of its folder: retention knows no difference."""
+        """Created names are listed and deleted like files, because retention treats them the same."""
         decisions_of(storage).create("run/chk-1/_settled", b"")
         assert storage.blobs.list("run/chk-1/") == ["run/chk-1/_settled"]
         storage.blobs.delete(["run/chk-1/_settled"])
         assert decisions_of(storage).read("run/chk-1/_settled") is None
 
     def test_swap_needs_the_current_tag(self, decisions: Decisions) -> None:
-        """`swap` replaces only what its caller has seen; None means that nothing was there."""
+        """`swap` succeeds only with the current tag; None means that the name does not exist."""
         assert decisions.read("latest") is None
         assert not decisions.swap("latest", "0", b"too early")
         assert decisions.swap("latest", None, b"one")
@@ -158,7 +158,7 @@ class StorageSuite:
         assert newest.tag != seen.tag
 
     def test_create_and_swap_share_the_name(self, decisions: Decisions) -> None:
-        """What was created can be swapped, and what was swapped cannot be created."""
+        """A created name can be swapped; a swapped name cannot be created."""
         assert decisions.create("name", b"one")
         seen = decisions.read("name")
         assert seen is not None
@@ -166,7 +166,7 @@ class StorageSuite:
         assert not decisions.create("name", b"three")
 
     def test_old_tags_stay_old(self, decisions: Decisions) -> None:
-        """However long ago a tag was read, it never becomes current again."""
+        """An old tag never becomes current again."""
         tags: list[str | None] = [None]
         for number in range(3 * ROUNDS):
             assert decisions.swap("latest", tags[-1], b"%d" % number)
@@ -180,7 +180,7 @@ class StorageSuite:
         assert newest.data == b"%d" % (3 * ROUNDS - 1)
 
     def test_names_are_independent(self, decisions: Decisions) -> None:
-        """Names that start alike do not disturb each other."""
+        """Names with a common prefix are independent."""
         for name in ("a/latest", "a/latest-2", "b/latest"):
             assert decisions.swap(name, None, name.encode())
         found = [decisions.read(name) for name in ("a/latest", "a/latest-2", "b/latest", "latest")]
@@ -189,7 +189,7 @@ class StorageSuite:
         ]  # fmt: skip
 
     def test_one_thread_creates(self, storage: CheckpointStorage) -> None:
-        """Of many threads that create a name at the same time exactly one is told that it did."""
+        """If many threads create a name at the same time, exactly one succeeds."""
         for number in range(ROUNDS):
             start = threading.Barrier(THREADS)
 
@@ -203,7 +203,7 @@ class StorageSuite:
             assert [thread for thread, won in enumerate(wins) if won] == [int(found.data)]
 
     def test_one_thread_swaps(self, storage: CheckpointStorage) -> None:
-        """Of many threads that swap the same tag exactly one is told that it did, and readers see its content."""
+        """If many threads swap the same tag, exactly one succeeds, and readers see its content."""
         tag = None
         for number in range(ROUNDS):
             start = threading.Barrier(THREADS)
@@ -219,7 +219,7 @@ class StorageSuite:
             tag = found.tag
 
     def test_readers_see_whole_decisions(self, storage: CheckpointStorage) -> None:
-        """Whoever reads while others swap sees one decision or the next, complete, and never goes back."""
+        """Concurrent readers see complete decisions, in order."""
         done = threading.Event()
 
         def watch() -> list[int]:
@@ -248,7 +248,7 @@ class SharedStorageSuite(StorageSuite):
     """A storage that several processes share; its description must be importable by another process."""
 
     def test_files_are_there_for_another_process(self, storage: CheckpointStorage) -> None:
-        """What one process put and decided, another one reads, and the other way round."""
+        """A process reads the files and decisions of another process, in both directions."""
         storage.blobs.put("run/a", b"from here")
         with process(storage, "exchange") as child:
             answer, _ = child.communicate(timeout=60)
@@ -257,7 +257,7 @@ class SharedStorageSuite(StorageSuite):
             assert file.read() == b"from there"
 
     def test_one_process_swaps(self, storage: CheckpointStorage) -> None:
-        """Processes that count up by `swap` at the same time lose no step and take none twice."""
+        """Processes that increment a counter by `swap` at the same time neither lose nor repeat an increment."""
         with process(storage, "count") as one, process(storage, "count") as two:
             wins = [child.communicate(timeout=60)[0].split() for child in (one, two)]
         assert sorted(int(win) for won in wins for win in won) == list(range(2 * ROUNDS))
@@ -267,15 +267,15 @@ class SharedStorageSuite(StorageSuite):
 
 
 class DirectoryStorageSuite(SharedStorageSuite):
-    """A storage whose files are files of this machine, below the fixture `directory`, which the storage has to make."""
+    """A storage with local files below the fixture `directory`, which the storage must create."""
 
     @pytest.fixture
     def directory(self) -> Path:
-        """Where the storage keeps its files; it does not exist yet."""
+        """The directory of the storage; it does not exist yet."""
         raise NotImplementedError("a suite of a storage in a directory needs a fixture named directory")
 
     def test_only_its_user_reads_what_is_new(self, storage: CheckpointStorage, directory: Path) -> None:
-        """Directories that the storage makes are 0700 and files 0600, though the umask would allow more."""
+        """New directories are 0700 and new files 0600, even if the umask allows more."""
         with umask(0):
             fill(storage)
         assert modes_of(directory) == {"directories": {0o700}, "files": {0o600}}
@@ -283,8 +283,8 @@ class DirectoryStorageSuite(SharedStorageSuite):
     def test_the_mode_that_is_asked_for_is_that_of_what_is_new(
         self, storage: CheckpointStorage, directory: Path
     ) -> None:
-        """`with_mode` says the mode of new directories, and of files without x, though the umask would allow less."""
-        assert isinstance(storage, SupportsMode), "a storage in a directory lets its user say who reads it"
+        """`with_mode` sets the mode of new directories, and of files without x, even if the umask allows less."""
+        assert isinstance(storage, SupportsMode), "a storage in a directory must implement SupportsMode"
         with umask(0o077):
             fill(again(storage.with_mode(0o770)))
         assert modes_of(directory) == {"directories": {0o770}, "files": {0o660}}
@@ -301,7 +301,7 @@ class DirectoryStorageSuite(SharedStorageSuite):
 
 
 def count_up(decisions: Decisions, steps: int, won: Callable[[int], object]) -> None:
-    """Swap a counter `steps` times from what is read to one more; `won` is told each number this caller left."""
+    """Increment a counter by `swap` `steps` times; `won` gets each number that this caller has replaced."""
     while steps:
         seen = decisions.read("counter")
         number = int(seen.data) if seen is not None else 0
@@ -317,7 +317,7 @@ def again(storage: CheckpointStorage) -> CheckpointStorage:
 
 
 def decisions_of(storage: CheckpointStorage) -> Decisions:
-    """The decisions of a storage that has some."""
+    """The decisions of a storage, which must support them."""
     decisions = storage.decisions
     assert decisions is not None, (
         f"{storage.url} does not support decisions; give it decisions or do not use this suite"
@@ -327,7 +327,7 @@ def decisions_of(storage: CheckpointStorage) -> Decisions:
 
 @contextmanager
 def umask(value: int) -> Iterator[None]:
-    """Have this process make files with a umask."""
+    """Set the umask of this process."""
     before = os.umask(value)
     try:
         yield
@@ -336,7 +336,7 @@ def umask(value: int) -> Iterator[None]:
 
 
 def fill(storage: CheckpointStorage) -> None:
-    """Write a file of each kind."""
+    """Write one file of each kind."""
     storage.blobs.put("run/shared/one", b"content")
     storage.blobs.put("run/shared/one", b"other content")
     storage.blobs.reserve("run/taskowned")
@@ -362,13 +362,13 @@ def in_threads(work: Callable[[int], object]) -> list[object]:
 
 
 def process(storage: CheckpointStorage, task: str) -> subprocess.Popen[bytes]:
-    """Another process that works on the storage."""
+    """Start another process that uses the storage."""
     command = [sys.executable, "-P", "-m", "tidegate.testing.storage", task, pickle.dumps(storage).hex()]
     return subprocess.Popen(command, stdout=subprocess.PIPE)
 
 
 def main(task: str, description: str) -> Iterator[bytes]:
-    """The program of the other process; yields its output."""
+    """Entry point of the other process; yields its output."""
     storage: CheckpointStorage = pickle.loads(bytes.fromhex(description))  # noqa: S301  # from our parent
     if task == "exchange":
         storage.blobs.put("run/b", b"from there")

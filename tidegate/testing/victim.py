@@ -1,8 +1,8 @@
-"""Processes that the kit kills with `kill -9`, at a stage of an epoch or at any external step of a commit.
+"""Killed processes: sink processes that the kit kills with `kill -9` at a stage of an epoch or at a step of a commit.
 
-A commit is watched from inside its process, so that a sink needs nothing for it: a step is a call into C code that may
-reach the outside (a system call, a socket, a database client), or a line of the connector's own code. The process is
-killed directly before a step.
+A commit is traced inside its process, so a sink needs no support for it: a step is a call of C code that may reach an
+external system (a system call, a socket, a database client), or a line of the connector's code. The process is killed
+directly before a step.
 """
 
 from __future__ import annotations
@@ -59,45 +59,45 @@ _INSIDE: Final = {
     ),
     *("itertools", "math", "msgspec", "re", "sys", "time", "xxhash", "zlib"),
 }
-"""Modules of C code whose calls reach nothing outside of the process, by their first name."""
+"""Top-level names of C modules whose calls have no effect outside of the process."""
 
 _LIBRARIES: Final = tuple(sysconfig.get_path(each) for each in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """What a killed process left."""
+    """The result of a killed process."""
 
     work: Committable | None
-    """What it had prepared."""
+    """The committable that it had prepared."""
     steps: tuple[str, ...] = ()
-    """Every step of its commit, if it was killed after it."""
+    """All steps of its commit, if it was killed after the commit."""
 
     @property
     def prepared(self) -> Committable:
-        """What it had prepared; only of a process that got that far."""
+        """The committable that it had prepared; fails if it was killed before."""
         assert self.work is not None, "the process was killed before it had prepared anything"
         return self.work
 
 
 @dataclass(frozen=True)
 class _Order:
-    """What a process does before it is killed."""
+    """The task of a process until it is killed."""
 
     stage: Stage
     checkpoint: int = 1
     step: int | None = None
-    """Die before this step of the commit; None after it."""
+    """The step of the commit before which it is killed; None: after the commit."""
 
 
 class Victims:
-    """A process that has loaded the sink and forks one that works and is killed, as often as it is asked."""
+    """A process that has loaded the sink and forks a process for each kill."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def killed(self, stage: Stage, checkpoint: int = 1, step: int | None = None) -> Killed:
-        """Write an epoch in a process that is killed after `stage`, or before a step of its commit."""
+        """Write an epoch in a new process, which is killed after `stage` or before a step of its commit."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([stage, checkpoint, step]) + "\n")
         self._process.stdin.flush()
@@ -123,7 +123,7 @@ class Victims:
 
 @contextmanager
 def victims(target: SinkTarget) -> Iterator[Victims]:
-    """Processes that use the sink of a target until they are killed."""
+    """Start the process that loads the sink of a target."""
     rig = SinkRig(replace(target, read_committed=list, refusing=None))
     order = base64.b64encode(_portable(rig)).decode()
     program = "from tidegate.testing.victim import run_victims; run_victims()"
@@ -140,10 +140,10 @@ def victims(target: SinkTarget) -> Iterator[Victims]:
 
 
 def run_victims() -> None:
-    """What the process that loads the sink does: fork one that works, wait for its end, and say how it ended."""
+    """Entry point of the process that loads the sink: fork a process for each order and report how it ended."""
     rig: SinkRig = cloudpickle.loads(base64.b64decode(sys.stdin.readline()))
     while line := sys.stdin.readline():
-        # The fork is made before the sink has connected to anything or started a thread: a description does no I/O.
+        # The fork happens before the sink opens connections or starts threads, because a description does no I/O.
         child = os.fork()
         if not child:
             _work_and_die(rig, _Order(*json.loads(line)))
@@ -168,7 +168,7 @@ def _work(rig: SinkRig, order: _Order) -> None:
     work = rig.prepare(writer, order.checkpoint)
     assert work is not None, "records were written but nothing was prepared"
     _say("work", base64.b64encode(msgspec.msgpack.encode(work)).decode())
-    # A committer is never closed: what it has not done by now is not done.
+    # The committer is not closed, as in a crash.
     with rig.committer() as committer:
         if order.stage == "abort":
             committer.abort_except(())
@@ -190,7 +190,7 @@ def _say(kind: str, text: str) -> None:
 
 @contextmanager
 def _watched(sink: Any, deadly: int | None) -> Iterator[list[str]]:
-    """Record every step inside, in any Python thread, and die before the `deadly` one."""
+    """Record every step of the block, in any Python thread, and kill the process before the step `deadly`."""
     steps: list[str] = []
     own = type(sink).__module__.partition(".")[0]
 
@@ -222,7 +222,7 @@ def _watched(sink: Any, deadly: int | None) -> Iterator[list[str]]:
 
 
 def _outside(called: Any) -> str | None:
-    """The name of a function of C code that may reach what is outside of the process."""
+    """The name of a C function that may have an effect outside of the process; None for others."""
     owner = getattr(called, "__self__", None)
     module = called.__module__ if owner is None or hasattr(owner, "__spec__") else type(owner).__module__
     first = (module or "builtins").partition(".")[0]
@@ -230,7 +230,7 @@ def _outside(called: Any) -> str | None:
 
 
 def _is_own(frame: FrameType, package: str) -> bool:
-    """Whether its code is the connector's: that of the sink's package, or of no library."""
+    """Whether the code is the connector's: in the sink's package, or in no library."""
     first = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     if first in ("tidegate", "contextlib"):
         return False
@@ -238,7 +238,7 @@ def _is_own(frame: FrameType, package: str) -> bool:
 
 
 def _portable(rig: SinkRig) -> bytes:
-    """Pickle with the sink's class by value if another process may not be able to import its module."""
+    """Pickle a rig, with the sink's class by value if another process may not be able to import its module."""
     module = sys.modules[type(rig.target.sink).__module__]
     if module.__name__.startswith("tidegate."):
         data: bytes = cloudpickle.dumps(rig)
