@@ -1,4 +1,4 @@
-"""Machines that are wrong in one way each; `docs/proof.md` says which invariant each of them breaks."""
+"""Mutations: state machines with one deliberate error each; `docs/proof.md` lists the invariant that each one breaks."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ class DecidesBeforeMetadataIsDurable(CheckpointCoordinator):
         return [cp.SwapLatest(action.checkpoint) for action in written] + actions
 
 
-class ForgetsAnAck(CheckpointCoordinator):
+class IgnoresAMissingAck(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         if isinstance(event, cp.Ack) and self._pending is not None and len(self._pending.missing) > 2:
             self._pending.missing.discard(Subtask("count", 1))
         return super().on(event)
 
 
-class TakesADeclineForAnAck(CheckpointCoordinator):
+class TreatsDeclineAsAck(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         return super().on(
             cp.Ack(event.subtask, event.checkpoint, ()) if isinstance(event, cp.Decline) else event
         )
 
 
-class ReusesANumber(CheckpointCoordinator):
+class ReusesCheckpointId(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         if isinstance(event, cp.Swapped):
@@ -73,7 +73,7 @@ class ReusesANumber(CheckpointCoordinator):
         return actions
 
 
-class ReusesTheNumberOfAnAbortedOne(CheckpointCoordinator):
+class ReusesIdOfAbortedCheckpoint(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         for action in actions:
@@ -82,14 +82,14 @@ class ReusesTheNumberOfAnAbortedOne(CheckpointCoordinator):
         return actions
 
 
-class TriggersTwoAtOnce(CheckpointCoordinator):
+class TriggersTwoCheckpointsAtOnce(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         if isinstance(event, cp.Tick) and event.now_ms % 3 == 0:
             self._pending = None
         return super().on(event)
 
 
-class SettlesWithoutAnswers(CheckpointCoordinator):
+class SettlesWithoutCommitAnswers(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         return [
             cp.Settle(action.checkpoint) if isinstance(action, cp.Commit) else action
@@ -97,7 +97,7 @@ class SettlesWithoutAnswers(CheckpointCoordinator):
         ]
 
 
-class AnnouncesSavepoints(CheckpointCoordinator):
+class TakesUnalignedSavepoints(CheckpointCoordinator):
     def on(self, event: cp.Event) -> list[cp.Action]:
         actions = super().on(event)
         if self._plan.aligned_ms == 0:
@@ -106,31 +106,31 @@ class AnnouncesSavepoints(CheckpointCoordinator):
         return actions
 
 
-class IgnoresWhoElseRefers(FileRegistry):
+class DeletesSharedFiles(FileRegistry):
     def settled(self, checkpoint: CheckpointId) -> Release:
         files = dict(self._files)
         release = super().settled(checkpoint)
         return Release(release.checkpoints, release.files.union(*(files[old] for old in release.checkpoints)))
 
 
-class ForgetsWhoReads(FileRegistry):
+class IgnoresPins(FileRegistry):
     def pin(self, checkpoint: CheckpointId) -> None:
         pass
 
 
-class DropsWhatIsNewer(FileRegistry):
+class DropsNewerCheckpoints(FileRegistry):
     def settled(self, checkpoint: CheckpointId) -> Release:
         super().settled(checkpoint)
         return Release(tuple(known for known in self._files if known >= checkpoint), frozenset())
 
 
-class DropsTheNewestSettled(FileRegistry):
+class DropsNewestSettledCheckpoint(FileRegistry):
     def settled(self, checkpoint: CheckpointId) -> Release:
         release = super().settled(checkpoint)
         return Release((*release.checkpoints, checkpoint), release.files)
 
 
-class TakesRetryForCommitted(ledger.Ledger):
+class TreatsRetryAsCommitted(ledger.Ledger):
     def on(self, event: ledger.Event) -> list[ledger.Action]:
         if isinstance(event, ledger.Answered):
             answers = tuple(
@@ -141,7 +141,7 @@ class TakesRetryForCommitted(ledger.Ledger):
         return super().on(event)
 
 
-class TakesAbortedForCommitted(ledger.Ledger):
+class TreatsAbortedAsCommitted(ledger.Ledger):
     def on(self, event: ledger.Event) -> list[ledger.Action]:
         if isinstance(event, ledger.Answered):
             answers = tuple((work, CommitAnswer.ALREADY_COMMITTED) for work, _ in event.answers)
@@ -158,12 +158,12 @@ class CommitsOutOfOrder(CheckpointCoordinator):
         return actions
 
 
-class NeverBlocks(Alignment):
+class NeverBlocksChannels(Alignment):
     def on(self, event: Event) -> list[Action]:
         return [action for action in super().on(event) if not isinstance(action, Block)]
 
 
-class SnapshotsAtTheFirstBarrier(Alignment):
+class SnapshotsAtFirstBarrier(Alignment):
     def on(self, event: Event) -> list[Action]:
         if not isinstance(event, BarrierArrived) or event.checkpoint <= getattr(self, "_last", 0):
             return []
@@ -171,38 +171,38 @@ class SnapshotsAtTheFirstBarrier(Alignment):
         return [TakeSnapshot(event.checkpoint)]
 
 
-class RestartsBeforeAllIsVisible(fo.Failover):
+class RestartsBeforeOutputIsVisible(fo.Failover):
     def on(self, event: fo.PartFailed | fo.Tick) -> list[fo.Stop | fo.Start | fo.GiveUp]:
         return super().on(fo.Tick(event.now_ms, quiet=True) if isinstance(event, fo.Tick) else event)
 
 
-class NeverGivesUp(Heartbeats):
+class NeverDeclaresWorkerLost(Heartbeats):
     def tick(self, now_ms: int) -> list[Ask | Silent]:
         return [beat for beat in super().tick(now_ms) if isinstance(beat, Ask)]
 
 
-class CountsWhenItStoodStill(Heartbeats):
+class CountsTimeWhileSuspended(Heartbeats):
     def tick(self, now_ms: int) -> list[Ask | Silent]:
         self._interval_ms = now_ms
         return super().tick(now_ms)
 
 
-def takes_from_the_living(current: Lease | None, me: Lease, **known: Any) -> Verdict:
+def takes_lease_of_live_owner(current: Lease | None, me: Lease, **known: Any) -> Verdict:
     return judge(current, me, **{**known, "holder_alive": False})
 
 
-def takes_over_too_soon(current: Lease | None, me: Lease, **known: Any) -> Verdict:
+def takes_over_before_lease_expires(current: Lease | None, me: Lease, **known: Any) -> Verdict:
     return judge(current, me, **{**known, "lease_ms": known["lease_ms"] // 2})
 
 
-def repeats_a_term(current: Lease | None, me: Lease, **known: Any) -> Verdict:
+def reuses_term(current: Lease | None, me: Lease, **known: Any) -> Verdict:
     verdict = judge(current, me, **known)
     if isinstance(verdict, Take) and current is not None:
         return Take(FencingTerm(current.term))
     return verdict
 
 
-def fences_what_it_finds_after_the_check(
+def lists_producers_after_ownership_check(
     outside: Outside, storage: Storage, run: RunId, term: int
 ) -> Iterator[None]:
     check_owner(storage, run)
@@ -210,29 +210,31 @@ def fences_what_it_finds_after_the_check(
     outside.fence(dict(outside.epochs), storage, term)
 
 
-def fences_newer_epochs_too(outside: Outside, storage: Storage, run: RunId, term: int) -> Iterator[None]:
+def fences_newer_epochs(outside: Outside, storage: Storage, run: RunId, term: int) -> Iterator[None]:
     seen = dict(outside.epochs)
     check_owner(storage, run)
     yield
     outside.fence({name: outside.epochs[name] for name in seen}, storage, term)
 
 
-def fences_without_a_check(outside: Outside, storage: Storage, run: RunId, term: int) -> Iterator[None]:
+def fences_without_ownership_check(
+    outside: Outside, storage: Storage, run: RunId, term: int
+) -> Iterator[None]:
     yield
     outside.fence(dict(outside.epochs), storage, term)
 
 
-class WorksOnUnderAnyLease(WorkerLease):
+class IgnoresExpiredLease(WorkerLease):
     def holds(self) -> bool:
         return True
 
 
-class DropsWhatItHasOvertaken(SinkTask):
+class DropsInFlightRecords(SinkTask):
     def _recorded(self) -> OperatorReport:
         return msgspec.structs.replace(super()._recorded(), in_flight=None)
 
 
-class KeepsOnlyWhatCameSince(SinkTask):
+class DropsUnprocessedBacklog(SinkTask):
     def announce(self, barrier: Barrier, *, compact: bool) -> list[Report]:
         waiting, self.replay = self.replay, deque()
         try:
@@ -241,7 +243,7 @@ class KeepsOnlyWhatCameSince(SinkTask):
             self.replay = waiting
 
 
-class WorksOffNewRecordsFirst(SinkTask):
+class ProcessesNewRecordsBeforeBacklog(SinkTask):
     @property
     def ready(self) -> list[int]:
         first = next(iter(self.channels))
@@ -255,20 +257,20 @@ class WorksOffNewRecordsFirst(SinkTask):
             self.replay = waiting
 
 
-class WorksOffWhatOthersHaveToo(SinkTask):
+class RestoresInFlightRecordsOfAllSubtasks(SinkTask):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.restored[0] is not None:
             self.replay = deque(in_flight(self.storage.load(self.storage.retained[-1])))
 
 
-class SkipsAnUploadBecauseTheFileIsThere(SinkTask):
+class SkipsUploadOfExistingFile(SinkTask):
     def _upload(self, checkpoint: CheckpointId, content: frozenset[Record]) -> StoredChunk:
         name = f"{self.subtask}/{len(self.seen)}"
         return StoredChunk(name, 1, 0) if name in self.storage.files else self.storage.chunk(name, content)
 
 
-class PreparesAfterTheSnapshot(SinkTask):
+class PreparesAfterSnapshot(SinkTask):
     def _snapshot(self, barrier: Barrier, *, compact: bool) -> OperatorReport:
         kept, self.buffer = self.buffer, []
         report = super()._snapshot(barrier, compact=compact)
@@ -276,13 +278,13 @@ class PreparesAfterTheSnapshot(SinkTask):
         return report
 
 
-class ReusesATransactionBeforeItsWorkIsVisible(SinkTask):
+class ReusesTransactionBeforeCommit(SinkTask):
     def _prepare(self, checkpoint: CheckpointId) -> None:
         self.in_use = dict(itertools.islice(self.in_use.items(), 1, None))
         super()._prepare(checkpoint)
 
 
-class ForgetsWhatWasNotConfirmed(SinkTask):
+class DropsUnconfirmedOutput(SinkTask):
     def _prepare(self, checkpoint: CheckpointId) -> None:
         self.unconfirmed = []
         super()._prepare(checkpoint)
@@ -294,60 +296,78 @@ MUTATIONS: dict[Callable[..., Any], tuple[Machines, str]] = {
         Machines(coordinator=DecidesBeforeMetadataIsDurable),
         "the metadata of retained .* was deleted",
     ),
-    ForgetsAnAck: (Machines(coordinator=ForgetsAnAck), "breaks key_groups_are_covered_once"),
-    TakesADeclineForAnAck: (
-        Machines(coordinator=TakesADeclineForAnAck),
+    IgnoresAMissingAck: (Machines(coordinator=IgnoresAMissingAck), "breaks key_groups_are_covered_once"),
+    TreatsDeclineAsAck: (
+        Machines(coordinator=TreatsDeclineAsAck),
         "breaks key_groups_are_covered_once",
     ),
-    ReusesANumber: (Machines(coordinator=ReusesANumber), "is triggered after .* was decided"),
-    ReusesTheNumberOfAnAbortedOne: (
-        Machines(coordinator=ReusesTheNumberOfAnAbortedOne),
+    ReusesCheckpointId: (Machines(coordinator=ReusesCheckpointId), "is triggered after .* was decided"),
+    ReusesIdOfAbortedCheckpoint: (
+        Machines(coordinator=ReusesIdOfAbortedCheckpoint),
         "is triggered for the second time",
     ),
-    TriggersTwoAtOnce: (Machines(coordinator=TriggersTwoAtOnce), "is triggered while .* is pending"),
-    SettlesWithoutAnswers: (Machines(coordinator=SettlesWithoutAnswers), "is settled but .* are not visible"),
+    TriggersTwoCheckpointsAtOnce: (
+        Machines(coordinator=TriggersTwoCheckpointsAtOnce),
+        "is triggered while .* is pending",
+    ),
+    SettlesWithoutCommitAnswers: (
+        Machines(coordinator=SettlesWithoutCommitAnswers),
+        "is settled but .* are not visible",
+    ),
     CommitsOutOfOrder: (Machines(coordinator=CommitsOutOfOrder), "settlement is out of order"),
-    AnnouncesSavepoints: (Machines(coordinator=AnnouncesSavepoints), "holds in-flight records"),
-    IgnoresWhoElseRefers: (Machines(registry=IgnoresWhoElseRefers), "were released"),
-    ForgetsWhoReads: (Machines(registry=ForgetsWhoReads), "was deleted before its savepoint is written"),
-    DropsWhatIsNewer: (Machines(registry=DropsWhatIsNewer), "were dropped while .* is the newest settled"),
-    DropsTheNewestSettled: (
-        Machines(registry=DropsTheNewestSettled),
+    TakesUnalignedSavepoints: (Machines(coordinator=TakesUnalignedSavepoints), "holds in-flight records"),
+    DeletesSharedFiles: (Machines(registry=DeletesSharedFiles), "were released"),
+    IgnoresPins: (Machines(registry=IgnoresPins), "was deleted before its savepoint is written"),
+    DropsNewerCheckpoints: (
+        Machines(registry=DropsNewerCheckpoints),
         "were dropped while .* is the newest settled",
     ),
-    TakesRetryForCommitted: (Machines(ledger=TakesRetryForCommitted), "are not visible"),
-    TakesAbortedForCommitted: (Machines(ledger=TakesAbortedForCommitted), "are not visible"),
-    NeverBlocks: (Machines(alignment=NeverBlocks), "which will be read again"),
-    SnapshotsAtTheFirstBarrier: (Machines(alignment=SnapshotsAtTheFirstBarrier), "has lost"),
-    RestartsBeforeAllIsVisible: (
-        Machines(failover=RestartsBeforeAllIsVisible),
+    DropsNewestSettledCheckpoint: (
+        Machines(registry=DropsNewestSettledCheckpoint),
+        "were dropped while .* is the newest settled",
+    ),
+    TreatsRetryAsCommitted: (Machines(ledger=TreatsRetryAsCommitted), "are not visible"),
+    TreatsAbortedAsCommitted: (Machines(ledger=TreatsAbortedAsCommitted), "are not visible"),
+    NeverBlocksChannels: (Machines(alignment=NeverBlocksChannels), "which will be read again"),
+    SnapshotsAtFirstBarrier: (Machines(alignment=SnapshotsAtFirstBarrier), "has lost"),
+    RestartsBeforeOutputIsVisible: (
+        Machines(failover=RestartsBeforeOutputIsVisible),
         "were decided but are removed",
     ),
-    NeverGivesUp: (Machines(heartbeats=NeverGivesUp), "is not declared lost"),
-    CountsWhenItStoodStill: (Machines(heartbeats=CountsWhenItStoodStill), "was declared lost after"),
-    takes_from_the_living: (
-        Machines(judge=takes_from_the_living),
+    NeverDeclaresWorkerLost: (Machines(heartbeats=NeverDeclaresWorkerLost), "is not declared lost"),
+    CountsTimeWhileSuspended: (Machines(heartbeats=CountsTimeWhileSuspended), "was declared lost after"),
+    takes_lease_of_live_owner: (
+        Machines(judge=takes_lease_of_live_owner),
         "while the owner runs|an owner is replaced",
     ),
-    takes_over_too_soon: (Machines(judge=takes_over_too_soon), "an owner is replaced after"),
-    repeats_a_term: (Machines(judge=repeats_a_term), "term 1 follows term 1"),
-    DropsWhatItHasOvertaken: (Machines(sink=DropsWhatItHasOvertaken), "has lost"),
-    KeepsOnlyWhatCameSince: (Machines(sink=KeepsOnlyWhatCameSince), "has lost"),
-    WorksOffNewRecordsFirst: (Machines(sink=WorksOffNewRecordsFirst), "comes after"),
-    WorksOffWhatOthersHaveToo: (Machines(sink=WorksOffWhatOthersHaveToo), "visible twice|had their effect"),
-    SkipsAnUploadBecauseTheFileIsThere: (Machines(sink=SkipsAnUploadBecauseTheFileIsThere), "has lost"),
-    PreparesAfterTheSnapshot: (Machines(sink=PreparesAfterTheSnapshot), "are not visible"),
-    ReusesATransactionBeforeItsWorkIsVisible: (
-        Machines(sink=ReusesATransactionBeforeItsWorkIsVisible),
+    takes_over_before_lease_expires: (
+        Machines(judge=takes_over_before_lease_expires),
+        "an owner is replaced after",
+    ),
+    reuses_term: (Machines(judge=reuses_term), "term 1 follows term 1"),
+    DropsInFlightRecords: (Machines(sink=DropsInFlightRecords), "has lost"),
+    DropsUnprocessedBacklog: (Machines(sink=DropsUnprocessedBacklog), "has lost"),
+    ProcessesNewRecordsBeforeBacklog: (Machines(sink=ProcessesNewRecordsBeforeBacklog), "comes after"),
+    RestoresInFlightRecordsOfAllSubtasks: (
+        Machines(sink=RestoresInFlightRecordsOfAllSubtasks),
+        "visible twice|had their effect",
+    ),
+    SkipsUploadOfExistingFile: (Machines(sink=SkipsUploadOfExistingFile), "has lost"),
+    PreparesAfterSnapshot: (Machines(sink=PreparesAfterSnapshot), "are not visible"),
+    ReusesTransactionBeforeCommit: (
+        Machines(sink=ReusesTransactionBeforeCommit),
         "was decided but is lost",
     ),
-    ForgetsWhatWasNotConfirmed: (Machines(sink=ForgetsWhatWasNotConfirmed), "are not visible"),
-    fences_what_it_finds_after_the_check: (
-        Machines(fencing=fences_what_it_finds_after_the_check),
+    DropsUnconfirmedOutput: (Machines(sink=DropsUnconfirmedOutput), "are not visible"),
+    lists_producers_after_ownership_check: (
+        Machines(fencing=lists_producers_after_ownership_check),
         "term \\d+ fences .* of term",
     ),
-    fences_newer_epochs_too: (Machines(fencing=fences_newer_epochs_too), "term \\d+ fences .* of term"),
-    fences_without_a_check: (Machines(fencing=fences_without_a_check), "term \\d+ fences .* of term"),
-    WorksOnUnderAnyLease: (Machines(lease=WorksOnUnderAnyLease), "a worker of term \\d+ begins under"),
+    fences_newer_epochs: (Machines(fencing=fences_newer_epochs), "term \\d+ fences .* of term"),
+    fences_without_ownership_check: (
+        Machines(fencing=fences_without_ownership_check),
+        "term \\d+ fences .* of term",
+    ),
+    IgnoresExpiredLease: (Machines(lease=IgnoresExpiredLease), "a worker of term \\d+ begins under"),
 }
-"""Each with the words of the invariant that notices it."""
+"""Each mutation with the message of the invariant that detects it."""

@@ -1,4 +1,4 @@
-"""Checkpoints under every misfortune a seed holds; a failing seed fails again under its number."""
+"""Checkpoints under failures that a seed determines; a failing seed can be repeated by its number."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def simulate(seed: int) -> World:
 
 
 def caught(machines: Machines, words: str, seeds: int) -> int | None:
-    """The first seed that finds something wrong in these words."""
+    """The first seed that fails with this message; None if no seed does."""
     for seed in range(seeds):
         try:
             World(seed, machines).run()
@@ -56,7 +56,7 @@ def test_many_more_seeds_keep_every_invariant(profile: Profile) -> None:
         simulate(seed)
 
 
-def test_seeds_reach_what_they_are_made_for() -> None:
+def test_seeds_reach_every_kind_of_failure() -> None:
     traces = ["\n".join(simulate(seed).trace) for seed in range(280)]
     wanted = [
         *("crash", "hangs", "wakes up in time", "stood still for 10 s", "transactions time out"),

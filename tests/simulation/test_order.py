@@ -1,4 +1,4 @@
-"""Programs with barriers and with cycles, in every order of turns and deliveries that a seed holds."""
+"""Programs with barriers and with iterations, in orders of steps and deliveries that a seed determines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import cloudpickle
 import pytest
 
 from tests.conftest import Profile
-from tests.simulation.haphazard import decide_by
+from tests.simulation.random_schedule import run_in_order_of
 from tidegate.datastream import (
     KeyedProcessFunction,
     MapFunction,
@@ -43,7 +43,7 @@ def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 class FailsOnce(MapFunction):
-    """Fails late in the input, the first time it comes there."""
+    """Fails once, late in the input."""
 
     def __init__(self, marker: Path) -> None:
         self._marker = marker
@@ -78,7 +78,7 @@ AFTER_A_WHILE = {**OVERTAKING, "execution.checkpointing.aligned-checkpoint-timeo
 
 
 def numbered(marker: Path, mode: dict[str, Any] = ALIGNED) -> Counter[tuple[int, int]]:
-    """What comes out of a job that fails once, behind two exchanges and a union."""
+    """The output of a job that fails once, after two exchanges and a union."""
     env = environment(
         {"execution.checkpointing.interval": "2 ms", "restart-strategy.fixed-delay.delay": "1 ms", **mode}
     )
@@ -88,7 +88,7 @@ def numbered(marker: Path, mode: dict[str, Any] = ALIGNED) -> Counter[tuple[int,
 
 
 def cycled(wait_ms: int) -> Counter[int]:
-    """Numbers that come out of a cycle as often as two to the power of three, over two exchanges each round."""
+    """The output of an iteration in which each number becomes eight, over two exchanges per round."""
     env = environment({"restart-strategy.fixed-delay.attempts": 0})
     numbers = env.from_collection(range(NUMBERS)).map(lambda number: (0, number))
     with warnings.catch_warnings(action="ignore"):
@@ -116,27 +116,29 @@ EIGHT_TIMES = dict.fromkeys(range(NUMBERS), 8)
         for seed in range(seeds)
     ],
 )
-def test_barriers_part_what_is_before_them_from_what_is_behind(
+def test_barriers_separate_the_records_before_them_from_those_after(
     seed: int, mode: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decide_by(seed, monkeypatch)
+    run_in_order_of(seed, monkeypatch)
 
     assert numbered(tmp_path / "failed", mode) == EVERY_NUMBER
     assert (tmp_path / "failed").exists()
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_a_cycle_ends_when_all_of_it_is_worked_off(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    decide_by(seed, monkeypatch)
+def test_an_iteration_ends_when_all_its_records_are_processed(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_in_order_of(seed, monkeypatch)
 
     assert cycled(wait_ms=200) == EIGHT_TIMES
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_a_cycle_that_is_given_too_little_time_fails_or_is_complete(
+def test_an_iteration_with_too_short_a_wait_time_fails_or_is_complete(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decide_by(seed, monkeypatch)
+    run_in_order_of(seed, monkeypatch)
     found, failure = None, ""
     try:
         found = cycled(wait_ms=1)
@@ -150,18 +152,18 @@ def test_many_more_seeds_keep_the_order(
     profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(SEEDS, MORE_SEEDS if profile == "long" else SEEDS + 2):
-        decide_by(seed, monkeypatch)
+        run_in_order_of(seed, monkeypatch)
         mode = (ALIGNED, OVERTAKING, AFTER_A_WHILE)[seed % 3]
         assert numbered(tmp_path / f"failed-{seed}", mode) == EVERY_NUMBER, seed
         assert cycled(wait_ms=200) == EIGHT_TIMES, seed
 
 
-class NeverBlocks(Alignment):
+class NeverBlocksChannels(Alignment):
     def on(self, event: Event) -> list[Action]:
         return [action for action in super().on(event) if not isinstance(action, Block)]
 
 
-class Forgetful(IterationTask):
+class DropsLateFeedback(IterationTask):
     def deliver(self, channel: ChannelId, element: Element) -> None:
         if self._over and isinstance(element, Batch):
             self._grant(channel, len(element), self._window)
@@ -170,18 +172,18 @@ class Forgetful(IterationTask):
 
 
 def first_seed(finds: Callable[[int], bool], monkeypatch: pytest.MonkeyPatch) -> int | None:
-    """The first seed under which something is found."""
+    """The first seed for which `finds` returns true."""
     for seed in range(200):
-        decide_by(seed, monkeypatch)
+        run_in_order_of(seed, monkeypatch)
         if finds(seed):
             return seed
     return None
 
 
-def test_an_alignment_that_holds_nothing_back_is_noticed(
+def test_an_alignment_that_blocks_no_channel_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.runtime.task.downstream.Alignment", NeverBlocks)
+    monkeypatch.setattr("tidegate.runtime.task.downstream.Alignment", NeverBlocksChannels)
 
     def repeats(seed: int) -> bool:
         return numbered(tmp_path / f"failed-{seed}") != EVERY_NUMBER
@@ -196,15 +198,13 @@ def first_wrong(mode: dict[str, Any], tmp_path: Path, monkeypatch: pytest.Monkey
     return first_seed(differs, monkeypatch)
 
 
-def test_records_that_are_overtaken_and_not_kept_are_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_in_flight_records_are_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.runtime.task.downstream.Recording.encoded", lambda recording: {})
 
     assert first_wrong(OVERTAKING, tmp_path, monkeypatch) is not None
 
 
-def test_records_on_their_way_that_everybody_works_off_are_noticed(
+def test_in_flight_records_restored_by_every_subtask_are_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class TakenByAll(Backlog):
@@ -219,7 +219,7 @@ def test_records_on_their_way_that_everybody_works_off_are_noticed(
     assert first_wrong(OVERTAKING, tmp_path, monkeypatch) is not None
 
 
-def test_records_on_their_way_that_are_left_behind_are_noticed(
+def test_in_flight_records_that_are_not_restored_are_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Backlog, "__bool__", lambda backlog: False)
@@ -227,8 +227,8 @@ def test_records_on_their_way_that_are_left_behind_are_noticed(
     assert first_wrong(OVERTAKING, tmp_path, monkeypatch) is not None
 
 
-def test_a_head_that_drops_what_comes_back_too_late_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.runtime.embedded.worker.IterationTask", Forgetful)
+def test_an_iteration_head_that_drops_late_feedback_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.runtime.embedded.worker.IterationTask", DropsLateFeedback)
 
     def loses(seed: int) -> bool:
         return cycled(wait_ms=1) != EIGHT_TIMES

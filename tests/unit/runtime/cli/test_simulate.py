@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutations import ForgetsAnAck
+from tests.simulation.mutations import IgnoresAMissingAck
 from tidegate.runtime.cli.main import main
 from tidegate.testing import simulation
 from tidegate.testing.simulation import Machines, World
 
 
 def broken(seed: int) -> World:
-    return World(seed, Machines(coordinator=ForgetsAnAck))
+    return World(seed, Machines(coordinator=IgnoresAMissingAck))
 
 
 def test_a_seed_is_shown_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:

@@ -268,9 +268,7 @@ def test_records_of_another_type_are_refused() -> None:
 def test_records_are_not_dealt_by_what_gives_everybody_a_copy() -> None:
     chunk = recorded(edge(Rebalance(), 1), 0, {0: [Batch([1])]})
 
-    with pytest.raises(
-        StateFormatError, match="expected an exchange by key or round-robin; start"
-    ):
+    with pytest.raises(StateFormatError, match="expected an exchange by key or round-robin; start"):
         values(edge(Broadcast(), 1), 1, (chunk,))
 
 
