@@ -32,7 +32,7 @@ _SOURCES: Final = {
     "restart anywhere": (
         "restore_at_any_point",
         "survive_a_restore",
-        "given_back_unread",
+        "unread_splits",
         "not_changed_by_reading",
         "split_of_another_source",
     ),
@@ -52,10 +52,10 @@ _SINKS: Final = {
         "killed_before_its_first",
         "killed_inside_a_commit",
     ),
-    "leftovers removed": ("abort_", "killed_process_aborted"),
-    "two owners": ("owner_that_is_replaced", "replaced_owner_that_checks", "new_owner_has"),
+    "leftovers removed": ("abort_",),
+    "two owners": ("owner_replaced_before", "replaced_owner_that_checks", "new_owner_fences"),
     "rescale": ("fewer_writers",),
-    "branch": ("branch_writes_beside",),
+    "branch": ("branch_writes",),
     "expiry": ("expires_by_the_age",),
 }
 """What a column of the table says, by parts of the names of the clauses that prove it."""

@@ -22,7 +22,6 @@ from tidegate.keys import KeyGroupRange
 
 __all__ = [
     "Address",
-    "Allowance",
     "Backend",
     "BackendContext",
     "BaseHandle",
@@ -37,13 +36,14 @@ __all__ = [
     "Decisions",
     "Entry",
     "Excess",
-    "Frugal",
     "InlineChunk",
     "KeyedHandle",
     "Materialisation",
+    "MemoryLimit",
     "Resumable",
     "SnapshotFiles",
     "StoredChunk",
+    "SupportsMemoryLimit",
     "SupportsMetrics",
     "SupportsMode",
     "Timer",
@@ -236,20 +236,20 @@ class SupportsMetrics(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
-    """How many bytes of memory may be used outside a materialisation: for rows as objects, and for the log."""
+class MemoryLimit:
+    """Memory limits in bytes outside a materialisation: for rows cached as objects, and for the log."""
 
     rows: int
     log: int
 
 
 @runtime_checkable
-class Frugal(Protocol):
-    """An ability of a materialisation: it is larger than memory, so the memory outside it is limited too."""
+class SupportsMemoryLimit(Protocol):
+    """A materialisation that may be larger than memory and limits the memory used for its rows and log."""
 
     @property
-    def allowance(self) -> Allowance:
-        """Asked once, when it was opened. Data beyond the limit is written to the local disk or dropped."""
+    def memory_limit(self) -> MemoryLimit:
+        """Read once after opening. Data beyond the limit is written to the local disk or evicted."""
         ...
 
 

@@ -110,7 +110,7 @@ class Enumerators:
                 self._open(vertex, manifest)
 
     def request(self, uid: OperatorUid, reader: int, received: int | None = None) -> None:
-        """A reader asks for splits; if assignments are still on their way to it, it will ask again.
+        """A reader asks for splits; if assignments are still in flight to it, it will ask again.
 
         A reader's first request always gets an answer: until then event time waits for its first splits.
         """

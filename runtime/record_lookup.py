@@ -64,20 +64,20 @@ def _read_source(
 def _splits(vertex: JobVertex, before: Manifest | None, wanted: set[str]) -> list[Split]:
     """The splits as they were assigned to the readers after the checkpoint."""
     source: Source[Any] = vertex.head.payload
-    dealt: dict[str, Split] = {}
+    assigned: dict[str, Split] = {}
 
     def assign(vertex: JobVertex, reader: int, splits: tuple[bytes, ...] | None) -> None:
         for data in splits or ():
             split = msgspec.msgpack.decode(data, type=source.split_type)
-            dealt[split.id] = split
+            assigned[split.id] = split
 
     with contextlib.closing(open_enumerator(vertex, before, assign)) as enumerator:
         known = -1
-        while len(dealt) > known and not wanted <= dealt.keys():
-            known = len(dealt)
+        while len(assigned) > known and not wanted <= assigned.keys():
+            known = len(assigned)
             for reader in range(vertex.parallelism):
                 enumerator.request(reader)
-    return [split for name, split in dealt.items() if name in wanted]
+    return [split for name, split in assigned.items() if name in wanted]
 
 
 def _batches(reader: SourceReader[Any], clock: Clock) -> Iterator[Batch]:

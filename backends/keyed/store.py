@@ -49,9 +49,9 @@ from tidegate.backends.spi import (
     Bounded,
     Cut,
     Entry,
-    Frugal,
     KeyedHandle,
     Resumable,
+    SupportsMemoryLimit,
     SupportsMetrics,
     Timer,
 )
@@ -100,14 +100,18 @@ class KeyedStore:
         restored = restore(backend, key_groups, handles, context)
         self._materialisation = restored.materialisation
         self._table, self._restored = restored.table, restored.table.entries
-        allowance = self._materialisation.allowance if isinstance(self._materialisation, Frugal) else None
-        self._limit = RowLimit(cache_entries, allowance.rows if allowance is not None else None)
+        memory_limit = (
+            self._materialisation.memory_limit
+            if isinstance(self._materialisation, SupportsMemoryLimit)
+            else None
+        )
+        self._limit = RowLimit(cache_entries, memory_limit.rows if memory_limit is not None else None)
         self._history = History(
             key_groups,
             restored.handle,
             context.files,
             uploads,
-            ChangeLog(context.directory, allowance.log if allowance is not None else None),
+            ChangeLog(context.directory, memory_limit.log if memory_limit is not None else None),
             fresh=restored.handle is not None and not restored.handle.chunks,
             incremental=incremental,
         )
@@ -544,7 +548,7 @@ class KeyedStore:
     def _timers(self, state: int) -> StoredTimers:
         groups = range(self._key_groups.first, self._key_groups.last) if self._written else ()
         scan = self._materialisation.scan
-        at_once = not isinstance(self._materialisation, Frugal)
+        at_once = not isinstance(self._materialisation, SupportsMemoryLimit)
         # What a journal is to hold of timers is taken with its cause.
         write = self._log if self._journal is None else None
         return StoredTimers(state, self._groups_of, groups, scan, at_once=at_once, write=write)

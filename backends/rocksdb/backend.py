@@ -20,7 +20,6 @@ from tidegate.backends.rocksdb.memory import Shares, default_memory, shares
 from tidegate.backends.rocksdb.options import RocksDBOptions
 from tidegate.backends.spi import (
     Address,
-    Allowance,
     Backend,
     BackendContext,
     BaseHandle,
@@ -28,6 +27,7 @@ from tidegate.backends.spi import (
     Cut,
     Entry,
     Materialisation,
+    MemoryLimit,
     SnapshotFiles,
 )
 from tidegate.errors import StateFormatError, UnavailableError
@@ -88,7 +88,7 @@ class RocksDBMaterialisation(Materialisation):
     """One database; cuts are stored in the same directory, so that hard links work."""
 
     def __init__(self, store: RocksStore, directory: Path, base: BaseHandle | None, memory: Shares) -> None:
-        self.allowance = Allowance(memory.rows, memory.log)
+        self.memory_limit = MemoryLimit(memory.rows, memory.log)
         self._store = store
         self._late = LateWrites(store, memory.late)
         self._directory = directory

@@ -225,8 +225,8 @@ def _real_inputs(inputs: Iterable[Input]) -> Iterator[Input]:
             yield source
             continue
         for each in _real_inputs(source.transformation.inputs):
-            dealt = source.partition if source.partition is not None else each.partition
-            yield Input(each.transformation, dealt, source.side)
+            partition = source.partition if source.partition is not None else each.partition
+            yield Input(each.transformation, partition, source.side)
 
 
 def _size(

@@ -253,7 +253,7 @@ BROKEN = [
         "test_scan_in_reverse_is_descending_over_the_same_range",
         id="inclusive reverse",
     ),
-    pytest.param(SuiteOfCountingTheGone, "test_a_limit_counts_what_is_there", id="counting the gone"),
+    pytest.param(SuiteOfCountingTheGone, "test_a_limit_counts_existing_entries", id="counting the gone"),
     pytest.param(SuiteOfAStaleOrder, "test_scan_sees_what_was_written_since_the_last_one", id="stale order"),
     pytest.param(SuiteOfAnAliasingSnapshot, "test_cut_does_not_see_later_writes", id="aliasing snapshot"),
     pytest.param(SuiteOfALostSegment, "test_restored_state_can_be_written_and_cut", id="lost segment"),

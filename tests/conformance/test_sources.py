@@ -280,12 +280,12 @@ class TestEndlessFetchedSource(PausingSourceSuite):
 
 FAULTS = {
     "TestForgetsPosition": "test_a_restore_at_any_point_neither_loses_nor_repeats",
-    "TestForgetsUndealtSplits": "test_splits_nobody_was_given_survive_a_restore",
+    "TestForgetsUndealtSplits": "test_unassigned_splits_survive_a_restore",
     "TestDealsTwice": "test_a_split_is_in_exactly_one_place",
     "TestAliasesItsSnapshot": "test_a_checkpoint_is_not_changed_by_reading_on",
     "TestOverlapsItsParts": "test_bounding_a_split_partitions_it",
     "TestGoesOnWhereItLeftOff": "test_an_older_checkpoint_can_be_gone_back_to_again_and_again",
-    "TestIgnoresPauses": "test_a_paused_split_waits_and_the_others_go_on",
+    "TestIgnoresPauses": "test_a_paused_split_waits_and_the_others_continue",
     "TestLosesItsThread": "test_a_fetch_that_ends_on_its_own_fails_a_poll_with_its_name",
     "TestWaitsByTheWallClock": "test_a_wall_clock_that_is_set_back_holds_nothing_up",
     "TestTakesAnySplitForItsOwn": "test_a_split_of_another_source_is_refused",

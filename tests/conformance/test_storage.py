@@ -234,7 +234,7 @@ class SuiteOfFilesForAll(DirectoryStorageSuite):
 
 
 def test_files_that_everybody_can_read_fail_their_clause() -> None:
-    assert not passes(SuiteOfFilesForAll, "test_only_its_user_reads_what_is_new")
+    assert not passes(SuiteOfFilesForAll, "test_new_files_are_private")
 
 
 def test_files_that_everybody_can_read_pass_clauses_about_other_things() -> None:

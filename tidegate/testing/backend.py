@@ -177,7 +177,7 @@ class BackendSuite(OutageClauses):
         found = [address for address, _ in opened.scan(addresses[5], addresses[20], reverse=True)]
         assert found == [at for at in addresses[19:4:-1] if at != gone]
 
-    def test_a_limit_counts_what_is_there(self, bench: BackendBench) -> None:
+    def test_a_limit_counts_existing_entries(self, bench: BackendBench) -> None:
         """With `limit`, `scan` returns the first `limit` entries of the range; removed ones do not count."""
         entries = content(40)
         opened = bench.filled(entries.items())
@@ -283,7 +283,7 @@ class BackendSuite(OutageClauses):
         thread.join()
         assert everything(bench.open(bases[0])) == entries
 
-    def test_restore_equals_what_was_cut(self, bench: BackendBench) -> None:
+    def test_restore_equals_the_cut(self, bench: BackendBench) -> None:
         """Opening a base restores exactly its entries, also when no other file of the writer exists."""
         entries = content(300)
         opened = bench.filled([*entries.items(), (at(0, b"gone"), b"x"), (at(0, b"gone"), None)])

@@ -32,9 +32,7 @@ _AT_ONCE = 4
 class ClaimClauses:
     """Clauses of claims."""
 
-    def test_another_home_is_refused_before_anything_of_the_first_is_touched(
-        self, target: SinkTarget
-    ) -> None:
+    def test_another_storage_is_refused_before_any_change(self, target: SinkTarget) -> None:
         """A pipeline with the same id and another storage can neither claim nor abort; the first can still commit."""
         first, second = SinkRig(target, home=_FIRST), SinkRig(target, home=_SECOND)
         _claim(first)
@@ -46,7 +44,7 @@ class ClaimClauses:
         assert first.commit(work) == [CommitAnswer.COMMITTED]
         first.see(target.records)
 
-    def test_a_claim_outlives_the_work_it_is_for(self, target: SinkTarget) -> None:
+    def test_a_claim_outlives_its_output(self, target: SinkTarget) -> None:
         """Aborting leftovers keeps the claim: an idle pipeline is still the owner and may claim again."""
         first, second = SinkRig(target, home=_FIRST), SinkRig(target, home=_SECOND)
         _claim(first)
@@ -58,7 +56,7 @@ class ClaimClauses:
         assert first.abort_except() == 0
         first.see(target.records)
 
-    def test_who_takes_over_is_the_owner_from_then_on(self, target: SinkTarget) -> None:
+    def test_a_takeover_replaces_the_claim(self, target: SinkTarget) -> None:
         """A takeover replaces the claim: the prepared output of the first pipeline is aborted, and it is refused."""
         first, second = SinkRig(target, home=_FIRST), SinkRig(target, home=_SECOND)
         _claim(first)
@@ -75,7 +73,7 @@ class ClaimClauses:
         assert second.commit(second.epoch(target.records[5:], 1, attempt="2")) == [CommitAnswer.COMMITTED]
         second.see(target.records[5:])
 
-    def test_of_several_claims_at_the_same_moment_one_is_the_owner(self, target: SinkTarget) -> None:
+    def test_of_several_concurrent_claims_one_is_accepted(self, target: SinkTarget) -> None:
         """Of several concurrent claims exactly one is accepted; all others are refused."""
         rigs = [SinkRig(target, home=f"file:///state/{number}") for number in range(_AT_ONCE)]
         together = Barrier(_AT_ONCE)

@@ -74,7 +74,7 @@ class _Outage:
 class OutageClauses:
     """Clauses of a store over a backend during and after a storage outage."""
 
-    def test_an_outage_takes_bounded_memory_and_loses_nothing(
+    def test_an_outage_uses_bounded_memory_and_loses_nothing(
         self, backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """After any number of declined checkpoints, the memory for the next one is bounded, and it holds everything.

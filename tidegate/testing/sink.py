@@ -149,7 +149,7 @@ class CommitClauses:
         rig.abort_except()
         rig.see(target.records)
 
-    def test_a_branch_writes_beside_what_the_history_it_left_has_committed(self, target: SinkTarget) -> None:
+    def test_a_branch_writes_in_addition_to_the_committed_history(self, target: SinkTarget) -> None:
         """An epoch that a branch writes again is visible in addition to the committed one with the same checkpoint id."""
         rig = SinkRig(target)
         rig.commit(rig.epoch(target.records[:4], 1))
@@ -158,7 +158,7 @@ class CommitClauses:
         branch.commits(branch.epoch(target.records[8:], 2))
         rig.see(target.records)
 
-    def test_fewer_writers_go_on_where_more_have_stopped(self, target: SinkTarget) -> None:
+    def test_fewer_writers_continue_after_a_rescale(self, target: SinkTarget) -> None:
         """After a rescale the output of all earlier writers can be committed while a remaining writer continues."""
         many = SinkRig(target, parallelism=3)
         parts = [many.epoch(target.records[3 * n : 3 * n + 3], 1, subtask=n) for n in range(3)]
@@ -171,7 +171,7 @@ class CommitClauses:
 class RefusedCommitClauses:
     """Clauses of a sink whose external system can refuse a commit; its target has `refusing`."""
 
-    def test_a_refused_commit_says_why_and_is_done_when_it_is_tried_again(self, target: SinkTarget) -> None:
+    def test_a_refused_commit_gives_its_reason_and_can_be_retried(self, target: SinkTarget) -> None:
         """A refused commit returns `Retry` with the reason and changes nothing; a later commit succeeds."""
         assert target.refusing is not None, "the target cannot refuse commits; set SinkTarget.refusing"
         rig = SinkRig(target)
@@ -188,7 +188,7 @@ class RefusedCommitClauses:
 class AbortClauses:
     """Clauses of aborts."""
 
-    def test_abort_removes_what_nobody_keeps(self, target: SinkTarget) -> None:
+    def test_abort_removes_output_that_is_not_kept(self, target: SinkTarget) -> None:
         """Open and prepared output that is not kept is removed: no later commit makes it visible."""
         rig = SinkRig(target)
         prepared = rig.epoch(target.records[:5], 1)
@@ -200,7 +200,7 @@ class AbortClauses:
         writer.close()
         rig.see([])
 
-    def test_abort_removes_the_work_of_writers_that_are_no_more(self, target: SinkTarget) -> None:
+    def test_abort_removes_output_of_removed_writers(self, target: SinkTarget) -> None:
         """After a rescale to one writer the prepared and open output of the others is removed too."""
         prepared = SinkRig(target, parallelism=3).epoch(target.records[:5], 1, subtask=2)
         writer = SinkRig(target, parallelism=3).writer(subtask=1)
@@ -212,7 +212,7 @@ class AbortClauses:
         one.commits(one.epoch(target.records, 1, attempt="2"))
         one.see(target.records)
 
-    def test_what_a_killed_process_aborted_is_gone(self, target: SinkTarget) -> None:
+    def test_an_abort_of_a_killed_process_is_complete(self, target: SinkTarget) -> None:
         """An abort is complete when it returns, even if the process dies right after."""
         work = _killed("abort", target).prepared
         rig = SinkRig(target)
@@ -268,7 +268,7 @@ class CrashClauses:
         rig.commits(work)
         rig.see(target.records)
 
-    def test_a_process_killed_before_its_first_record_disturbs_nobody(self, target: SinkTarget) -> None:
+    def test_a_process_killed_before_its_first_record_blocks_no_writer(self, target: SinkTarget) -> None:
         """Opening a writer creates nothing that is visible or blocks another writer."""
         rig = SinkRig(target)
         _killed("open", target)
@@ -312,9 +312,7 @@ class CrashClauses:
 class OwnerClauses:
     """Clauses of a sink whose pipeline gets another owner."""
 
-    def test_an_owner_that_is_replaced_before_it_acts_touches_nothing_of_the_new_one(
-        self, target: SinkTarget
-    ) -> None:
+    def test_an_owner_replaced_before_it_acts_does_not_affect_the_new_one(self, target: SinkTarget) -> None:
         """A process may be suspended right after an ownership check. It then removes and fences only what it listed before
         the check, and nothing that the new owner has prepared since."""
         prepared: list[Committable] = []
@@ -349,7 +347,7 @@ class OwnerClauses:
         assert SinkRig(target).commit(work) == [CommitAnswer.COMMITTED]
         SinkRig(target).see(target.records)
 
-    def test_a_new_owner_has_idle_writers_of_the_old_one_refused(self, target: SinkTarget) -> None:
+    def test_a_new_owner_fences_idle_writers_of_the_old_one(self, target: SinkTarget) -> None:
         """If the committer supports fencing: an idle writer of the old owner can no longer prepare anything."""
         idle = SinkRig(target).writer(attempt="1")
         second = SinkRig(target, term=2)

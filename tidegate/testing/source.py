@@ -106,14 +106,14 @@ class SourceSuite(ABC):
         for readers in (1, 3):
             same(before + _drained(SourceRig(target, readers, old)), target.expected)
 
-    def test_splits_nobody_was_given_survive_a_restore(self, target: SourceTarget) -> None:
+    def test_unassigned_splits_survive_a_restore(self, target: SourceTarget) -> None:
         """Splits that are unassigned at the checkpoint are read after the restore."""
         first = SourceRig(target, 3)
         first.request(0)
         checkpoint = first.checkpoint()
         same(_drained(SourceRig(target, 1, checkpoint)), target.expected)
 
-    def test_splits_given_back_unread_are_dealt_again(self, target: SourceTarget) -> None:
+    def test_unread_splits_are_assigned_again(self, target: SourceTarget) -> None:
         """Splits of readers that fail before reading are assigned to other readers."""
         first = SourceRig(target, 3)
         for reader in range(3):
@@ -217,7 +217,7 @@ class PausingSourceSuite(SourceSuite):
                 )
         same((value for batch in rig.batches for value in batch.values), target.expected)
 
-    def test_a_paused_split_waits_and_the_others_go_on(self, target: SourceTarget) -> None:
+    def test_a_paused_split_waits_and_the_others_continue(self, target: SourceTarget) -> None:
         """A split is read while the others are paused; with all paused, polls return neither records nor the end."""
         reader, rig = _pausing(target)
         for split in list(reader.unfinished_splits()):

@@ -167,10 +167,10 @@ class SourceRig:
             Subtask("source", index),
             self.parallelism,
             self._clock,
-            send_event=lambda event: self._heard(index, event),
+            send_event=lambda event: self._reader_event(index, event),
         )
 
-    def _heard(self, reader: int, event: bytes) -> None:
+    def _reader_event(self, reader: int, event: bytes) -> None:
         receiver = self._enumerator
         assert isinstance(receiver, SupportsReaderEvents), (
             "an event was sent to an enumerator that does not support events"

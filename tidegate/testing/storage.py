@@ -274,15 +274,13 @@ class DirectoryStorageSuite(SharedStorageSuite):
         """The directory of the storage; it does not exist yet."""
         raise NotImplementedError("a suite of a storage in a directory needs a fixture named directory")
 
-    def test_only_its_user_reads_what_is_new(self, storage: CheckpointStorage, directory: Path) -> None:
+    def test_new_files_are_private(self, storage: CheckpointStorage, directory: Path) -> None:
         """New directories are 0700 and new files 0600, even if the umask allows more."""
         with umask(0):
             fill(storage)
         assert modes_of(directory) == {"directories": {0o700}, "files": {0o600}}
 
-    def test_the_mode_that_is_asked_for_is_that_of_what_is_new(
-        self, storage: CheckpointStorage, directory: Path
-    ) -> None:
+    def test_with_mode_sets_the_mode_of_new_files(self, storage: CheckpointStorage, directory: Path) -> None:
         """`with_mode` sets the mode of new directories, and of files without x, even if the umask allows less."""
         assert isinstance(storage, SupportsMode), "a storage in a directory must implement SupportsMode"
         with umask(0o077):
