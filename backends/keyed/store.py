@@ -98,20 +98,16 @@ class KeyedStore:
         self._key_groups = key_groups
         self._max_parallelism = max_parallelism
         restored = restore(backend, key_groups, handles, context)
-        self._materialisation = restored.materialisation
+        self._materialisation = store = restored.materialisation
         self._table, self._restored = restored.table, restored.table.entries
-        memory_limit = (
-            self._materialisation.memory_limit
-            if isinstance(self._materialisation, SupportsMemoryLimit)
-            else None
-        )
-        self._limit = RowLimit(cache_entries, memory_limit.rows if memory_limit is not None else None)
+        memory = store.memory_limit if isinstance(store, SupportsMemoryLimit) else None
+        self._limit = RowLimit(cache_entries, memory.rows if memory is not None else None)
         self._history = History(
             key_groups,
             restored.handle,
             context.files,
             uploads,
-            ChangeLog(context.directory, memory_limit.log if memory_limit is not None else None),
+            ChangeLog(context.directory, memory.log if memory is not None else None),
             fresh=restored.handle is not None and not restored.handle.chunks,
             incremental=incremental,
         )
