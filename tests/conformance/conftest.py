@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.testing.services.fixtures import kafka as kafka, s3 as s3
+from tidegate.testing.services.fixtures import kafka as kafka, postgres as postgres, s3 as s3
 
 
 @pytest.fixture

@@ -1,0 +1,252 @@
+"""Tables of the sink in the target database: who owns the work of an operator, and which work is committed.
+
+| table | holds |
+|---|---|
+| `tidegate_owners` | a row for each operator of each pipeline: where its checkpoints are, the newest owner's fencing term, and how often writers were fenced |
+| `tidegate_work` | a row for each prepared piece of work: what names it, and whether it is committed |
+| `tidegate_stage_<table>_<hash>` | rows of prepared work, which are not visible in the table; the hash is that of its columns |
+| `tidegate_gone_<table>_<hash>` | positions of deleted keys, for writes by position |
+
+A row of `tidegate_work` and the rows it stands for become visible, or vanish, in one transaction: so the row proves what became of
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import xxhash
+
+from tidegate.clock import Clock
+from tidegate.connectors.database.session import Session, TableInfo
+from tidegate.connectors.database.statements import names_of, qualified, quoted
+from tidegate.errors import ConfigError, FencedError
+from tidegate.ids import FencingTerm
+from tidegate.twophase.naming import WorkName
+
+__all__ = ["Bookkeeping", "Fence", "Piece"]
+
+_OWNERS: Final = "tidegate_owners"
+_WORK: Final = "tidegate_work"
+_LONGEST: Final = 40
+"""How much of a table's name is in that of its stage; Postgres cuts names at 63 bytes."""
+_HORIZON: Final = 1_000
+"""How many checkpoints committed work is remembered for; a commit is asked for until it is settled, in order."""
+_PRUNE: Final = 64
+"""Every so many checkpoints older rows go."""
+
+
+class Fence(NamedTuple):
+    """What a writer finds when it opens, and must find again whenever it makes something ready."""
+
+    term: int
+    generation: int
+
+
+class Piece(NamedTuple):
+    """Prepared work as the database knows it."""
+
+    id: int
+    name: str
+    term: int
+    stage: str
+
+
+class Bookkeeping:
+    """The tables for one operator.
+
+    Args:
+        session: The connection.
+        schema: The schema of the tables; None is the first one of the search path.
+        owner: What `owner_name` calls the operator.
+    """
+
+    def __init__(self, session: Session, schema: str | None, owner: str) -> None:
+        self._session = session
+        self._front = "" if schema is None else f"{quoted(schema)}."
+        self._owner = owner
+        self.owners = self._front + quoted(_OWNERS)
+        self.work = self._front + quoted(_WORK)
+
+    def stage_of(self, table: str, info: TableInfo) -> str:
+        """The name of the stage of a table with these columns."""
+        return self._named("stage", table, info)
+
+    def gone_of(self, table: str, info: TableInfo) -> str:
+        """The name of the table of deleted keys."""
+        return self._named("gone", table, info)
+
+    def statements(self) -> list[str]:
+        """What creates the tables that all operators share."""
+        owners = (
+            f"CREATE TABLE {self.owners} (owner text PRIMARY KEY, home text NOT NULL, term bigint NOT NULL, "
+            "generation bigint NOT NULL)"
+        )
+        work = (
+            f"CREATE TABLE {self.work} (id bigint PRIMARY KEY, owner text NOT NULL, name text NOT NULL, history text NOT NULL, "
+            "subtask bigint NOT NULL, checkpoint bigint NOT NULL, term bigint NOT NULL, stage text NOT NULL, at_ms bigint NOT NULL, "
+            "committed boolean NOT NULL)"
+        )
+        index = "tidegate_work_owner"
+        place = f"{self._front}{quoted(index)}" if self._session.dialect == "sqlite" else quoted(index)
+        return [owners, work, f"CREATE INDEX {place} ON {self.work} (owner, subtask, checkpoint)"]
+
+    def gone_statements(self, gone: str, target: str, columns: Sequence[str], key: Sequence[str]) -> list[str]:
+        """What creates the table of deleted keys of a table."""
+        like = f"SELECT 0 AS tg_work, {names_of(columns)} FROM {target} WHERE 1 = 0"
+        if self._session.dialect != "sqlite":
+            like = like.replace("0 AS", "0::bigint AS", 1)
+        hashed = xxhash.xxh32_hexdigest(gone.encode())
+        index = quoted(f"tidegate_gone_{hashed}")
+        return [
+            f"CREATE TABLE {gone} AS {like}",
+            f"CREATE UNIQUE INDEX {index} ON {gone.rpartition('.')[2]} ({names_of(key)})"
+            if self._session.dialect == "sqlite"
+            else f"CREATE UNIQUE INDEX {index} ON {gone} ({names_of(key)})",
+        ]
+
+    def create(self, table: str, statements: Sequence[str]) -> None:
+        """Create a table with these statements if it does not exist.
+
+        Raises:
+            ConfigError: this user may not; the message has the statements.
+        """
+        session = self._session
+        if session.exists(table):
+            return
+        try:
+            with session.transaction():
+                session.exclusive("tidegate")
+                if not session.exists(table):
+                    for statement in statements:
+                        session.execute(statement)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{error}; the sink needs table {table}; grant CREATE, or run: {'; '.join(statements)}; and grant SELECT, INSERT, "
+                "UPDATE and DELETE on what it creates"
+            ) from error
+
+    def prepare_tables(self) -> None:
+        """Create what all operators share."""
+        self.create(self.work, self.statements())
+
+    def claim(self, home: str, *, take_over: bool) -> None:
+        """Make sure that the operator belongs to the pipeline with these checkpoints.
+
+        Raises:
+            ConfigError: it belongs to another one.
+        """
+        session = self._session
+        with session.transaction():
+            insert = f"INSERT INTO {self.owners} VALUES (?, '', 0, 0) ON CONFLICT (owner) DO NOTHING"
+            session.execute(insert, (self._owner,))
+            found = session.execute(f"SELECT home FROM {self.owners} WHERE owner = ?", (self._owner,))[0][0]
+            if not home or found == home:
+                return
+            claims = f"UPDATE {self.owners} SET home = ?, term = 0, generation = generation + 1 WHERE owner = ?"
+            if take_over:
+                session.execute(claims, (home, self._owner))
+                return
+            if not session.change(f"{claims} AND home = ''", (home, self._owner)):
+                found = session.execute(f"SELECT home FROM {self.owners} WHERE owner = ?", (self._owner,))[0][0]
+                if found != home:
+                    raise _claimed(session.shown, self._owner, found, home)
+
+    def fence(self, term: FencingTerm) -> None:
+        """Refuse all writers that were opened before.
+
+        Raises:
+            FencedError: the operator has a newer owner.
+        """
+        update = f"UPDATE {self.owners} SET term = ?, generation = generation + 1 WHERE owner = ? AND term <= ?"
+        if not self._session.change(update, (int(term), self._owner, int(term))):
+            raise self._fenced()
+
+    def fence_now(self, term: FencingTerm) -> Fence:
+        """What a writer that opens must find again later.
+
+        Raises:
+            FencedError: the operator has a newer owner than the writer's.
+        """
+        self.claim("", take_over=False)
+        query = f"SELECT term, generation FROM {self.owners} WHERE owner = ?"
+        found = Fence(*self._session.execute(query, (self._owner,))[0])
+        if found.term > term:
+            raise self._fenced()
+        return found
+
+    def check(self, fence: Fence) -> None:
+        """Make sure, until the transaction ends, that no owner has fenced this writer.
+
+        Raises:
+            FencedError: one has.
+        """
+        query = f"SELECT term, generation FROM {self.owners} WHERE owner = ?"
+        found = self._session.execute(self._session.locked(query), (self._owner,))
+        if not found or Fence(*found[0]) != fence:
+            raise self._fenced()
+
+    def note(self, id: int, work: WorkName, stage: str, clock: Clock, *, committed: bool) -> None:
+        """Write down a piece of work, in the transaction that makes it durable."""
+        values = (
+            *(id, self._owner, work.build(), _history(work), work.subtask, work.checkpoint, work.term, stage),
+            *(clock.now_ms(), committed),
+        )
+        self._session.execute(f"INSERT INTO {self.work} VALUES ({', '.join('?' * len(values))})", values)
+
+    def mark_committed(self, id: int) -> bool:
+        """Whether this transaction is the one that commits a piece of work."""
+        return bool(self._session.change(f"UPDATE {self.work} SET committed = TRUE WHERE id = ? AND NOT committed", (id,)))
+
+    def is_committed(self, id: int) -> bool:
+        """Whether the table proves that a piece of work is visible."""
+        return bool(self._session.execute(f"SELECT 1 FROM {self.work} WHERE id = ? AND committed", (id,)))
+
+    def is_forgotten(self, work: WorkName) -> bool:
+        """Whether work of this age would have no row any more if it had been committed."""
+        query = f"SELECT max(checkpoint) FROM {self.work} WHERE owner = ? AND history = ? AND subtask = ? AND committed"
+        newest = self._session.execute(query, (self._owner, _history(work), work.subtask))[0][0]
+        return newest is not None and work.checkpoint is not None and work.checkpoint < newest - _HORIZON
+
+    def prune(self, work: WorkName) -> None:
+        """Forget what is too old to be asked for, once in a while."""
+        checkpoint = work.checkpoint or 0
+        if checkpoint % _PRUNE == 0:
+            old = f"DELETE FROM {self.work} WHERE owner = ? AND subtask = ? AND checkpoint < ? AND history = ? AND committed"
+            self._session.execute(old, (self._owner, work.subtask, checkpoint - _HORIZON, _history(work)))
+
+    def pieces(self) -> list[Piece]:
+        """Prepared work of this operator that is not committed."""
+        query = f"SELECT id, name, term, stage FROM {self.work} WHERE owner = ? AND NOT committed"
+        return [Piece(*each) for each in self._session.execute(query, (self._owner,))]
+
+    def remove(self, piece: Piece) -> bool:
+        """Remove a piece of work, unless it was committed or removed meanwhile."""
+        with self._session.transaction():
+            gone = self._session.change(f"DELETE FROM {self.work} WHERE id = ? AND NOT committed", (piece.id,))
+            if gone and piece.stage and self._session.exists(piece.stage):
+                self._session.execute(f"DELETE FROM {piece.stage} WHERE tg_work = ?", (piece.id,))
+        return bool(gone)
+
+    def _named(self, kind: str, table: str, info: TableInfo) -> str:
+        columns = repr([(column.name, column.type) for column in info.columns]) + qualified(table)
+        short = table.rpartition(".")[2][:_LONGEST]
+        return self._front + quoted(f"tidegate_{kind}_{short}_{xxhash.xxh32_hexdigest(columns.encode())}")
+
+    def _fenced(self) -> FencedError:
+        return FencedError(
+            f"database {self._session.shown}: operator {self._owner!r} has a newer owner; this writer stops; nothing of it is visible"
+        )
+
+
+def _history(work: WorkName) -> str:
+    return f"{work.lineage}.{work.branch}"
+
+
+def _claimed(where: str, owner: str, found: str, mine: str) -> ConfigError:
+    return ConfigError(
+        f"database {where}: the work of operator {owner!r} is claimed by a pipeline of the same name with checkpoints in {found}; "
+        f"got checkpoints in {mine}; use those checkpoints or another pipeline.id; or, if that pipeline will not run again or its "
+        "checkpoints were moved here, start with --take-over"
+    )
