@@ -2,7 +2,8 @@
 
 | table | holds |
 |---|---|
-| `tidegate_owners` | a row for each operator of each pipeline: where its checkpoints are, the newest owner's fencing term, and how often writers were fenced |
+| `tidegate_claims` | a row for each operator of each pipeline: where its checkpoints are |
+| `tidegate_fences` | a row for each operator: the newest owner's fencing term, and how often writers were fenced; writers lock it |
 | `tidegate_work` | a row for each prepared piece of work: what names it, and whether it is committed |
 | `tidegate_stage_<table>_<hash>` | rows of prepared work, which are not visible in the table; the hash is that of its columns |
 | `tidegate_gone_<table>_<hash>` | positions of deleted keys, for writes by position |
@@ -27,7 +28,8 @@ from tidegate.twophase.naming import WorkName
 
 __all__ = ["Bookkeeping", "Fence", "Piece"]
 
-_OWNERS: Final = "tidegate_owners"
+_CLAIMS: Final = "tidegate_claims"
+_FENCES: Final = "tidegate_fences"
 _WORK: Final = "tidegate_work"
 _LONGEST: Final = 40
 """How much of a table's name is in that of its stage; Postgres cuts names at 63 bytes."""
@@ -66,7 +68,8 @@ class Bookkeeping:
         self._session = session
         self._front = "" if schema is None else f"{quoted(schema)}."
         self._owner = owner
-        self.owners = self._front + quoted(_OWNERS)
+        self._claims = self._front + quoted(_CLAIMS)
+        self._fences = self._front + quoted(_FENCES)
         self.work = self._front + quoted(_WORK)
 
     def stage_of(self, table: str, info: TableInfo) -> str:
@@ -79,9 +82,9 @@ class Bookkeeping:
 
     def statements(self) -> list[str]:
         """What creates the tables that all operators share."""
-        owners = (
-            f"CREATE TABLE {self.owners} (owner text PRIMARY KEY, home text NOT NULL, term bigint NOT NULL, "
-            "generation bigint NOT NULL)"
+        claims = f"CREATE TABLE {self._claims} (owner text PRIMARY KEY, home text NOT NULL)"
+        fences = (
+            f"CREATE TABLE {self._fences} (owner text PRIMARY KEY, term bigint NOT NULL, generation bigint NOT NULL)"
         )
         work = (
             f"CREATE TABLE {self.work} (id bigint PRIMARY KEY, owner text NOT NULL, name text NOT NULL, history text NOT NULL, "
@@ -90,7 +93,7 @@ class Bookkeeping:
         )
         index = "tidegate_work_owner"
         place = f"{self._front}{quoted(index)}" if self._session.dialect == "sqlite" else quoted(index)
-        return [owners, work, f"CREATE INDEX {place} ON {self.work} (owner, subtask, checkpoint)"]
+        return [claims, fences, work, f"CREATE INDEX {place} ON {self.work} (owner, subtask, checkpoint)"]
 
     def gone_statements(self, gone: str, target: str, columns: Sequence[str], key: Sequence[str]) -> list[str]:
         """What creates the table of deleted keys of a table."""
@@ -132,35 +135,33 @@ class Bookkeeping:
         self.create(self.work, self.statements())
 
     def claim(self, home: str, *, take_over: bool) -> None:
-        """Make sure that the operator belongs to the pipeline with these checkpoints.
+        """Make sure that the operator belongs to the pipeline with these checkpoints; one without any claims nothing.
 
         Raises:
             ConfigError: it belongs to another one.
         """
         session = self._session
+        if not home:
+            return
         with session.transaction():
-            insert = f"INSERT INTO {self.owners} VALUES (?, '', 0, 0) ON CONFLICT (owner) DO NOTHING"
-            session.execute(insert, (self._owner,))
-            found = session.execute(f"SELECT home FROM {self.owners} WHERE owner = ?", (self._owner,))[0][0]
-            if not home or found == home:
+            insert = f"INSERT INTO {self._claims} VALUES (?, ?) ON CONFLICT (owner) DO NOTHING"
+            session.execute(insert, (self._owner, home))
+            found = session.execute(f"SELECT home FROM {self._claims} WHERE owner = ?", (self._owner,))[0][0]
+            if found == home:
                 return
-            claims = f"UPDATE {self.owners} SET home = ?, term = 0, generation = generation + 1 WHERE owner = ?"
-            if take_over:
-                session.execute(claims, (home, self._owner))
-                return
-            if not session.change(f"{claims} AND home = ''", (home, self._owner)):
-                found = session.execute(f"SELECT home FROM {self.owners} WHERE owner = ?", (self._owner,))[0][0]
-                if found != home:
-                    raise _claimed(session.shown, self._owner, found, home)
+            if not take_over:
+                raise _claimed(session.shown, self._owner, found, home)
+            session.execute(f"UPDATE {self._claims} SET home = ? WHERE owner = ?", (home, self._owner))
 
-    def fence(self, term: FencingTerm) -> None:
-        """Refuse all writers that were opened before.
+    def fence(self, term: FencingTerm, *, take_over: bool) -> None:
+        """Refuse all writers that were opened before. Terms of a pipeline that is taken over say nothing.
 
         Raises:
             FencedError: the operator has a newer owner.
         """
-        update = f"UPDATE {self.owners} SET term = ?, generation = generation + 1 WHERE owner = ? AND term <= ?"
-        if not self._session.change(update, (int(term), self._owner, int(term))):
+        self._be_fenced()
+        update = f"UPDATE {self._fences} SET term = ?, generation = generation + 1 WHERE owner = ? AND (term <= ? OR ?)"
+        if not self._session.change(update, (int(term), self._owner, int(term), take_over)):
             raise self._fenced()
 
     def fence_now(self, term: FencingTerm) -> Fence:
@@ -169,8 +170,8 @@ class Bookkeeping:
         Raises:
             FencedError: the operator has a newer owner than the writer's.
         """
-        self.claim("", take_over=False)
-        query = f"SELECT term, generation FROM {self.owners} WHERE owner = ?"
+        self._be_fenced()
+        query = f"SELECT term, generation FROM {self._fences} WHERE owner = ?"
         found = Fence(*self._session.execute(query, (self._owner,))[0])
         if found.term > term:
             raise self._fenced()
@@ -182,7 +183,7 @@ class Bookkeeping:
         Raises:
             FencedError: one has.
         """
-        query = f"SELECT term, generation FROM {self.owners} WHERE owner = ?"
+        query = f"SELECT term, generation FROM {self._fences} WHERE owner = ?"
         found = self._session.execute(self._session.locked(query), (self._owner,))
         if not found or Fence(*found[0]) != fence:
             raise self._fenced()
@@ -228,6 +229,11 @@ class Bookkeeping:
             if gone and piece.stage and self._session.exists(piece.stage):
                 self._session.execute(f"DELETE FROM {piece.stage} WHERE tg_work = ?", (piece.id,))
         return bool(gone)
+
+    def _be_fenced(self) -> None:
+        """Let there be a row to lock."""
+        insert = f"INSERT INTO {self._fences} VALUES (?, 0, 0) ON CONFLICT (owner) DO NOTHING"
+        self._session.execute(insert, (self._owner,))
 
     def _named(self, kind: str, table: str, info: TableInfo) -> str:
         columns = repr([(column.name, column.type) for column in info.columns]) + qualified(table)

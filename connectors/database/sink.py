@@ -197,8 +197,9 @@ class DatabaseSink(Sink):
         return self.options.schema or front or None
 
     def _prefix(self, pipeline: PipelineId, uid: OperatorUid) -> str:
-        """What the names of prepared transactions begin with: other operators, of any pipeline, have others."""
-        return f"{_GID}{xxhash.xxh3_128_hexdigest(owner_name(pipeline, uid).encode())[:24]}:"
+        """What the names of prepared transactions begin with; others if the claim that they are under is another."""
+        claimed = f"{owner_name(pipeline, uid)} {self._schema or ''}"
+        return f"{_GID}{xxhash.xxh3_128_hexdigest(claimed.encode())[:24]}:"
 
     def _check_prepared(self) -> None:
         if self.key:

@@ -122,10 +122,10 @@ class DatabaseCommitter(Committer):
         """
         _, books = self._session()
         try:
-            books.fence(self._context.term)
+            books.fence(self._context.term, take_over=self._take_over)
         except UnavailableError:
             self.abort_except(())
-            books.fence(self._context.term)
+            books.fence(self._context.term, take_over=self._take_over)
 
     def close(self) -> None:
         """Disconnect."""

@@ -92,12 +92,13 @@ class TestLockedSqlite(RefusedCommitClauses):
 
 
 class Rows:
-    """A table of its own in Postgres."""
+    """A table in a schema of its own in Postgres, where the tables of the sink are as well."""
 
     def __init__(self, postgres: PostgresService, *, key: bool = False) -> None:
         self.dsn = postgres.dsn
-        self.name = f"rows_{new_id(8)}"
+        self.name = f"s_{new_id(8)}.rows"
         self.database = Database(postgres.dsn)
+        self.execute(f"CREATE SCHEMA {self.name.removesuffix('.rows')}")
         self.execute(f"CREATE TABLE {self.name} (id int {'PRIMARY KEY' if key else 'NOT NULL'}, name text)")
         if key:
             self.execute(LOG.format(self.name))
