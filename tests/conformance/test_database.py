@@ -15,11 +15,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from tidegate.clock import new_id
-from tidegate.connectors.database import Database, DatabaseSink, DatabaseSinkOptions
+from tidegate.clock import SYSTEM_CLOCK, new_id
+from tidegate.connectors.database import Database, DatabaseSink, DatabaseSinkOptions, DatabaseSource
 from tidegate.testing.claims import ClaimingSinkSuite
 from tidegate.testing.services import PostgresService
 from tidegate.testing.sink import RefusedCommitClauses, SinkSuite, SinkTarget
+from tidegate.testing.source import PausingSourceSuite, SourceTarget
 
 RECORDS = [(number, f"name {number}") for number in range(13)]
 LOG = """
@@ -219,3 +220,35 @@ class TestSqliteRowsByPosition(SinkSuite):
         database = sqlite_table(file, "CREATE TABLE rows (id int PRIMARY KEY, name text)")
         sink = DatabaseSink(database, "rows", key=("id",), position=("name",))
         return target_of(sink, lambda: rows_in(file, "rows"))
+
+
+def source_of(source: DatabaseSource) -> SourceTarget:
+    return SourceTarget(source, expected=RECORDS, clock=SYSTEM_CLOCK, patience=400)
+
+
+@pytest.mark.connector("database.source")
+class TestSqliteTable(PausingSourceSuite):
+    """A table without a key, read as a whole."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SourceTarget:
+        file = tmp_path / "rows.db"
+        values = ", ".join(map(str, RECORDS))
+        database = sqlite_table(file, f"CREATE TABLE rows (id int, name text); INSERT INTO rows VALUES {values}")
+        return source_of(DatabaseSource(database, "rows", fetch_size=3))
+
+
+@pytest.mark.service
+@pytest.mark.connector("database.source")
+class TestPostgresTable(PausingSourceSuite):
+    """A table in ranges, one of which has the rows whose column is NULL."""
+
+    @pytest.fixture
+    def target(self, postgres: PostgresService) -> SourceTarget:
+        rows = Rows(postgres)
+        rows.execute(f"ALTER TABLE {rows.name} ADD part int")
+        values = ", ".join(str((*record, record[0] % 5)) for record in RECORDS)
+        rows.execute(f"INSERT INTO {rows.name} VALUES {values}")
+        rows.execute(f"UPDATE {rows.name} SET part = NULL WHERE part = 4")
+        columns = ("id", "name")
+        return source_of(DatabaseSource(rows.database, rows.name, columns, "part", partitions=3, fetch_size=2))

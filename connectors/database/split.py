@@ -1,0 +1,23 @@
+"""Split of a database source: the rows of a range of a column, and how many of them were read."""
+
+from __future__ import annotations
+
+from tidegate.connectors.spi import Split
+
+__all__ = ["TableSplit"]
+
+
+class TableSplit(Split, frozen=True, tag=1):
+    """Rows with `low <= column < high` in a fixed order, from row `offset` on; without bounds all rows.
+
+    `empty` rows are those whose column is NULL.
+    """
+
+    low: int | None = None
+    high: int | None = None
+    empty: bool = False
+    offset: int = 0
+
+    def after(self, position: int) -> TableSplit:
+        """What is left behind the row at a position."""
+        return TableSplit(self.id, self.low, self.high, self.empty, position + 1)
