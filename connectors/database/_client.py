@@ -91,20 +91,23 @@ class PostgresSession(PreparingSession):
 
     def stream(self, sql: str, values: Sequence[Any], size: int) -> Iterator[list[tuple[Any, ...]]]:
         """By a cursor of the server, in a transaction of its own."""
-        with self._translated(), self._connection.transaction():
-            with self._connection.cursor(f"tidegate_{new_id(8)}") as cursor:
-                cursor.execute(_sql(sql, values), values or None)
-                while rows := cursor.fetchmany(size):
-                    yield rows
+        name = f"tidegate_{new_id(8)}"
+        with self._translated(), self._connection.transaction(), self._connection.cursor(name) as cursor:
+            cursor.execute(_sql(sql, values), values or None)
+            while rows := cursor.fetchmany(size):
+                yield rows
 
     def load(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], shown: str) -> None:
         """By COPY."""
-        statement = f"COPY {table} ({names_of(columns)}) FROM STDIN"
-        with self._translated(shown, rows), self._connection.cursor() as cursor:
-            with cursor.copy(statement.encode()) as copy:
-                write = copy.write_row
-                for row in rows:
-                    write(row)
+        statement = f"COPY {table} ({names_of(columns)}) FROM STDIN".encode()
+        with (
+            self._translated(shown, rows),
+            self._connection.cursor() as cursor,
+            cursor.copy(statement) as copy,
+        ):
+            write = copy.write_row
+            for row in rows:
+                write(row)
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -214,7 +217,8 @@ class PostgresSession(PreparingSession):
         more = "; ".join(filter(None, (said.message_detail, said.context if table else None)))
         where = f"{self.shown}, table {table}" if table else self.shown
         message = f"database {where}: {text}" + (f" ({more})" if more else "")
-        if state.startswith(_RECORD) or isinstance(error, psycopg.DataError | psycopg.ProgrammingError) and not state:
+        client = not state and isinstance(error, psycopg.DataError | psycopg.ProgrammingError)
+        if client or state.startswith(_RECORD):
             line = _LINE.search(said.context or "")
             at = int(line[1]) - 1 if line else -1
             shown = f"; the record is {shorten(rows[at])}" if 0 <= at < len(rows) else ""
@@ -226,5 +230,3 @@ class PostgresSession(PreparingSession):
 
 def _sql(sql: str, values: Sequence[Any]) -> bytes:
     return (sql.replace("?", "%s") if values else sql).encode()
-
-

@@ -83,9 +83,7 @@ class Bookkeeping:
     def statements(self) -> list[str]:
         """What creates the tables that all operators share."""
         claims = f"CREATE TABLE {self._claims} (owner text PRIMARY KEY, home text NOT NULL)"
-        fences = (
-            f"CREATE TABLE {self._fences} (owner text PRIMARY KEY, term bigint NOT NULL, generation bigint NOT NULL)"
-        )
+        fences = f"CREATE TABLE {self._fences} (owner text PRIMARY KEY, term bigint NOT NULL, generation bigint NOT NULL)"
         work = (
             f"CREATE TABLE {self.work} (id bigint PRIMARY KEY, owner text NOT NULL, name text NOT NULL, history text NOT NULL, "
             "subtask bigint NOT NULL, checkpoint bigint NOT NULL, term bigint NOT NULL, stage text NOT NULL, at_ms bigint NOT NULL, "
@@ -95,7 +93,9 @@ class Bookkeeping:
         place = f"{self._front}{quoted(index)}" if self._session.dialect == "sqlite" else quoted(index)
         return [claims, fences, work, f"CREATE INDEX {place} ON {self.work} (owner, subtask, checkpoint)"]
 
-    def gone_statements(self, gone: str, target: str, columns: Sequence[str], key: Sequence[str]) -> list[str]:
+    def gone_statements(
+        self, gone: str, target: str, columns: Sequence[str], key: Sequence[str]
+    ) -> list[str]:
         """What creates the table of deleted keys of a table."""
         like = f"SELECT 0 AS tg_work, {names_of(columns)} FROM {target} WHERE 1 = 0"
         if self._session.dialect != "sqlite":
@@ -198,7 +198,11 @@ class Bookkeeping:
 
     def mark_committed(self, id: int) -> bool:
         """Whether this transaction is the one that commits a piece of work."""
-        return bool(self._session.change(f"UPDATE {self.work} SET committed = TRUE WHERE id = ? AND NOT committed", (id,)))
+        return bool(
+            self._session.change(
+                f"UPDATE {self.work} SET committed = TRUE WHERE id = ? AND NOT committed", (id,)
+            )
+        )
 
     def is_committed(self, id: int) -> bool:
         """Whether the table proves that a piece of work is visible."""
@@ -225,7 +229,9 @@ class Bookkeeping:
     def remove(self, piece: Piece) -> bool:
         """Remove a piece of work, unless it was committed or removed meanwhile."""
         with self._session.transaction():
-            gone = self._session.change(f"DELETE FROM {self.work} WHERE id = ? AND NOT committed", (piece.id,))
+            gone = self._session.change(
+                f"DELETE FROM {self.work} WHERE id = ? AND NOT committed", (piece.id,)
+            )
             if gone and piece.stage and self._session.exists(piece.stage):
                 self._session.execute(f"DELETE FROM {piece.stage} WHERE tg_work = ?", (piece.id,))
         return bool(gone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tidegate.connectors.base import ListEnumerator
@@ -53,7 +54,9 @@ class TableEnumerator(ListEnumerator[TableSplit]):
         session = source.database.connect()
         try:
             name = quoted(column)
-            query = f"SELECT min({name}), max({name}), count(*) - count({name}) FROM {qualified(source.table)}"
+            query = (
+                f"SELECT min({name}), max({name}), count(*) - count({name}) FROM {qualified(source.table)}"
+            )
             low, high, empty = session.execute(query)[0]
         finally:
             session.close()
@@ -70,6 +73,4 @@ def _ranges(low: int, high: int, parts: int) -> list[TableSplit]:
     """Ranges that together hold both ends."""
     width = high + 1 - low
     bounds = sorted({low + width * part // parts for part in range(parts + 1)})
-    return [
-        TableSplit(SplitId(f"{first}-{last}"), first, last) for first, last in zip(bounds, bounds[1:], strict=False)
-    ]
+    return [TableSplit(SplitId(f"{first}-{last}"), first, last) for first, last in pairwise(bounds)]

@@ -61,7 +61,9 @@ def inspected(session: Session, sink: DatabaseSink, books: Bookkeeping, prefix: 
     missing = session.missing_privileges(target, wanted)
     if missing:
         yield Finding(
-            "table", "problem", f"{sink.table} cannot be written: permission denied for {', '.join(missing)}",
+            "table",
+            "problem",
+            f"{sink.table} cannot be written: permission denied for {', '.join(missing)}",
             f"GRANT {', '.join(missing)} ON {target} TO the user of the program",
         )
     else:
@@ -69,7 +71,9 @@ def inspected(session: Session, sink: DatabaseSink, books: Bookkeeping, prefix: 
     yield from _constraints(sink, info)
     if sink.mode != "at-least-once" and not session.exists(books.work):
         yield Finding(
-            "table", "warning", f"the sink's own tables ({books.work}, ...) do not exist",
+            "table",
+            "warning",
+            f"the sink's own tables ({books.work}, ...) do not exist",
             "they are created at the start, if the user of the program has CREATE; else create them by the statements of the "
             "sink's ddl()",
         )
@@ -82,21 +86,24 @@ def _constraints(sink: DatabaseSink, info: TableInfo) -> Iterator[Finding]:
     others: Sequence[str] = info.other_unique if not sink.key else info.other_unique[1:]
     if sink.mode == "prepared" and info.other_unique:
         yield Finding(
-            "constraints", "problem",
+            "constraints",
+            "problem",
             f"{sink.table} has unique indexes ({', '.join(info.other_unique)}): a writer that inserts what another one, or an "
             "epoch before, has prepared waits for its commit, and the checkpoint with it",
             "use mode 'staged', or drop the indexes",
         )
     elif others:
         yield Finding(
-            "constraints", "warning",
+            "constraints",
+            "warning",
             f"{sink.table} has unique indexes besides the key ({', '.join(info.other_unique)}): a row that breaks one is found "
             "when its checkpoint is committed, which is then retried until a person helps",
             "see that rows cannot break them, or write with one writer",
         )
     if info.foreign:
         yield Finding(
-            "constraints", "problem" if sink.mode == "prepared" else "warning",
+            "constraints",
+            "problem" if sink.mode == "prepared" else "warning",
             f"{sink.table} has foreign keys ({', '.join(info.foreign)}): rows of other sinks are committed at other moments, and "
             "one that refers to a row which is not visible yet is refused",
             "write the tables that are referred to by other means, or make the constraints NOT VALID or drop them",
@@ -108,7 +115,8 @@ def _old(session: PreparingSession, sink: DatabaseSink, prefix: str) -> Iterator
     if old:
         gid, age_ms = max(old, key=lambda each: each[1])
         yield Finding(
-            "prepared transactions", "warning",
+            "prepared transactions",
+            "warning",
             f"{len(old)} prepared transactions of this sink are old, {gid!r} {age_ms // 1_000} s: they hold locks and keep VACUUM "
             "from removing rows",
             "start the pipeline, which commits or rolls them back; or ROLLBACK PREPARED, if it will not run again",

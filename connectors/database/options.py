@@ -72,6 +72,4 @@ class DatabaseSinkOptions(PartialOptions):
                 f"database sink mode is {self.mode!r}; expected one of {', '.join(get_args(WriteMode))}"
             )
         if self.on_branch is not None and self.on_branch not in get_args(OnBranch):
-            raise ConfigError(
-                f"database sink on_branch is {self.on_branch!r}; expected 'refuse' or 'append'"
-            )
+            raise ConfigError(f"database sink on_branch is {self.on_branch!r}; expected 'refuse' or 'append'")

@@ -101,7 +101,10 @@ class TableFetcher(Fetcher[TableSplit]):
         source, table = self._source, qualified(self._source.table)
         if self._columns is None:
             self._columns, self._order = _layout(session, source)
-        where, values = [text for text, _ in source.conditions], [value for _, each in source.conditions for value in each]
+        where, values = (
+            [text for text, _ in source.conditions],
+            [value for _, each in source.conditions for value in each],
+        )
         if source.partition_column is not None:
             name = quoted(source.partition_column)
             if split.empty:
@@ -119,11 +122,9 @@ class TableFetcher(Fetcher[TableSplit]):
             return [()] * len(rows)
         if self._decode is None:
             return list(rows)
-        decode = self._decode
         values: list[Any] = []
         try:
-            for row in rows:
-                values.append(decode(row))
+            values.extend(map(self._decode, rows))  # its length tells which row failed
         except RecordError as error:
             raise RecordError(
                 f"table {self._source.table}: row {split.offset + len(values)} of range {split.id!r} cannot be read: {error}"

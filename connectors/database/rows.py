@@ -42,7 +42,9 @@ class RowReader:
         self._table = table
         self._names = [column.name for column in columns]
         self._key = [place for place, column in enumerate(columns) if column.name in key]
-        self._required = [place for place, column in enumerate(columns) if not column.nullable or place in self._key]
+        self._required = [
+            place for place, column in enumerate(columns) if not column.nullable or place in self._key
+        ]
         self._json = [place for place, column in enumerate(columns) if column.type in _JSON]
 
     def read(self, record: Any, kind: RowKind) -> tuple[Any, ...]:
@@ -69,14 +71,18 @@ class RowReader:
         elif isinstance(record, Row | list | tuple):
             return tuple(record)
         else:
-            raise self._refused(f"is of class {type(record).__name__}; expected a tuple, a Row or a dictionary", record)
+            raise self._refused(
+                f"is of class {type(record).__name__}; expected a tuple, a Row or a dictionary", record
+            )
         try:
             found = tuple(values[name] for name in self._names)
         except KeyError as missing:
             raise self._refused(f"has no field {missing.args[0]!r}; expected {self._shown}", record) from None
         if len(values) != len(found):
             extra = next(name for name in values if name not in self._names)
-            raise self._refused(f"has a field {extra!r}, which is not written; expected {self._shown}", record)
+            raise self._refused(
+                f"has a field {extra!r}, which is not written; expected {self._shown}", record
+            )
         return found
 
     def _encoded(self, row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -78,11 +78,15 @@ class DatabaseSink(Sink):
                     f"database sink: {name!r} is in the key or the position, but not in the columns; got {', '.join(self.columns)}"
                 )
         if self.position and (not self.key or set(self.position) & set(self.key)):
-            raise ConfigError("database sink: a position needs a key, and other columns than those of the key")
+            raise ConfigError(
+                "database sink: a position needs a key, and other columns than those of the key"
+            )
         if self.mode == "positions" and not self.position:
             raise ConfigError("database sink: mode 'positions' needs the columns of the position")
         if self.position and self.mode not in ("positions", "at-least-once"):
-            raise ConfigError(f"database sink: a position is not used by mode {self.mode!r}; leave one of them out")
+            raise ConfigError(
+                f"database sink: a position is not used by mode {self.mode!r}; leave one of them out"
+            )
         if self.mode == "prepared":
             self._check_prepared()
 
@@ -133,7 +137,12 @@ class DatabaseSink(Sink):
         owner = owner_name(context.pipeline, context.uid)
         take_over = self.options.take_over and not context.running
         return DatabaseCommitter(
-            self.database.connect, self._schema, owner, self._prefix(context.pipeline, context.uid), take_over, context
+            self.database.connect,
+            self._schema,
+            owner,
+            self._prefix(context.pipeline, context.uid),
+            take_over,
+            context,
         )
 
     def preflight(self, job: JobFacts) -> Iterator[Finding]:
@@ -160,7 +169,9 @@ class DatabaseSink(Sink):
     def _writer(self, session: Session, context: WriterContext) -> SinkWriter:
         info = check_target(session, self)
         columns = self.written(info)
-        shape = Shape(self.table, tuple(column.name for column in columns), tuple(self.key), tuple(self.position))
+        shape = Shape(
+            self.table, tuple(column.name for column in columns), tuple(self.key), tuple(self.position)
+        )
         books = Bookkeeping(session, self._schema, owner_name(context.pipeline, context.uid))
         common: Any = (session, books, shape, columns, context, self.options.buffer_rows)
         if self.mode == "at-least-once":
@@ -177,7 +188,11 @@ class DatabaseSink(Sink):
     def written(self, info: TableInfo) -> list[ColumnInfo]:
         """The columns that are written, as the table has them."""
         known = {column.name: column for column in info.columns}
-        names = [name for name, column in known.items() if not column.generated] if self.columns is None else self.columns
+        names = (
+            [name for name, column in known.items() if not column.generated]
+            if self.columns is None
+            else self.columns
+        )
         return [known[name] for name in names]
 
     def _own(self, session: Session, books: Bookkeeping, info: TableInfo) -> tuple[str, list[str]]:
@@ -209,5 +224,3 @@ class DatabaseSink(Sink):
             )
         if self.database.dialect == "sqlite":
             raise ConfigError("database sink: SQLite cannot prepare transactions; use mode 'staged'")
-
-

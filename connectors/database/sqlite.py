@@ -88,25 +88,46 @@ class SqliteSession(Session):
     def describe(self, table: str) -> TableInfo | None:
         """What the catalog says."""
         name = _plain(table)
-        found = self.execute("SELECT name, type, \"notnull\", dflt_value, pk, hidden FROM pragma_table_xinfo(?)", (name,))
+        found = self.execute(
+            'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)', (name,)
+        )
         if not found:
             return None
-        primary = tuple(each[0] for each in sorted((each for each in found if each[4]), key=lambda each: each[4]))
+        primary = tuple(
+            each[0] for each in sorted((each for each in found if each[4]), key=lambda each: each[4])
+        )
         rowid = len(primary) == 1 and any(each[4] and each[1].upper() == "INTEGER" for each in found)
         columns = tuple(
-            ColumnInfo(column, kind, not (notnull or (pk and not rowid)), default is not None or (pk and rowid), hidden > 1)
+            ColumnInfo(
+                column,
+                kind,
+                not (notnull or (pk and not rowid)),
+                default is not None or (pk and rowid),
+                hidden > 1,
+            )
             for column, kind, notnull, default, pk, hidden in found
         )
-        listed = self.execute("SELECT name, \"unique\", partial FROM pragma_index_list(?)", (name,))
+        listed = self.execute('SELECT name, "unique", partial FROM pragma_index_list(?)', (name,))
         indexes = [
-            (index, frozenset(column for (column,) in self.execute("SELECT name FROM pragma_index_info(?)", (index,))))
+            (
+                index,
+                frozenset(
+                    column for (column,) in self.execute("SELECT name FROM pragma_index_info(?)", (index,))
+                ),
+            )
             for index, unique, partial in listed
             if unique and not partial
         ]
-        keys = [names for _, names in indexes if None not in names] + ([frozenset(primary)] if primary else [])
-        foreign = self.execute("SELECT DISTINCT \"table\" FROM pragma_foreign_key_list(?)", (name,))
+        keys = [names for _, names in indexes if None not in names] + (
+            [frozenset(primary)] if primary else []
+        )
+        foreign = self.execute('SELECT DISTINCT "table" FROM pragma_foreign_key_list(?)', (name,))
         return TableInfo(
-            columns, tuple(keys), primary, tuple(f"to {each}" for (each,) in foreign), tuple(index for index, _ in indexes)
+            columns,
+            tuple(keys),
+            primary,
+            tuple(f"to {each}" for (each,) in foreign),
+            tuple(index for index, _ in indexes),
         )
 
     def missing_privileges(self, table: str, wanted: Sequence[str]) -> list[str]:
@@ -157,7 +178,9 @@ class SqliteSession(Session):
     def _of(self, error: Exception, table: str) -> TidegateError:
         name = getattr(error, "sqlite_errorname", "")
         message = f"database {self.shown}{', table ' + table if table else ''}: {error}"
-        if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError | OverflowError | sqlite3.InterfaceError):
+        if isinstance(
+            error, sqlite3.IntegrityError | sqlite3.DataError | OverflowError | sqlite3.InterfaceError
+        ):
             return RecordError(f"{message}; correct the record, or the table")
         if name.startswith(_BUSY):
             return UnavailableError(message)
@@ -188,5 +211,3 @@ def _stored(value: Any) -> Any:
 def _plain(table: str) -> str:
     """The name of a table without its quotes and the name of the database file in front."""
     return table.rpartition('"."')[2].strip('"').replace('""', '"')
-
-

@@ -78,7 +78,9 @@ class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
         then = f"UPDATE SET {sets}" if sets else "NOTHING"
         if sets and self.position:
             then += f" WHERE {self._position('t')} <= {self._position('excluded')}"
-        where = "s.tg_work = ? AND s.tg_chunk = ? AND s.tg_kind = 0 AND s.tg_unchanged IS NULL" + self._alive(gone)
+        where = "s.tg_work = ? AND s.tg_chunk = ? AND s.tg_kind = 0 AND s.tg_unchanged IS NULL" + self._alive(
+            gone
+        )
         return (
             f"INSERT INTO {self._target} AS t ({columns}) SELECT {columns} FROM {stage} AS s WHERE {where} "
             f"ORDER BY {names_of(self.key)} ON CONFLICT ({names_of(self.key)}) DO {then}"
@@ -136,7 +138,12 @@ class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def apply(
-    session: Session, shape: Shape, stage: str, work: int, chunks: Iterable[tuple[int, Chunk]], gone: str | None = None
+    session: Session,
+    shape: Shape,
+    stage: str,
+    work: int,
+    chunks: Iterable[tuple[int, Chunk]],
+    gone: str | None = None,
 ) -> None:
     """Apply chunks of a piece of work, in an open transaction.
 

@@ -12,7 +12,6 @@ The database itself answers what happened to a piece of work:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
 from typing import Final
 
 import msgspec
@@ -67,7 +66,9 @@ class DatabaseCommitter(Committer):
             StateFormatError: another version wrote a payload; nothing was done.
         """
         works = [self._decoded(each) for each in committables]
-        order = sorted(range(len(works)), key=lambda at: (committables[at].subtask, committables[at].checkpoint))
+        order = sorted(
+            range(len(works)), key=lambda at: (committables[at].subtask, committables[at].checkpoint)
+        )
         answers: dict[int, Answer] = {}
         refused: dict[int, Retry] = {}
         for at in order:
@@ -105,7 +106,9 @@ class DatabaseCommitter(Committer):
         self.claim()
         session, books = self._session()
         kept = {self._decoded(each).name for each in keep}
-        pieces = [each for each in books.pieces() if self._is_removable(parse_work(each.name), each.term, kept)]
+        pieces = [
+            each for each in books.pieces() if self._is_removable(parse_work(each.name), each.term, kept)
+        ]
         names = self._prepared(session, kept)
         self._context.check_owner()
         point("abort.before")
@@ -146,7 +149,9 @@ class DatabaseCommitter(Committer):
 
     def _is_removable(self, work: WorkName | None, term: int, kept: set[str]) -> bool:
         # Terms count the owners of one pipeline; those of the pipeline that is taken over say nothing here.
-        return work is not None and work.build() not in kept and (term <= self._context.term or self._take_over)
+        return (
+            work is not None and work.build() not in kept and (term <= self._context.term or self._take_over)
+        )
 
     def _session(self) -> tuple[Session, Bookkeeping]:
         if self._opened is None:
@@ -188,7 +193,9 @@ def _commit(session: Session, books: Bookkeeping, work: DatabaseWork) -> CommitA
 
 def _finish(session: Session, work: DatabaseWork) -> bool:
     if not isinstance(session, PreparingSession):
-        raise ConfigError(f"{session.shown} cannot prepare transactions, but {work.gid!r} is one; use the database it is in")
+        raise ConfigError(
+            f"{session.shown} cannot prepare transactions, but {work.gid!r} is one; use the database it is in"
+        )
     return session.finish(work.gid, commit=True)
 
 
@@ -204,5 +211,3 @@ def _apply(session: Session, books: Bookkeeping, work: DatabaseWork) -> bool:
             session.execute(work.shape.append(work.stage), (work.id,))
         session.execute(f"DELETE FROM {work.stage} WHERE tg_work = ?", (work.id,))
     return True
-
-

@@ -196,7 +196,10 @@ class TestRowsAtOnce(SinkSuite):
     @pytest.fixture
     def target(self, postgres: PostgresService) -> SinkTarget:
         rows = Rows(postgres)
-        return target_of(DatabaseSink(rows.database, rows.name, options=DatabaseSinkOptions(mode="at-least-once")), rows.read)
+        return target_of(
+            DatabaseSink(rows.database, rows.name, options=DatabaseSinkOptions(mode="at-least-once")),
+            rows.read,
+        )
 
 
 @pytest.mark.service
@@ -234,7 +237,9 @@ class TestSqliteTable(PausingSourceSuite):
     def target(self, tmp_path: Path) -> SourceTarget:
         file = tmp_path / "rows.db"
         values = ", ".join(map(str, RECORDS))
-        database = sqlite_table(file, f"CREATE TABLE rows (id int, name text); INSERT INTO rows VALUES {values}")
+        database = sqlite_table(
+            file, f"CREATE TABLE rows (id int, name text); INSERT INTO rows VALUES {values}"
+        )
         return source_of(DatabaseSource(database, "rows", fetch_size=3))
 
 
@@ -251,4 +256,6 @@ class TestPostgresTable(PausingSourceSuite):
         rows.execute(f"INSERT INTO {rows.name} VALUES {values}")
         rows.execute(f"UPDATE {rows.name} SET part = NULL WHERE part = 4")
         columns = ("id", "name")
-        return source_of(DatabaseSource(rows.database, rows.name, columns, "part", partitions=3, fetch_size=2))
+        return source_of(
+            DatabaseSource(rows.database, rows.name, columns, "part", partitions=3, fetch_size=2)
+        )
