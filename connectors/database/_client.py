@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tidegate.checks import shorten
 from tidegate.clock import new_id
-from tidegate.connectors.database.session import ColumnInfo, PreparingSession, TableInfo
+from tidegate.connectors.database.session import Catalog, ColumnInfo, PreparedTransactions, Session, TableInfo
 from tidegate.connectors.database.statements import names_of
 from tidegate.errors import ConfigError, MissingExtraError, RecordError, TidegateError, UnavailableError
 
@@ -57,13 +57,16 @@ _FOREIGN: Final = """
 SELECT conname::text FROM pg_constraint WHERE contype = 'f' AND conrelid = to_regclass(?)"""
 
 
-class PostgresSession(PreparingSession):
+class PostgresSession(Session):
     """A connection of Postgres."""
 
     dialect = "postgresql"
+    locking = " FOR SHARE"  # so that writers do not wait for each other
 
     def __init__(self, database: Database) -> None:
         self.shown = database.shown
+        self.catalog = PostgresCatalog(self)
+        self.prepared = PostgresPrepared(self)
         given = {
             "user": database.username,
             "password": database.password,
@@ -122,38 +125,6 @@ class PostgresSession(PreparingSession):
         with suppress(psycopg.Error):
             self._connection.close()
 
-    def exists(self, table: str) -> bool:
-        """Whether there is such a table."""
-        return self.execute("SELECT to_regclass(?) IS NOT NULL", (table,))[0][0] is True
-
-    def describe(self, table: str) -> TableInfo | None:
-        """What the catalog says."""
-        name = (table,)
-        columns = tuple(ColumnInfo(*each) for each in self.execute(_COLUMNS, name))
-        if not columns:
-            return None
-        indexes = self.execute(_INDEXES, name)
-        return TableInfo(
-            columns,
-            unique=tuple(frozenset(names) for _, _, usable, names in indexes if usable),
-            primary=next((tuple(names) for _, primary, _, names in indexes if primary), ()),
-            foreign=tuple(name for (name,) in self.execute(_FOREIGN, name)),
-            other_unique=tuple(name for name, *_ in indexes),
-        )
-
-    def missing_privileges(self, table: str, wanted: Sequence[str]) -> list[str]:
-        """Those that `has_table_privilege` denies."""
-        sql = "SELECT has_table_privilege(to_regclass(?), ?)"
-        return [each for each in wanted if not self.execute(sql, (table, each))[0][0]]
-
-    def locked(self, sql: str) -> str:
-        """Shared, so that writers do not wait for each other."""
-        return f"{sql} FOR SHARE"
-
-    def exclusive(self, name: str) -> None:
-        """An advisory lock."""
-        self.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (name,))
-
     def epoch_table(self, stage: str) -> str:
         """The stage itself, in a transaction that lasts until the barrier."""
         self.begin()
@@ -168,40 +139,15 @@ class PostgresSession(PreparingSession):
         self.execute(f"CREATE TEMPORARY TABLE tidegate_scratch ON COMMIT DELETE ROWS AS {made}")
         return "pg_temp.tidegate_scratch"
 
-    def created_like(self, target: str, stage: str) -> list[str]:
-        """The types of the table, and its checks for whole rows; NULL is allowed, since a delete has keys only."""
-        created = [f"CREATE TABLE {stage} AS SELECT {_HEAD}, t.* FROM {target} AS t WITH NO DATA"]
-        created += [
-            f"ALTER TABLE {stage} ADD CHECK (tg_kind = 1 OR tg_unchanged IS NOT NULL OR ({expression}))"
-            for (expression,) in self.execute(_CHECKS, (target,))
-        ]
-        return [*created, f"CREATE INDEX ON {stage} (tg_work, tg_chunk)"]
-
-    def prepare(self, gid: str) -> None:
-        """PREPARE TRANSACTION."""
-        self.execute(f"PREPARE TRANSACTION '{gid}'")
-
-    def finish(self, gid: str, *, commit: bool) -> bool:
-        """COMMIT PREPARED, or ROLLBACK PREPARED."""
+    def finish_prepared(self, statement: str) -> bool:
+        """Whether there is such a prepared transaction, which this ends."""
         try:
-            self._connection.execute(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{gid}'".encode())
+            self._connection.execute(statement.encode())
         except psycopg.errors.UndefinedObject:
             return False
         except psycopg.Error as error:
             raise self._of(error) from error
         return True
-
-    def prepared(self, prefix: str) -> list[tuple[str, int]]:
-        """Those in `pg_prepared_xacts`."""
-        sql = (
-            "SELECT gid, (extract(epoch FROM clock_timestamp() - prepared) * 1000)::bigint FROM pg_prepared_xacts "
-            "WHERE database = current_database() AND starts_with(gid, ?)"
-        )
-        return cast(list[tuple[str, int]], self.execute(sql, (prefix,)))
-
-    def most_prepared(self) -> int:
-        """`max_prepared_transactions`."""
-        return int(self.execute("SHOW max_prepared_transactions")[0][0])
 
     @contextmanager
     def _translated(self, table: str = "", rows: Sequence[Any] = ()) -> Iterator[None]:
@@ -226,6 +172,73 @@ class PostgresSession(PreparingSession):
         if state.startswith(_CONFIG) or (not state and "authentication" in text):
             return ConfigError(message)
         return UnavailableError(message)
+
+
+class PostgresCatalog(Catalog):
+    """The system catalog of Postgres."""
+
+    def exists(self, table: str) -> bool:
+        """Whether there is such a table."""
+        return self._session.execute("SELECT to_regclass(?) IS NOT NULL", (table,))[0][0] is True
+
+    def describe(self, table: str) -> TableInfo | None:
+        """What the catalog says."""
+        name = (table,)
+        columns = tuple(ColumnInfo(*each) for each in self._session.execute(_COLUMNS, name))
+        if not columns:
+            return None
+        indexes = self._session.execute(_INDEXES, name)
+        return TableInfo(
+            columns,
+            unique=tuple(frozenset(names) for _, _, usable, names in indexes if usable),
+            primary=next((tuple(names) for _, primary, _, names in indexes if primary), ()),
+            foreign=tuple(name for (name,) in self._session.execute(_FOREIGN, name)),
+            other_unique=tuple(name for name, *_ in indexes),
+        )
+
+    def missing_privileges(self, table: str, wanted: Sequence[str]) -> list[str]:
+        """Those that `has_table_privilege` denies."""
+        sql = "SELECT has_table_privilege(to_regclass(?), ?)"
+        return [each for each in wanted if not self._session.execute(sql, (table, each))[0][0]]
+
+    def created_like(self, target: str, stage: str) -> list[str]:
+        """The types of the table, and its checks for whole rows; NULL is allowed, since a delete has keys only."""
+        created = [f"CREATE TABLE {stage} AS SELECT {_HEAD}, t.* FROM {target} AS t WITH NO DATA"]
+        created += [
+            f"ALTER TABLE {stage} ADD CHECK (tg_kind = 1 OR tg_unchanged IS NOT NULL OR ({expression}))"
+            for (expression,) in self._session.execute(_CHECKS, (target,))
+        ]
+        return [*created, f"CREATE INDEX ON {stage} (tg_work, tg_chunk)"]
+
+    def _one_at_a_time(self) -> None:
+        self._session.execute("SELECT pg_advisory_xact_lock(hashtextextended('tidegate', 0))")
+
+
+class PostgresPrepared(PreparedTransactions):
+    """PREPARE TRANSACTION and what belongs to it."""
+
+    def __init__(self, session: PostgresSession) -> None:
+        self._session = session
+
+    def prepare(self, gid: str) -> None:
+        """PREPARE TRANSACTION."""
+        self._session.execute(f"PREPARE TRANSACTION '{gid}'")
+
+    def finish(self, gid: str, *, commit: bool) -> bool:
+        """COMMIT PREPARED, or ROLLBACK PREPARED."""
+        return self._session.finish_prepared(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{gid}'")
+
+    def begun_with(self, prefix: str) -> list[tuple[str, int]]:
+        """Those in `pg_prepared_xacts`."""
+        sql = (
+            "SELECT gid, (extract(epoch FROM clock_timestamp() - prepared) * 1000)::bigint FROM pg_prepared_xacts "
+            "WHERE database = current_database() AND starts_with(gid, ?)"
+        )
+        return cast(list[tuple[str, int]], self._session.execute(sql, (prefix,)))
+
+    def limit(self) -> int:
+        """`max_prepared_transactions`."""
+        return int(self._session.execute("SHOW max_prepared_transactions")[0][0])
 
 
 def _sql(sql: str, values: Sequence[Any]) -> bytes:

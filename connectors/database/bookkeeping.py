@@ -26,7 +26,7 @@ from tidegate.errors import ConfigError, FencedError
 from tidegate.ids import FencingTerm
 from tidegate.twophase.naming import WorkName
 
-__all__ = ["Bookkeeping", "Fence", "Piece"]
+__all__ = ["Bookkeeping", "Fence", "Ownership", "Piece", "SinkTables", "WorkTable"]
 
 _CLAIMS: Final = "tidegate_claims"
 _FENCES: Final = "tidegate_fences"
@@ -55,35 +55,37 @@ class Piece(NamedTuple):
     stage: str
 
 
-class Bookkeeping:
-    """The tables for one operator.
+class SinkTables:
+    """The names of the tables, and the statements that create them.
 
     Args:
         session: The connection.
         schema: The schema of the tables; None is the first one of the search path.
-        owner: What `owner_name` calls the operator.
     """
 
-    def __init__(self, session: Session, schema: str | None, owner: str) -> None:
+    def __init__(self, session: Session, schema: str | None) -> None:
         self._session = session
         self._front = "" if schema is None else f"{quoted(schema)}."
-        self._owner = owner
-        self._claims = self._front + quoted(_CLAIMS)
-        self._fences = self._front + quoted(_FENCES)
+        self.claims = self._front + quoted(_CLAIMS)
+        self.fences = self._front + quoted(_FENCES)
         self.work = self._front + quoted(_WORK)
 
     def stage_of(self, table: str, info: TableInfo) -> str:
         """The name of the stage of a table with these columns."""
-        return self._named("stage", table, info)
+        return self._named("stage", table, info, ())
 
-    def gone_of(self, table: str, info: TableInfo) -> str:
-        """The name of the table of deleted keys."""
-        return self._named("gone", table, info)
+    def gone_of(self, table: str, info: TableInfo, kept: Sequence[str]) -> str:
+        """The name of the table of deleted keys, which has these columns of a table."""
+        return self._named("gone", table, info, kept)
+
+    def create(self) -> None:
+        """Create what all operators share."""
+        self._session.catalog.create(self.work, self.statements())
 
     def statements(self) -> list[str]:
         """What creates the tables that all operators share."""
-        claims = f"CREATE TABLE {self._claims} (owner text PRIMARY KEY, home text NOT NULL)"
-        fences = f"CREATE TABLE {self._fences} (owner text PRIMARY KEY, term bigint NOT NULL, generation bigint NOT NULL)"
+        claims = f"CREATE TABLE {self.claims} (owner text PRIMARY KEY, home text NOT NULL)"
+        fences = f"CREATE TABLE {self.fences} (owner text PRIMARY KEY, term bigint NOT NULL, generation bigint NOT NULL)"
         work = (
             f"CREATE TABLE {self.work} (id bigint PRIMARY KEY, owner text NOT NULL, name text NOT NULL, history text NOT NULL, "
             "subtask bigint NOT NULL, checkpoint bigint NOT NULL, term bigint NOT NULL, stage text NOT NULL, at_ms bigint NOT NULL, "
@@ -97,42 +99,26 @@ class Bookkeeping:
         self, gone: str, target: str, columns: Sequence[str], key: Sequence[str]
     ) -> list[str]:
         """What creates the table of deleted keys of a table."""
-        like = f"SELECT 0 AS tg_work, {names_of(columns)} FROM {target} WHERE 1 = 0"
-        if self._session.dialect != "sqlite":
-            like = like.replace("0 AS", "0::bigint AS", 1)
-        hashed = xxhash.xxh32_hexdigest(gone.encode())
-        index = quoted(f"tidegate_gone_{hashed}")
+        like = f"SELECT CAST(0 AS bigint) AS tg_work, {names_of(columns)} FROM {target} WHERE 1 = 0"
+        index = quoted(f"tidegate_gone_{xxhash.xxh32_hexdigest(gone.encode())}")
         return [
             f"CREATE TABLE {gone} AS {like}",
-            f"CREATE UNIQUE INDEX {index} ON {gone.rpartition('.')[2]} ({names_of(key)})"
-            if self._session.dialect == "sqlite"
-            else f"CREATE UNIQUE INDEX {index} ON {gone} ({names_of(key)})",
+            f"CREATE UNIQUE INDEX {index} ON {gone} ({names_of(key)})",
         ]
 
-    def create(self, table: str, statements: Sequence[str]) -> None:
-        """Create a table with these statements if it does not exist.
+    def _named(self, kind: str, table: str, info: TableInfo, kept: Sequence[str]) -> str:
+        columns = repr([(column.name, column.type) for column in info.columns]) + repr(kept) + qualified(table)
+        short = table.rpartition(".")[2][:_LONGEST]
+        return self._front + quoted(f"tidegate_{kind}_{short}_{xxhash.xxh32_hexdigest(columns.encode())}")
 
-        Raises:
-            ConfigError: this user may not; the message has the statements.
-        """
-        session = self._session
-        if session.exists(table):
-            return
-        try:
-            with session.transaction():
-                session.exclusive("tidegate")
-                if not session.exists(table):
-                    for statement in statements:
-                        session.execute(statement)
-        except ConfigError as error:
-            raise ConfigError(
-                f"{error}; the sink needs table {table}; grant CREATE, or run: {'; '.join(statements)}; and grant SELECT, INSERT, "
-                "UPDATE and DELETE on what it creates"
-            ) from error
 
-    def prepare_tables(self) -> None:
-        """Create what all operators share."""
-        self.create(self.work, self.statements())
+class Ownership:
+    """Which pipeline an operator's work belongs to, and which of its writers may still write."""
+
+    def __init__(self, session: Session, tables: SinkTables, owner: str) -> None:
+        self._session = session
+        self._tables = tables
+        self._owner = owner
 
     def claim(self, home: str, *, take_over: bool) -> None:
         """Make sure that the operator belongs to the pipeline with these checkpoints; one without any claims nothing.
@@ -144,14 +130,16 @@ class Bookkeeping:
         if not home:
             return
         with session.transaction():
-            insert = f"INSERT INTO {self._claims} VALUES (?, ?) ON CONFLICT (owner) DO NOTHING"
+            insert = f"INSERT INTO {self._tables.claims} VALUES (?, ?) ON CONFLICT (owner) DO NOTHING"
             session.execute(insert, (self._owner, home))
-            found = session.execute(f"SELECT home FROM {self._claims} WHERE owner = ?", (self._owner,))[0][0]
+            found = session.execute(
+                f"SELECT home FROM {self._tables.claims} WHERE owner = ?", (self._owner,)
+            )[0][0]
             if found == home:
                 return
             if not take_over:
                 raise _claimed(session.shown, self._owner, found, home)
-            session.execute(f"UPDATE {self._claims} SET home = ? WHERE owner = ?", (home, self._owner))
+            session.execute(f"UPDATE {self._tables.claims} SET home = ? WHERE owner = ?", (home, self._owner))
 
     def fence(self, term: FencingTerm, *, take_over: bool) -> None:
         """Refuse all writers that were opened before. Terms of a pipeline that is taken over say nothing.
@@ -160,7 +148,7 @@ class Bookkeeping:
             FencedError: the operator has a newer owner.
         """
         self._be_fenced()
-        update = f"UPDATE {self._fences} SET term = ?, generation = generation + 1 WHERE owner = ? AND (term <= ? OR ?)"
+        update = f"UPDATE {self._tables.fences} SET term = ?, generation = generation + 1 WHERE owner = ? AND (term <= ? OR ?)"
         if not self._session.change(update, (int(term), self._owner, int(term), take_over)):
             raise self._fenced()
 
@@ -171,7 +159,7 @@ class Bookkeeping:
             FencedError: the operator has a newer owner than the writer's.
         """
         self._be_fenced()
-        query = f"SELECT term, generation FROM {self._fences} WHERE owner = ?"
+        query = f"SELECT term, generation FROM {self._tables.fences} WHERE owner = ?"
         found = Fence(*self._session.execute(query, (self._owner,))[0])
         if found.term > term:
             raise self._fenced()
@@ -183,10 +171,29 @@ class Bookkeeping:
         Raises:
             FencedError: one has.
         """
-        query = f"SELECT term, generation FROM {self._fences} WHERE owner = ?"
-        found = self._session.execute(self._session.locked(query), (self._owner,))
+        query = f"SELECT term, generation FROM {self._tables.fences} WHERE owner = ?"
+        found = self._session.execute(query + self._session.locking, (self._owner,))
         if not found or Fence(*found[0]) != fence:
             raise self._fenced()
+
+    def _be_fenced(self) -> None:
+        """Let there be a row to lock."""
+        insert = f"INSERT INTO {self._tables.fences} VALUES (?, 0, 0) ON CONFLICT (owner) DO NOTHING"
+        self._session.execute(insert, (self._owner,))
+
+    def _fenced(self) -> FencedError:
+        return FencedError(
+            f"database {self._session.shown}: operator {self._owner!r} has a newer owner; this writer stops; nothing of it is visible"
+        )
+
+
+class WorkTable:
+    """The prepared and committed work of an operator."""
+
+    def __init__(self, session: Session, tables: SinkTables, owner: str) -> None:
+        self._session = session
+        self._work = tables.work
+        self._owner = owner
 
     def note(self, id: int, work: WorkName, stage: str, clock: Clock, *, committed: bool) -> None:
         """Write down a piece of work, in the transaction that makes it durable."""
@@ -194,23 +201,23 @@ class Bookkeeping:
             *(id, self._owner, work.build(), _history(work), work.subtask, work.checkpoint, work.term, stage),
             *(clock.now_ms(), committed),
         )
-        self._session.execute(f"INSERT INTO {self.work} VALUES ({', '.join('?' * len(values))})", values)
+        self._session.execute(f"INSERT INTO {self._work} VALUES ({', '.join('?' * len(values))})", values)
 
     def mark_committed(self, id: int) -> bool:
         """Whether this transaction is the one that commits a piece of work."""
         return bool(
             self._session.change(
-                f"UPDATE {self.work} SET committed = TRUE WHERE id = ? AND NOT committed", (id,)
+                f"UPDATE {self._work} SET committed = TRUE WHERE id = ? AND NOT committed", (id,)
             )
         )
 
     def is_committed(self, id: int) -> bool:
         """Whether the table proves that a piece of work is visible."""
-        return bool(self._session.execute(f"SELECT 1 FROM {self.work} WHERE id = ? AND committed", (id,)))
+        return bool(self._session.execute(f"SELECT 1 FROM {self._work} WHERE id = ? AND committed", (id,)))
 
     def is_forgotten(self, work: WorkName) -> bool:
         """Whether work of this age would have no row any more if it had been committed."""
-        query = f"SELECT max(checkpoint) FROM {self.work} WHERE owner = ? AND history = ? AND subtask = ? AND committed"
+        query = f"SELECT max(checkpoint) FROM {self._work} WHERE owner = ? AND history = ? AND subtask = ? AND committed"
         newest = self._session.execute(query, (self._owner, _history(work), work.subtask))[0][0]
         return newest is not None and work.checkpoint is not None and work.checkpoint < newest - _HORIZON
 
@@ -218,38 +225,32 @@ class Bookkeeping:
         """Forget what is too old to be asked for, once in a while."""
         checkpoint = work.checkpoint or 0
         if checkpoint % _PRUNE == 0:
-            old = f"DELETE FROM {self.work} WHERE owner = ? AND subtask = ? AND checkpoint < ? AND history = ? AND committed"
+            old = f"DELETE FROM {self._work} WHERE owner = ? AND subtask = ? AND checkpoint < ? AND history = ? AND committed"
             self._session.execute(old, (self._owner, work.subtask, checkpoint - _HORIZON, _history(work)))
 
     def pieces(self) -> list[Piece]:
         """Prepared work of this operator that is not committed."""
-        query = f"SELECT id, name, term, stage FROM {self.work} WHERE owner = ? AND NOT committed"
+        query = f"SELECT id, name, term, stage FROM {self._work} WHERE owner = ? AND NOT committed"
         return [Piece(*each) for each in self._session.execute(query, (self._owner,))]
 
     def remove(self, piece: Piece) -> bool:
         """Remove a piece of work, unless it was committed or removed meanwhile."""
         with self._session.transaction():
             gone = self._session.change(
-                f"DELETE FROM {self.work} WHERE id = ? AND NOT committed", (piece.id,)
+                f"DELETE FROM {self._work} WHERE id = ? AND NOT committed", (piece.id,)
             )
-            if gone and piece.stage and self._session.exists(piece.stage):
+            if gone and piece.stage and self._session.catalog.exists(piece.stage):
                 self._session.execute(f"DELETE FROM {piece.stage} WHERE tg_work = ?", (piece.id,))
         return bool(gone)
 
-    def _be_fenced(self) -> None:
-        """Let there be a row to lock."""
-        insert = f"INSERT INTO {self._fences} VALUES (?, 0, 0) ON CONFLICT (owner) DO NOTHING"
-        self._session.execute(insert, (self._owner,))
 
-    def _named(self, kind: str, table: str, info: TableInfo) -> str:
-        columns = repr([(column.name, column.type) for column in info.columns]) + qualified(table)
-        short = table.rpartition(".")[2][:_LONGEST]
-        return self._front + quoted(f"tidegate_{kind}_{short}_{xxhash.xxh32_hexdigest(columns.encode())}")
+class Bookkeeping:
+    """All of it, for one operator, whose name is what `owner_name` calls it."""
 
-    def _fenced(self) -> FencedError:
-        return FencedError(
-            f"database {self._session.shown}: operator {self._owner!r} has a newer owner; this writer stops; nothing of it is visible"
-        )
+    def __init__(self, session: Session, schema: str | None, owner: str) -> None:
+        self.tables = SinkTables(session, schema)
+        self.ownership = Ownership(session, self.tables, owner)
+        self.work = WorkTable(session, self.tables, owner)
 
 
 def _history(work: WorkName) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.connectors.database.bookkeeping import Bookkeeping
-from tidegate.connectors.database.session import PreparingSession, Session, TableInfo
+from tidegate.connectors.database.session import PreparedTransactions, Session, TableInfo
 from tidegate.connectors.database.statements import qualified
 from tidegate.connectors.spi import Finding
 from tidegate.errors import ConfigError
@@ -24,7 +24,7 @@ def check_target(session: Session, sink: DatabaseSink) -> TableInfo:
     Raises:
         ConfigError: it does not exist, lacks a column, has no unique index of the key, or prepared transactions are off.
     """
-    info = session.table(qualified(sink.table), sink.table)
+    info = session.catalog.table(qualified(sink.table), sink.table)
     known = tuple(column.name for column in info.columns)
     where = f"table {sink.table} in {session.shown}"
     for name in (*(sink.columns or ()), *sink.key, *sink.position):
@@ -58,7 +58,7 @@ def inspected(session: Session, sink: DatabaseSink, books: Bookkeeping, prefix: 
     """
     info, target = check_target(session, sink), qualified(sink.table)
     wanted = ["INSERT", "SELECT", "UPDATE", "DELETE"] if sink.key else ["INSERT", "SELECT"]
-    missing = session.missing_privileges(target, wanted)
+    missing = session.catalog.missing_privileges(target, wanted)
     if missing:
         yield Finding(
             "table",
@@ -69,16 +69,16 @@ def inspected(session: Session, sink: DatabaseSink, books: Bookkeeping, prefix: 
     else:
         yield Finding("table", "ok", f"{sink.table} exists and can be written")
     yield from _constraints(sink, info)
-    if sink.mode != "at-least-once" and not session.exists(books.work):
+    if sink.mode != "at-least-once" and not session.catalog.exists(books.tables.work):
         yield Finding(
             "table",
             "warning",
-            f"the sink's own tables ({books.work}, ...) do not exist",
+            f"the sink's own tables ({books.tables.work}, ...) do not exist",
             "they are created at the start, if the user of the program has CREATE; else create them by the statements of the "
             "sink's ddl()",
         )
-    if isinstance(session, PreparingSession):
-        yield from _old(session, sink, prefix)
+    if session.prepared is not None:
+        yield from _old(session.prepared, sink, prefix)
 
 
 def _constraints(sink: DatabaseSink, info: TableInfo) -> Iterator[Finding]:
@@ -110,8 +110,8 @@ def _constraints(sink: DatabaseSink, info: TableInfo) -> Iterator[Finding]:
         )
 
 
-def _old(session: PreparingSession, sink: DatabaseSink, prefix: str) -> Iterator[Finding]:
-    old = [each for each in session.prepared(prefix) if each[1] > sink.options.prepared_alarm_ms]
+def _old(prepared: PreparedTransactions, sink: DatabaseSink, prefix: str) -> Iterator[Finding]:
+    old = [each for each in prepared.begun_with(prefix) if each[1] > sink.options.prepared_alarm_ms]
     if old:
         gid, age_ms = max(old, key=lambda each: each[1])
         yield Finding(
@@ -124,7 +124,7 @@ def _old(session: PreparingSession, sink: DatabaseSink, prefix: str) -> Iterator
 
 
 def _check_prepares(session: Session) -> None:
-    if not isinstance(session, PreparingSession) or session.most_prepared() == 0:
+    if session.prepared is None or session.prepared.limit() == 0:
         raise ConfigError(
             f"{session.shown} does not prepare transactions: max_prepared_transactions is 0; set it to more than twice the number "
             "of writers and restart the server, or use mode 'staged'"

@@ -79,7 +79,7 @@ class DatabaseLookup(LookupFunction):
         """
         session = self.database.connect()
         self._session = session
-        info = session.table(qualified(self.table), self.table)
+        info = session.catalog.table(qualified(self.table), self.table)
         kinds = {column.name: column.type for column in info.columns}
         typed = session.dialect != "sqlite"
         self._casts = tuple(f"CAST(? AS {kinds[name]})" if typed else "?" for name in self.key)

@@ -140,7 +140,7 @@ class TableFetcher(Fetcher[TableSplit]):
 
 def _layout(session: Session, source: DatabaseSource) -> tuple[str, str]:
     """The columns that are read, and an order in which no two rows that differ change places."""
-    info = session.table(qualified(source.table), source.table)
+    info = session.catalog.table(qualified(source.table), source.table)
     known = [column.name for column in info.columns]
     columns = known if source.columns is None else source.columns
     for name in columns:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from tidegate.errors import ConfigError, TidegateError
 
-__all__ = ["ColumnInfo", "PreparingSession", "Session", "TableInfo"]
+__all__ = ["Catalog", "ColumnInfo", "PreparedTransactions", "Session", "TableInfo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,13 @@ class Session(ABC):
     """A connection. Statements are committed one by one, outside of `transaction`."""
 
     dialect: ClassVar[str]
+    locking: ClassVar[str]
+    """What a query ends with so that no other transaction changes its rows until this one ends."""
     shown: str
     """Which database it is, for messages."""
+    catalog: Catalog
+    prepared: PreparedTransactions | None = None
+    """None if the database cannot prepare transactions."""
 
     @abstractmethod
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -80,26 +85,6 @@ class Session(ABC):
         """Disconnect; an open transaction is rolled back."""
 
     @abstractmethod
-    def exists(self, table: str) -> bool:
-        """Whether there is a table of this name, as SQL writes it."""
-
-    @abstractmethod
-    def describe(self, table: str) -> TableInfo | None:
-        """What a table is like; None if it does not exist."""
-
-    @abstractmethod
-    def missing_privileges(self, table: str, wanted: Sequence[str]) -> list[str]:
-        """Which of these, such as `INSERT`, the user does not have."""
-
-    @abstractmethod
-    def locked(self, sql: str) -> str:
-        """A query of rows that no other transaction changes until this one ends."""
-
-    @abstractmethod
-    def exclusive(self, name: str) -> None:
-        """Let only one transaction be behind this at a time, until it ends."""
-
-    @abstractmethod
     def epoch_table(self, stage: str) -> str:
         """Where the rows of an epoch are collected; they become visible in `stage` all at once, by `keep_epoch`.
 
@@ -114,10 +99,6 @@ class Session(ABC):
     def scratch(self, target: str) -> str:
         """A temporary stage of a table, which is empty at the beginning of each transaction. Called once."""
 
-    @abstractmethod
-    def created_like(self, target: str, stage: str) -> list[str]:
-        """The statements that create the stage of a table."""
-
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing."""
@@ -130,6 +111,29 @@ class Session(ABC):
             raise
         self.end(commit=True)
 
+
+class Catalog(ABC):
+    """What tables there are, and how the sink's own are created."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @abstractmethod
+    def exists(self, table: str) -> bool:
+        """Whether there is a table of this name, as SQL writes it."""
+
+    @abstractmethod
+    def describe(self, table: str) -> TableInfo | None:
+        """What a table is like; None if it does not exist."""
+
+    @abstractmethod
+    def missing_privileges(self, table: str, wanted: Sequence[str]) -> list[str]:
+        """Which of these, such as `INSERT`, the user does not have."""
+
+    @abstractmethod
+    def created_like(self, target: str, stage: str) -> list[str]:
+        """The statements that create the stage of a table."""
+
     def table(self, table: str, shown: str) -> TableInfo:
         """What a table is like.
 
@@ -139,13 +143,37 @@ class Session(ABC):
         found = self.describe(table)
         if found is None:
             raise ConfigError(
-                f"table {shown} does not exist in {self.shown}; create it, or correct its name, whose case counts"
+                f"table {shown} does not exist in {self._session.shown}; create it, or correct its name, whose case counts"
             )
         return found
 
+    def create(self, table: str, statements: Sequence[str]) -> None:
+        """Create a table with these statements if it does not exist.
 
-class PreparingSession(Session):
-    """A connection of a database that can prepare transactions."""
+        Raises:
+            ConfigError: this user may not; the message has the statements.
+        """
+        if self.exists(table):
+            return
+        try:
+            with self._session.transaction():
+                self._one_at_a_time()
+                if not self.exists(table):
+                    for statement in statements:
+                        self._session.execute(statement)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{error}; the sink needs table {table}; grant CREATE, or run: {'; '.join(statements)}; and grant SELECT, INSERT, "
+                "UPDATE and DELETE on what it creates"
+            ) from error
+
+    @abstractmethod
+    def _one_at_a_time(self) -> None:
+        """Wait until no other transaction creates tables of the sink."""
+
+
+class PreparedTransactions(ABC):
+    """Prepared transactions of a database, through a session."""
 
     @abstractmethod
     def prepare(self, gid: str) -> None:
@@ -156,9 +184,9 @@ class PreparingSession(Session):
         """Commit a prepared transaction, or roll it back; False if there is none of this name, which says nothing of why."""
 
     @abstractmethod
-    def prepared(self, prefix: str) -> list[tuple[str, int]]:
-        """The prepared transactions of this database whose names begin so, each with its age in milliseconds."""
+    def begun_with(self, prefix: str) -> list[tuple[str, int]]:
+        """Those of this database whose names begin so, each with its age in milliseconds."""
 
     @abstractmethod
-    def most_prepared(self) -> int:
-        """How many transactions the server lets be prepared at the same time."""
+    def limit(self) -> int:
+        """How many the server lets be prepared at the same time."""

@@ -162,7 +162,7 @@ class DatabaseSink(Sink):
         try:
             info = check_target(session, self)
             books = Bookkeeping(session, self._schema, "")
-            return [*books.statements(), *self._own(session, books, info)[1]]
+            return [*books.tables.statements(), *self._own(session, books, info)[1]]
         finally:
             session.close()
 
@@ -176,11 +176,11 @@ class DatabaseSink(Sink):
         common: Any = (session, books, shape, columns, context, self.options.buffer_rows)
         if self.mode == "at-least-once":
             return DirectWriter(None, self.options.flush_interval_ms, *common)
-        books.prepare_tables()
-        if self.mode == "prepared":
-            return PreparedWriter(self._prefix(context.pipeline, context.uid), *common)
+        books.tables.create()
+        if session.prepared is not None and self.mode == "prepared":
+            return PreparedWriter(self._prefix(context.pipeline, context.uid), session.prepared, *common)
         name, statements = self._own(session, books, info)
-        books.create(name, statements)
+        session.catalog.create(name, statements)
         if self.mode == "staged":
             return StagedWriter(name, *common)
         return DirectWriter(name, self.options.flush_interval_ms, *common)
@@ -199,12 +199,13 @@ class DatabaseSink(Sink):
         """The stage or the table of deleted keys, and what creates it."""
         target = qualified(self.table)
         if self.mode == "positions":
-            gone = books.gone_of(self.table, info)
-            return gone, books.gone_statements(gone, target, (*self.key, *self.position), self.key)
+            kept = (*self.key, *self.position)
+            gone = books.tables.gone_of(self.table, info, kept)
+            return gone, books.tables.gone_statements(gone, target, kept, self.key)
         if self.mode != "staged":
             return "", []
-        stage = books.stage_of(self.table, info)
-        return stage, session.created_like(target, stage)
+        stage = books.tables.stage_of(self.table, info)
+        return stage, session.catalog.created_like(target, stage)
 
     @property
     def _schema(self) -> str | None:

@@ -95,8 +95,8 @@ class DatabaseSource(Source[TableSplit]):
         """Whether the table is there and can be read."""
         session = self.database.connect()
         try:
-            session.table(qualified(self.table), self.table)
-            if session.missing_privileges(qualified(self.table), ["SELECT"]):
+            session.catalog.table(qualified(self.table), self.table)
+            if session.catalog.missing_privileges(qualified(self.table), ["SELECT"]):
                 remedy = f"GRANT SELECT ON {qualified(self.table)} TO the user of the program"
                 yield Finding("table", "problem", f"{self.table} cannot be read: permission denied", remedy)
             else:

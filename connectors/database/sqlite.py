@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tidegate.checks import shorten
-from tidegate.connectors.database.session import ColumnInfo, Session, TableInfo
+from tidegate.connectors.database.session import Catalog, ColumnInfo, Session, TableInfo
 from tidegate.connectors.database.statements import names_of, quoted
 from tidegate.errors import ConfigError, RecordError, TidegateError, UnavailableError
 
@@ -29,9 +29,11 @@ class SqliteSession(Session):
     """A connection of SQLite."""
 
     dialect = "sqlite"
+    locking = ""  # a transaction that writes is the only one
 
     def __init__(self, file: str, lock_timeout_ms: int) -> None:
         self.shown = f"sqlite:{file}"
+        self.catalog = SqliteCatalog(self)
         with self._translated():
             # Used by one thread at a time, which need not be the one that connected.
             self._connection = sqlite3.connect(
@@ -81,66 +83,6 @@ class SqliteSession(Session):
         """Disconnect."""
         self._connection.close()
 
-    def exists(self, table: str) -> bool:
-        """Whether there is such a table."""
-        return bool(self.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_plain(table),)))
-
-    def describe(self, table: str) -> TableInfo | None:
-        """What the catalog says."""
-        name = _plain(table)
-        found = self.execute(
-            'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)', (name,)
-        )
-        if not found:
-            return None
-        primary = tuple(
-            each[0] for each in sorted((each for each in found if each[4]), key=lambda each: each[4])
-        )
-        rowid = len(primary) == 1 and any(each[4] and each[1].upper() == "INTEGER" for each in found)
-        columns = tuple(
-            ColumnInfo(
-                column,
-                kind,
-                not (notnull or (pk and not rowid)),
-                default is not None or (pk and rowid),
-                hidden > 1,
-            )
-            for column, kind, notnull, default, pk, hidden in found
-        )
-        listed = self.execute('SELECT name, "unique", partial FROM pragma_index_list(?)', (name,))
-        indexes = [
-            (
-                index,
-                frozenset(
-                    column for (column,) in self.execute("SELECT name FROM pragma_index_info(?)", (index,))
-                ),
-            )
-            for index, unique, partial in listed
-            if unique and not partial
-        ]
-        keys = [names for _, names in indexes if None not in names] + (
-            [frozenset(primary)] if primary else []
-        )
-        foreign = self.execute('SELECT DISTINCT "table" FROM pragma_foreign_key_list(?)', (name,))
-        return TableInfo(
-            columns,
-            tuple(keys),
-            primary,
-            tuple(f"to {each}" for (each,) in foreign),
-            tuple(index for index, _ in indexes),
-        )
-
-    def missing_privileges(self, table: str, wanted: Sequence[str]) -> list[str]:
-        """There are none but those of the file."""
-        return []
-
-    def locked(self, sql: str) -> str:
-        """A transaction that writes is the only one."""
-        return sql
-
-    def exclusive(self, name: str) -> None:
-        """A transaction that writes is the only one."""
-
     def epoch_table(self, stage: str) -> str:
         """A temporary table, since an open transaction would keep all others from writing."""
         if not self._collecting:
@@ -160,14 +102,6 @@ class SqliteSession(Session):
         self._scratch = True
         return _SCRATCH
 
-    def created_like(self, target: str, stage: str) -> list[str]:
-        """The columns of the table with their affinities."""
-        index = quoted(_plain(stage) + "_work")
-        return [
-            f"CREATE TABLE {stage} AS SELECT {_HEAD}, t.* FROM {target} AS t WHERE 0",
-            f"CREATE INDEX {index} ON {stage} (tg_work, tg_chunk)",
-        ]
-
     @contextmanager
     def _translated(self, table: str = "") -> Iterator[None]:
         try:
@@ -185,6 +119,75 @@ class SqliteSession(Session):
         if name.startswith(_BUSY):
             return UnavailableError(message)
         return ConfigError(message)
+
+
+class SqliteCatalog(Catalog):
+    """The schema of a SQLite file."""
+
+    def exists(self, table: str) -> bool:
+        """Whether there is such a table."""
+        return bool(self._session.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_plain(table),)))
+
+    def describe(self, table: str) -> TableInfo | None:
+        """What the catalog says."""
+        name = _plain(table)
+        found = self._session.execute(
+            'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)', (name,)
+        )
+        if not found:
+            return None
+        primary = tuple(
+            each[0] for each in sorted((each for each in found if each[4]), key=lambda each: each[4])
+        )
+        rowid = len(primary) == 1 and any(each[4] and each[1].upper() == "INTEGER" for each in found)
+        columns = tuple(
+            ColumnInfo(
+                column,
+                kind,
+                not (notnull or (pk and not rowid)),
+                default is not None or (pk and rowid),
+                hidden > 1,
+            )
+            for column, kind, notnull, default, pk, hidden in found
+        )
+        listed = self._session.execute('SELECT name, "unique", partial FROM pragma_index_list(?)', (name,))
+        indexes = [
+            (
+                index,
+                frozenset(
+                    column
+                    for (column,) in self._session.execute("SELECT name FROM pragma_index_info(?)", (index,))
+                ),
+            )
+            for index, unique, partial in listed
+            if unique and not partial
+        ]
+        keys = [names for _, names in indexes if None not in names] + (
+            [frozenset(primary)] if primary else []
+        )
+        foreign = self._session.execute('SELECT DISTINCT "table" FROM pragma_foreign_key_list(?)', (name,))
+        return TableInfo(
+            columns,
+            tuple(keys),
+            primary,
+            tuple(f"to {each}" for (each,) in foreign),
+            tuple(index for index, _ in indexes),
+        )
+
+    def missing_privileges(self, table: str, wanted: Sequence[str]) -> list[str]:
+        """There are none but those of the file."""
+        return []
+
+    def created_like(self, target: str, stage: str) -> list[str]:
+        """The columns of the table with their affinities."""
+        index = quoted(_plain(stage) + "_work")
+        return [
+            f"CREATE TABLE {stage} AS SELECT {_HEAD}, t.* FROM {target} AS t WHERE 0",
+            f"CREATE INDEX {index} ON {stage} (tg_work, tg_chunk)",
+        ]
+
+    def _one_at_a_time(self) -> None:
+        """A transaction that writes is the only one."""
 
 
 def _stored(value: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from tidegate.connectors.database.bookkeeping import Bookkeeping
-from tidegate.connectors.database.session import PreparingSession, Session
+from tidegate.connectors.database.session import Session
 from tidegate.connectors.database.statements import apply
 from tidegate.connectors.database.writer import DatabaseWork, decode_work
 from tidegate.errors import ConfigError, RecordError, StateFormatError, TidegateError, UnavailableError
@@ -94,7 +94,7 @@ class DatabaseCommitter(Committer):
             UnavailableError: the database does not answer.
         """
         _, books = self._session()
-        books.claim(self._context.home, take_over=self._take_over)
+        books.ownership.claim(self._context.home, take_over=self._take_over)
 
     def abort_except(self, keep: Sequence[Committable]) -> int:
         """Remove staged rows and prepared transactions of this operator, whichever lineage and attempt made them.
@@ -107,14 +107,14 @@ class DatabaseCommitter(Committer):
         session, books = self._session()
         kept = {self._decoded(each).name for each in keep}
         pieces = [
-            each for each in books.pieces() if self._is_removable(parse_work(each.name), each.term, kept)
+            each for each in books.work.pieces() if self._is_removable(parse_work(each.name), each.term, kept)
         ]
         names = self._prepared(session, kept)
         self._context.check_owner()
         point("abort.before")
-        removed = sum(map(books.remove, pieces))
-        if isinstance(session, PreparingSession):
-            removed += sum(session.finish(name, commit=False) for name in names)
+        removed = sum(map(books.work.remove, pieces))
+        if session.prepared is not None:
+            removed += sum(session.prepared.finish(name, commit=False) for name in names)
         return removed
 
     def fence(self) -> None:
@@ -125,10 +125,10 @@ class DatabaseCommitter(Committer):
         """
         _, books = self._session()
         try:
-            books.fence(self._context.term, take_over=self._take_over)
+            books.ownership.fence(self._context.term, take_over=self._take_over)
         except UnavailableError:
             self.abort_except(())
-            books.fence(self._context.term, take_over=self._take_over)
+            books.ownership.fence(self._context.term, take_over=self._take_over)
 
     def close(self) -> None:
         """Disconnect."""
@@ -138,10 +138,10 @@ class DatabaseCommitter(Committer):
 
     def _prepared(self, session: Session, kept: set[str]) -> list[str]:
         """The names of prepared transactions to roll back."""
-        if not isinstance(session, PreparingSession):
+        if session.prepared is None:
             return []
         found: list[str] = []
-        for gid, _ in session.prepared(self._prefix):
+        for gid, _ in session.prepared.begun_with(self._prefix):
             work = parse_work(gid.removeprefix(self._prefix))
             if work is not None and self._is_removable(work, work.term, kept):
                 found.append(gid)
@@ -158,7 +158,7 @@ class DatabaseCommitter(Committer):
             session = self._connect()
             try:
                 books = Bookkeeping(session, self._schema, self._owner)
-                books.prepare_tables()
+                books.tables.create()
             except TidegateError:
                 session.close()
                 raise
@@ -183,27 +183,27 @@ def _commit(session: Session, books: Bookkeeping, work: DatabaseWork) -> CommitA
     name = parse_work(work.name)
     if done:
         if name is not None:
-            books.prune(name)
+            books.work.prune(name)
         return CommitAnswer.COMMITTED
-    if books.is_committed(work.id):
+    if books.work.is_committed(work.id):
         return CommitAnswer.ALREADY_COMMITTED
-    forgotten = name is not None and books.is_forgotten(name)
+    forgotten = name is not None and books.work.is_forgotten(name)
     return CommitAnswer.UNKNOWN if forgotten else CommitAnswer.ABORTED
 
 
 def _finish(session: Session, work: DatabaseWork) -> bool:
-    if not isinstance(session, PreparingSession):
+    if session.prepared is None:
         raise ConfigError(
             f"{session.shown} cannot prepare transactions, but {work.gid!r} is one; use the database it is in"
         )
-    return session.finish(work.gid, commit=True)
+    return session.prepared.finish(work.gid, commit=True)
 
 
 def _apply(session: Session, books: Bookkeeping, work: DatabaseWork) -> bool:
     """Apply the rows of a stage and delete them there, unless that was done."""
     with session.transaction():
         # First, so that of two processes that commit it one waits here for the other.
-        if not books.mark_committed(work.id):
+        if not books.work.mark_committed(work.id):
             return False
         if work.shape.key:
             apply(session, work.shape, work.stage, work.id, enumerate(work.chunks))

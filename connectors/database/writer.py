@@ -14,7 +14,7 @@ import msgspec
 from tidegate.clock import new_id
 from tidegate.connectors.database.bookkeeping import Bookkeeping
 from tidegate.connectors.database.rows import FoldedRows, RowReader
-from tidegate.connectors.database.session import ColumnInfo, PreparingSession, Session
+from tidegate.connectors.database.session import ColumnInfo, PreparedTransactions, Session
 from tidegate.connectors.database.statements import HEAD, Chunk, Shape, apply, qualified
 from tidegate.elements import Batch, RowKind
 from tidegate.errors import ConfigError, RecordError, UnavailableError
@@ -184,7 +184,7 @@ class StagedWriter(_Writer):
         self._stage = stage
         self._into = ""
         self._columns = (*HEAD, *self._shape.columns)
-        self._fence = self._books.fence_now(self._context.term)
+        self._fence = self._books.ownership.fence_now(self._context.term)
 
     def _send(self, first: bool) -> None:
         if first:
@@ -197,8 +197,8 @@ class StagedWriter(_Writer):
         if not self._work:
             return None  # changes that do nothing, such as rows before their update
         self._session.keep_epoch(self._stage)
-        self._books.check(self._fence)
-        self._books.note(self._work, name, self._stage, self._context.clock, committed=False)
+        self._books.ownership.check(self._fence)
+        self._books.work.note(self._work, name, self._stage, self._context.clock, committed=False)
         self._session.end(commit=True)
         return DatabaseWork(self._work, name.build(), self._shape, self._stage, tuple(self._chunks))
 
@@ -207,11 +207,10 @@ class PreparedWriter(_Writer):
     """Rows are in the table, in a transaction that is prepared at the barrier. Only for insertions: a second epoch that
     updated a row of the first would wait for its commit."""
 
-    _session: PreparingSession
-
-    def __init__(self, prefix: str, *others: Any) -> None:
+    def __init__(self, prefix: str, transactions: PreparedTransactions, *others: Any) -> None:
         super().__init__(*others)
         self._prefix = prefix
+        self._transactions = transactions
         who = self._context
         longest = WorkName(
             who.lineage, 10**6, who.subtask.index, 10**9, who.attempt, term=max(1, int(who.term)) * 10**3
@@ -221,7 +220,7 @@ class PreparedWriter(_Writer):
                 f"table {self._shown}: the names of prepared transactions would be longer than {_LONGEST_GID} bytes, as "
                 f"{prefix + longest.build()!r}; use mode 'staged'"
             )
-        self._fence = self._books.fence_now(self._context.term)
+        self._fence = self._books.ownership.fence_now(self._context.term)
 
     def _send(self, first: bool) -> None:
         if first:
@@ -229,11 +228,11 @@ class PreparedWriter(_Writer):
         self._session.load(qualified(self._shape.table), self._shape.columns, self._rows, self._shown)
 
     def _finish(self, name: WorkName) -> DatabaseWork:
-        self._books.check(self._fence)
+        self._books.ownership.check(self._fence)
         # It becomes visible with the rows, so a name that is gone is explained by it.
-        self._books.note(self._work, name, "", self._context.clock, committed=True)
+        self._books.work.note(self._work, name, "", self._context.clock, committed=True)
         gid = f"{self._prefix}{name.build()}"
-        self._session.prepare(gid)
+        self._transactions.prepare(gid)
         return DatabaseWork(self._work, name.build(), self._shape, gid=gid)
 
 
@@ -248,7 +247,7 @@ class DirectWriter(_Writer):
         self._deleted = False
         target = qualified(self._shape.table)
         self._scratch = self._session.scratch(target) if self._folded is not None else target
-        self._fence = self._books.fence_now(self._context.term) if gone is not None else None
+        self._fence = self._books.ownership.fence_now(self._context.term) if gone is not None else None
 
     def write(self, batch: Batch) -> None:
         """Take a batch; rows do not wait longer than the interval while others come."""
@@ -266,7 +265,7 @@ class DirectWriter(_Writer):
                 self._session.load(self._scratch, self._shape.columns, self._rows, self._shown)
                 return
             if self._fence is not None:
-                self._books.check(self._fence)
+                self._books.ownership.check(self._fence)
             chunk = self._chunk()
             self._session.load(self._scratch, (*HEAD, *self._shape.columns), self._staged(0), self._shown)
             apply(self._session, self._shape, self._scratch, self._work, [(0, chunk)], self._gone)
