@@ -210,8 +210,15 @@ class PostgresCatalog(Catalog):
         ]
         return [*created, f"CREATE INDEX ON {stage} (tg_work, tg_chunk)"]
 
-    def _one_at_a_time(self) -> None:
-        self._session.execute("SELECT pg_advisory_xact_lock(hashtextextended('tidegate', 0))")
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        # Of the session, as one of the transaction would be waited for inside of it: and a transaction may not see what was
+        # created since it began to look for names.
+        self._session.execute("SELECT pg_advisory_lock(hashtextextended('tidegate', 0))")
+        try:
+            yield
+        finally:
+            self._session.execute("SELECT pg_advisory_unlock(hashtextextended('tidegate', 0))")
 
 
 class PostgresPrepared(PreparedTransactions):

@@ -107,7 +107,9 @@ class SinkTables:
         ]
 
     def _named(self, kind: str, table: str, info: TableInfo, kept: Sequence[str]) -> str:
-        columns = repr([(column.name, column.type) for column in info.columns]) + repr(kept) + qualified(table)
+        columns = (
+            repr([(column.name, column.type) for column in info.columns]) + repr(kept) + qualified(table)
+        )
         short = table.rpartition(".")[2][:_LONGEST]
         return self._front + quoted(f"tidegate_{kind}_{short}_{xxhash.xxh32_hexdigest(columns.encode())}")
 

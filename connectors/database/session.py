@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -156,8 +156,7 @@ class Catalog(ABC):
         if self.exists(table):
             return
         try:
-            with self._session.transaction():
-                self._one_at_a_time()
+            with self._alone(), self._session.transaction():
                 if not self.exists(table):
                     for statement in statements:
                         self._session.execute(statement)
@@ -168,8 +167,8 @@ class Catalog(ABC):
             ) from error
 
     @abstractmethod
-    def _one_at_a_time(self) -> None:
-        """Wait until no other transaction creates tables of the sink."""
+    def _alone(self) -> AbstractContextManager[object]:
+        """Wait until no other session creates tables of the sink, and keep others waiting."""
 
 
 class PreparedTransactions(ABC):

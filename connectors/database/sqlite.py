@@ -7,7 +7,7 @@ import decimal
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 from tidegate.checks import shorten
@@ -186,8 +186,9 @@ class SqliteCatalog(Catalog):
             f"CREATE INDEX {index} ON {stage} (tg_work, tg_chunk)",
         ]
 
-    def _one_at_a_time(self) -> None:
+    def _alone(self) -> nullcontext[None]:
         """A transaction that writes is the only one."""
+        return nullcontext()
 
 
 def _stored(value: Any) -> Any:

@@ -18,7 +18,7 @@ from tidegate.backends.storage import open_storage
 from tidegate.connectors.base import RangeSplit
 from tidegate.runtime.checkpoint.manifest import Manifest, decode
 from tidegate.runtime.checkpoint.record import Record
-from tidegate.testing.services.fixtures import kafka as kafka
+from tidegate.testing.services.fixtures import kafka as kafka, postgres as postgres
 
 PROGRAM = Path(__file__).parent / "programs" / "totals.py"
 COUNT, RATE = 3_000, 3_000.0
