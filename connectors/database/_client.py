@@ -28,6 +28,10 @@ _RECORD: Final = ("22", "23")
 """Classes of SQLSTATE of a row that does not fit."""
 _CONFIG: Final = ("28", "3D", "42", "0A", "55000")
 """Of what a person must change: login, database, names and privileges, a feature that is off."""
+_LOGIN: Final = re.compile(
+    r"authentication|does not exist|pg_hba\.conf|no password supplied|not permitted to log in|certificate"
+)
+"""A connection that fails has no SQLSTATE."""
 _LINE: Final = re.compile(r"line (\d+)")
 
 _SETTINGS: Final = (
@@ -169,7 +173,7 @@ class PostgresSession(Session):
             at = int(line[1]) - 1 if line else -1
             shown = f"; the record is {shorten(rows[at])}" if 0 <= at < len(rows) else ""
             return RecordError(f"{message}{shown}; correct the record, or the table")
-        if state.startswith(_CONFIG) or (not state and "authentication" in text):
+        if state.startswith(_CONFIG) or (not state and _LOGIN.search(text)):
             return ConfigError(message)
         return UnavailableError(message)
 
