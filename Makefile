@@ -52,7 +52,8 @@ coverage-spec: setup ## show which acceptance examples pass (SHOW=002/AX-08: pri
 
 guarantees: setup ## run the conformance kits of all connectors and write the guarantees to docs/connectors.md
 	@.ci/java
-	@$(PYTEST) -q tests/conformance/test_sources.py tests/conformance/test_sinks.py tests/conformance/test_kafka.py
+	@$(PYTEST) -q tests/conformance/test_sources.py tests/conformance/test_sinks.py tests/conformance/test_kafka.py \
+		tests/conformance/test_database.py
 	@$(PY) .ci/guarantees.py
 
 pyflink: setup ## generate the modules that carry PyFlink's names from .ci/pyflink_modules.toml

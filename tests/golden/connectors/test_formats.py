@@ -12,6 +12,9 @@ from tidegate.connectors.base import ListEnumerator, PendingFile, RangeSplit, pe
 from tidegate.connectors.base.part_file import HeldFile
 from tidegate.connectors.base.pending_files import HeldFiles, PendingFiles, held_files
 from tidegate.connectors.collection.serde import Frames, frames_in
+from tidegate.connectors.database.split import TableSplit
+from tidegate.connectors.database.statements import Chunk, Shape
+from tidegate.connectors.database.writer import DatabaseWork, decode_work
 from tidegate.connectors.files import TextFormat
 from tidegate.connectors.files.enumerator import Files, Look, WatchingEnumerator
 from tidegate.connectors.files.split import FileSplit
@@ -47,6 +50,21 @@ EMITTED: list[Any] = [("a", 5), ((1, b"\x00"), None), Watermark(7), Idle(True)]
 INSTANCE = FunctionSplit(
     id=SplitId("1"), items=(b"\x01", b"\x02"), emitted=tuple(pack(each) for each in EMITTED), returned=True
 )
+
+
+STAGED = DatabaseWork(
+    *(
+        7,
+        "9f2c.0.1-1-7-a1.pending",
+        Shape("shop.orders", ("id", "note"), ("id",)),
+        "tidegate_stage_orders_0f",
+    ),
+    chunks=(Chunk(deletes=True), Chunk(unchanged=("1",))),
+)
+PREPARED = DatabaseWork(
+    8, "9f2c.0.1-1-8-a1.pending", Shape("orders", ("id",)), gid="tidegate:0f:9f2c.0.1-1-8-a1.pending"
+)
+ROWS = TableSplit(SplitId("1-500"), 1, 500, offset=20)
 
 
 def watching(restored: bytes | None = None) -> WatchingEnumerator:
@@ -126,6 +144,19 @@ def test_pending_files_of_version_2_load() -> None:
     assert pending_files(Committable(OperatorUid("sink"), 1, CheckpointId(7), data, "", 3)) == (FILE, SPANNED)
 
 
+@pytest.mark.parametrize(
+    ("name", "work"), [("staged-1", STAGED), ("prepared-1", PREPARED)], ids=["staged", "prepared"]
+)
+def test_the_work_of_a_database_sink_of_version_1_loads(name: str, work: DatabaseWork) -> None:
+    assert decode_work((HERE / f"database-{name}.msgpack").read_bytes()) == work
+
+
+def test_a_range_of_a_table_of_version_1_loads() -> None:
+    data = (HERE / "table-split-1.msgpack").read_bytes()
+
+    assert msgspec.msgpack.decode(data, type=TableSplit) == ROWS
+
+
 def test_the_open_files_of_a_writer_of_version_1_load() -> None:
     data = (HERE / "held-files-1.msgpack").read_bytes()
 
@@ -149,6 +180,9 @@ def test_collected_values_of_version_1_load() -> None:
         ("pending-file-1.msgpack", msgspec.msgpack.encode(FILE)),
         ("pending-files-2.msgpack", msgspec.msgpack.encode(PendingFiles((FILE, SPANNED)))),
         ("held-files-1.msgpack", msgspec.msgpack.encode(HeldFiles((HELD,)))),
+        ("database-staged-1.msgpack", msgspec.msgpack.encode(STAGED)),
+        ("database-prepared-1.msgpack", msgspec.msgpack.encode(PREPARED)),
+        ("table-split-1.msgpack", msgspec.msgpack.encode(ROWS)),
         ("collected-1.frames", Frames().encode(VALUES) * 2),
     ],
     ids=[
@@ -160,6 +194,9 @@ def test_collected_values_of_version_1_load() -> None:
         "pending file",
         "pending files",
         "held files",
+        "staged rows",
+        "prepared rows",
+        "range of a table",
         "collected",
     ],
 )

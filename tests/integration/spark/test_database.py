@@ -45,14 +45,20 @@ def test_totals_are_updated_and_their_history_is_added_to_once_with_a_failure_be
             "testing.faults-dir": str(tmp_path / "witnesses"),
         }
     )
-    source = DatabaseSource(shop.database, f"{shop.schema}.orders", ("customer", "amount"), "id", partitions=3)
-    sums = env.from_source(source).key_by(lambda row: row[0]).reduce(lambda one, two: (one[0], one[1] + two[1]))
+    source = DatabaseSource(
+        shop.database, f"{shop.schema}.orders", ("customer", "amount"), "id", partitions=3
+    )
+    sums = (
+        env.from_source(source).key_by(lambda row: row[0]).reduce(lambda one, two: (one[0], one[1] + two[1]))
+    )
     sums.sink_to(shop.sink("totals", key=("customer",)))
     sums.sink_to(shop.sink("history", options=PREPARED))
     env.execute("totals")
 
     expected = shop.do("SELECT customer, sum(amount)::int FROM orders GROUP BY 1 ORDER BY 1")
     assert shop.do("SELECT * FROM totals ORDER BY 1") == expected
-    assert shop.do("SELECT count(*), max(amount) FROM history") == [(400, max(amount for _, amount in expected))]
+    assert shop.do("SELECT count(*), max(amount) FROM history") == [
+        (400, max(amount for _, amount in expected))
+    ]
     assert shop.do("SELECT count(*) FROM tidegate_work WHERE NOT committed") == [(0,)]
     assert list((tmp_path / "witnesses").iterdir())

@@ -186,7 +186,12 @@ def test_a_table_with_a_primary_key_takes_updates_and_one_without_insertions(fil
     env.from_collection(changes).set_parallelism(1).sink_to(sink.sink()).set_parallelism(1)
     env.execute()
     assert {row[0]: row[1] for row in scanned(source_of(file))} == {
-        0: "n0", 1: "updated", 3: "n3", 4: "n4", 5: "n5", 7: "new"
+        0: "n0",
+        1: "updated",
+        3: "n3",
+        4: "n4",
+        5: "n5",
+        7: "new",
     }
 
     columns = Schema.new_builder().column("id", "BIGINT").column("name", "STRING").build()
