@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, Final
 
@@ -46,6 +47,18 @@ class RowReader:
             place for place, column in enumerate(columns) if not column.nullable or place in self._key
         ]
         self._json = [place for place, column in enumerate(columns) if column.type in _JSON]
+
+    def read_all(self, records: list[Any], kinds: Sequence[RowKind] | None) -> list[tuple[Any, ...]]:
+        """The values of all records; raises as `read`."""
+        width = len(self._names)
+        if not self._json and not any(
+            type(each) is not tuple or len(each) != width or None in each for each in records
+        ):
+            return records
+        return [
+            self.read(each, kind)
+            for each, kind in zip(records, kinds or repeat(RowKind.INSERT), strict=False)
+        ]
 
     def read(self, record: Any, kind: RowKind) -> tuple[Any, ...]:
         """The values of a record.

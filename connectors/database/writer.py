@@ -7,6 +7,7 @@ subtask is restored and the rows are written again.
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import repeat
 from typing import Any, Final
 
 import msgspec
@@ -86,14 +87,13 @@ class _Writer(SinkWriter):
             UnavailableError: the database does not answer, or did not since the last checkpoint.
         """
         self._refuse_if_broken()
-        kinds = batch.kinds or [RowKind.INSERT] * len(batch)
-        if self._folded is None and any(kinds):
-            at = next(at for at, kind in enumerate(kinds) if kind)
+        kinds = batch.kinds
+        if self._folded is None and kinds is not None and any(kinds):
+            change = next(kind for kind in kinds if kind)
             raise RecordError(
-                f"table {self._shown}: a record is a change of kind {kinds[at]}; expected insertions; give the sink a key"
+                f"table {self._shown}: a record is a change of kind {change}; expected insertions; give the sink a key"
             )
-        read = self._reader.read
-        rows = [read(value, kind) for value, kind in zip(batch.values, kinds, strict=True)]
+        rows = self._reader.read_all(batch.values, kinds)
         self._records += len(rows)
         if self._folded is None:
             self._rows += rows
@@ -101,7 +101,7 @@ class _Writer(SinkWriter):
                 self._guarded(self._flush)
             return
         add, fits = self._folded.add, self._folded.fits
-        for row, kind in zip(rows, kinds, strict=True):
+        for row, kind in zip(rows, kinds or repeat(RowKind.INSERT), strict=False):
             if not fits(row) or len(self._folded) >= self._buffer_rows:
                 self._guarded(self._flush)
             add(row, kind)
@@ -160,7 +160,7 @@ class _Writer(SinkWriter):
         """What is held, as a stage has it."""
         work = self._work
         return (
-            [(work, 0, 0, None, *row) for row in self._rows]
+            [(work, *row) for row in self._rows]
             if self._folded is None
             else list(self._folded.staged(work, chunk))
         )
@@ -183,7 +183,7 @@ class StagedWriter(_Writer):
         super().__init__(*others)
         self._stage = stage
         self._into = ""
-        self._columns = (*HEAD, *self._shape.columns)
+        self._columns = (*(HEAD if self._folded is not None else HEAD[:1]), *self._shape.columns)
         self._fence = self._books.ownership.fence_now(self._context.term)
 
     def _send(self, first: bool) -> None:
