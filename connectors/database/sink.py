@@ -142,6 +142,7 @@ class DatabaseSink(Sink):
             owner,
             self._prefix(context.pipeline, context.uid),
             take_over,
+            self.mode != "at-least-once",
             context,
         )
 

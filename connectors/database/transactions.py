@@ -39,6 +39,7 @@ class DatabaseCommitter(Committer):
         owner: What `owner_name` calls the operator.
         prefix: What the names of its prepared transactions begin with.
         take_over: Whether the claim of another pipeline is replaced.
+        creates: Whether the sink's own tables are created; a sink that commits nothing looks only at those that there are.
         context: Whose work it may touch.
     """
 
@@ -49,6 +50,7 @@ class DatabaseCommitter(Committer):
         owner: str,
         prefix: str,
         take_over: bool,
+        creates: bool,
         context: CommitterContext,
     ) -> None:
         self._connect = connect
@@ -56,6 +58,7 @@ class DatabaseCommitter(Committer):
         self._owner = owner
         self._prefix = prefix
         self._take_over = take_over
+        self._creates = creates
         self._context = context
         self._opened: tuple[Session, Bookkeeping] | None = None
 
@@ -93,8 +96,9 @@ class DatabaseCommitter(Committer):
             ConfigError: it is claimed by a pipeline with its checkpoints elsewhere, or this user may not look.
             UnavailableError: the database does not answer.
         """
-        _, books = self._session()
-        books.ownership.claim(self._context.home, take_over=self._take_over)
+        session, books = self._session()
+        if self._creates or session.catalog.exists(books.tables.work):
+            books.ownership.claim(self._context.home, take_over=self._take_over)
 
     def abort_except(self, keep: Sequence[Committable]) -> int:
         """Remove staged rows and prepared transactions of this operator, whichever lineage and attempt made them.
@@ -105,6 +109,8 @@ class DatabaseCommitter(Committer):
         """
         self.claim()
         session, books = self._session()
+        if not session.catalog.exists(books.tables.work):
+            return 0
         kept = {self._decoded(each).name for each in keep}
         pieces = [
             each for each in books.work.pieces() if self._is_removable(parse_work(each.name), each.term, kept)
@@ -123,7 +129,9 @@ class DatabaseCommitter(Committer):
         Raises:
             FencedError: the pipeline has a newer owner.
         """
-        _, books = self._session()
+        session, books = self._session()
+        if not session.catalog.exists(books.tables.work):
+            return
         try:
             books.ownership.fence(self._context.term, take_over=self._take_over)
         except UnavailableError:
@@ -158,7 +166,8 @@ class DatabaseCommitter(Committer):
             session = self._connect()
             try:
                 books = Bookkeeping(session, self._schema, self._owner)
-                books.tables.create()
+                if self._creates:
+                    books.tables.create()
             except TidegateError:
                 session.close()
                 raise

@@ -439,13 +439,13 @@ POSTGRES = Database("postgresql://db/shop")
             "mode 'prepared' is for insertions; .* use 'staged', or a position",
         ),
         (
-            lambda: DatabaseSinkOptions(mode="2pc"),
+            lambda: sink_in("2pc"),
             "database sink mode is '2pc'; expected one of positions, staged",
-        ),  # type: ignore[arg-type] # on purpose
+        ),
         (
-            lambda: DatabaseSinkOptions(on_branch="no"),
+            lambda: branching("no"),
             "database sink on_branch is 'no'; expected 'refuse' or 'append'",
-        ),  # type: ignore[arg-type] # on purpose
+        ),
     ],
     ids=[
         *(
@@ -468,6 +468,10 @@ POSTGRES = Database("postgresql://db/shop")
 def test_what_makes_no_sense_is_refused_when_it_is_made(make: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make()
+
+
+def branching(answer: Any) -> DatabaseSinkOptions:
+    return DatabaseSinkOptions(on_branch=answer)
 
 
 def sink_in(mode: Any, **more: Any) -> DatabaseSink:
@@ -502,3 +506,14 @@ def test_restoring_an_older_checkpoint_is_allowed_where_replayed_rows_replace_ot
         DatabaseSink(POSTGRES, "t", options=DatabaseSinkOptions(mode="at-least-once")).delivery
         == "at-least-once"
     )
+
+
+def test_a_sink_that_commits_nothing_has_no_tables_of_its_own(table: Table) -> None:
+    sink = table.sink(key=("id",), mode="at-least-once")
+    assert table.epoch(sink, [(ADD, (1, "a", None, 1))]) is None
+    with table.committer(sink) as committer:
+        committer.claim()
+        assert committer.abort_except([]) == 0
+        committer.fence()
+    assert table.rows() == [(1, "a", None, 1)]
+    assert table.do("SELECT name FROM sqlite_master WHERE name LIKE 'tidegate%'") == []

@@ -19,6 +19,7 @@ from tidegate.connectors.database.lookup import DatabaseLookup
 from tidegate.connectors.database.table import JdbcTableSource
 from tidegate.connectors.table_spi import (
     Comparison,
+    Filter,
     IsNull,
     Not,
     TableDescription,
@@ -110,7 +111,11 @@ def test_columns_filters_and_limits_are_pushed_into_the_query(file: Path) -> Non
     source = source_of(file).with_projection(["name", "id"])
     assert scanned(source) == sorted((row[1], row[0]) for row in ROWS)
     assert scanned(source_of(file).with_projection([])) == [()] * 6
-    filters = [Comparison(("id",), ">", 2), Comparison(("paid",), "=", True), Not(IsNull(("name",)))]
+    filters: list[Filter] = [
+        Comparison(("id",), ">", 2),
+        Comparison(("paid",), "=", True),
+        Not(IsNull(("name",))),
+    ]
     pushed = push_filters(source, filters)
     assert pushed.accepted == tuple(filters[:2])
     assert pushed.remaining == tuple(filters), (
