@@ -12,7 +12,7 @@ from tests.random_changes.runs import Sequence, in_flight
 
 pytestmark = pytest.mark.crash
 
-SEEDS = 4
+SEEDS = 2
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -23,7 +23,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def test_a_random_program_that_is_killed_emits_what_its_model_does(seed: int, tmp_path: Path) -> None:
     program, (killed, stopped, last) = interrupted(seed)
-    sequence = Sequence(program, tmp_path, {"execution.target": "embedded"})
+    sequence = Sequence(program, tmp_path, "embedded")
 
     sequence.run(killed, 0)
     assert in_flight(tmp_path), "no records were overtaken"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -13,10 +13,10 @@ from tests.random_changes.model import Change, expected
 from tests.random_changes.program import Described
 from tests.random_changes.steps import DEALS, IN_BATCH, IN_EPOCHS, STEPS
 
-__all__ = ["CHANGES", "Run", "interrupted", "model", "programs"]
+__all__ = ["CHANGES", "Run", "batch_job", "interrupted", "model", "programs"]
 
 CHANGES: Final = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 9)), max_size=20)
-MANY, MOST, PAUSE_S = 240, 2_000, 0.01
+MANY, MOST, PAUSE_S = 400, 3_000, 0.01
 JOBMANAGER: Final = (
     "checkpoint.before-metadata",
     "checkpoint.after-metadata",
@@ -27,6 +27,7 @@ JOBMANAGER: Final = (
 )
 AT_THE_END: Final = ("later", "total", "windows")
 """Steps behind which nothing comes before."""
+OVERTAKABLE: Final = ("hash", "rebalance", "shuffle", "global")
 WORKER: Final = ("task.after-batch", "task.before-snapshot", "task.after-snapshot", "task.before-ack")
 
 
@@ -65,29 +66,38 @@ def programs(draw: st.DrawFn, *, iterations: bool = True) -> Described:
     return Described(steps, draw(CHANGES), source, draw(st.booleans()), bounded)
 
 
-def interrupted(seed: int, *, parallelism: int = 2) -> tuple[Described, list[Run]]:
-    """A program with an exchange where records wait, and its runs; at most `parallelism` processes.
+def interrupted(seed: int) -> tuple[Described, list[Run]]:
+    """A program with an exchange where records wait, and its runs.
 
     In the first run the process of the job is killed while records wait; the second one ends with a savepoint, from which
     the last one goes on, in which a worker is killed.
     """
     chance = random.Random(seed)
-    changes = [(chance.randrange(4), chance.randrange(3), chance.randrange(10)) for _ in range(MANY)]
-    while True:
-        steps: list[Any] = chance.choices(IN_EPOCHS, k=4)
-        for _ in range(2):
-            steps.insert(chance.randrange(5), [chance.choice(sorted(DEALS)), chance.randint(1, 2), 0])
-        waiting = [chance.choice(["hash", "rebalance", "shuffle", "global"]), 2, PAUSE_S]
-        held = min((steps.index(step) for step in AT_THE_END if step in steps), default=len(steps))
-        steps.insert(chance.randint(0, held), waiting)
-        program = Described(steps, changes, chance.choice(["changes", "hybrid"]), chance.random() < 0.7)
-        if len(changes) // 4 < sum(model(program).values()) < MOST:
-            break
+    program = _program(chance, IN_EPOCHS, waiting=True)
     backends = chance.sample(["heap", "filesystem", "rocksdb"], k=3)
-    jobmanager = f"jobmanager/{chance.choice(JOBMANAGER)}@{chance.randint(2, 4)}"
+    jobmanager = f"jobmanager/{chance.choice(JOBMANAGER)}@3"  # the second checkpoint has overtaken records
     worker = f"taskmanager-{chance.randrange(2)}/{chance.choice(WORKER)}@{chance.randint(2, 4)}"
     return program, [
-        Run(parallelism, backends[0], True, jobmanager),
+        Run(2, backends[0], True, jobmanager),
         Run(1, backends[1], chance.random() < 0.5, savepoint=chance.choice(["canonical", "native"])),
-        Run(parallelism, backends[2], True, worker),
+        Run(2, backends[2], True, worker),
     ]
+
+
+def batch_job(seed: int) -> Described:
+    """A program that runs in batch mode."""
+    return replace(_program(random.Random(seed), IN_BATCH, waiting=False), bounded=True)
+
+
+def _program(chance: random.Random, known: list[str], *, waiting: bool) -> Described:
+    changes = [(chance.randrange(4), chance.randrange(3), chance.randrange(10)) for _ in range(MANY)]
+    while True:
+        steps: list[Any] = chance.sample(known, k=4)
+        for _ in range(2):
+            steps.insert(chance.randrange(5), [chance.choice(sorted(DEALS)), chance.randint(1, 2), 0])
+        if waiting:
+            held = min((steps.index(step) for step in AT_THE_END if step in steps), default=len(steps))
+            steps.insert(chance.randint(0, held), [chance.choice(OVERTAKABLE), 2, PAUSE_S])
+        program = Described(steps, changes, chance.choice(["changes", "hybrid"]), chance.random() < 0.7)
+        if len(changes) // 4 < sum(model(program).values()) < MOST:
+            return program

@@ -136,7 +136,7 @@ def build(
 
 
 def _source(env: StreamExecutionEnvironment, program: Described, gate: str) -> DataStream:
-    changes, early = program.changes, len(program.changes) // 4
+    changes, early = program.changes, len(program.changes) * 3 // 8
     match program.source:
         case "collection":
             return env.from_collection([Row.of_kind(RowKind(kind), *values) for kind, *values in changes])
@@ -151,7 +151,9 @@ def stop(env: StreamExecutionEnvironment, directory: Path, form: Any) -> str:
     """Run until something is visible, and end with a savepoint; its path."""
     client = env.execute_async("random")
     until(lambda: (directory.parent / "state").exists(), job=client)
-    return client.stop_with_savepoint(False, str(directory.parent), format_type=form).result(timeout=120)
+    place = client.stop_with_savepoint(False, str(directory.parent), format_type=form).result(timeout=120)
+    client.get_job_execution_result().result(timeout=120)
+    return place
 
 
 def main(directory: str, described: str, settings: str, gate: str, form: str) -> None:

@@ -17,7 +17,7 @@ from tidegate.backends.storage import open_storage
 from tidegate.ids import PipelineId
 from tidegate.runtime.checkpoint.timeline import Timeline
 
-__all__ = ["Sequence", "in_flight"]
+__all__ = ["Sequence", "common", "in_flight"]
 
 TESTS = Path(__file__).parents[1]
 
@@ -28,7 +28,7 @@ class Sequence:
 
     program: Described
     directory: Path
-    settings: dict[str, Any]
+    target: str
     place: str = ""
     """The savepoint that the next run goes on from."""
 
@@ -45,7 +45,7 @@ class Sequence:
         witnesses = self.directory / f"witnesses-{number}"
         role, _, point = run.fault.partition("/")
         witness = witnesses / f"0-{point.partition('@')[0]}"
-        settings = self.common() | run.settings()
+        settings = common(self.directory) | run.settings() | {"execution.target": self.target}
         if run.fault:
             settings |= {"testing.faults": run.fault, "testing.faults-dir": str(witnesses)}
         if self.place:
@@ -62,16 +62,6 @@ class Sequence:
             return {}
         result: dict[str, Any] = json.loads(done.stdout)
         return result
-
-    def common(self) -> dict[str, Any]:
-        """The settings of every run."""
-        return {
-            "execution.checkpointing.interval": "15 ms",
-            "state.checkpoints.dir": str(self.directory / "state"),
-            "restart-strategy.fixed-delay.delay": "10 ms",
-            "pipeline.progress": "off",
-            **self.settings,
-        }
 
     def _started(
         self, settings: dict[str, Any], gate: str, savepoint: str
@@ -91,6 +81,16 @@ class Sequence:
             check=False,
             env={**os.environ, "PYTHONPATH": str(home)},
         )
+
+
+def common(directory: Path) -> dict[str, Any]:
+    """Settings of every run."""
+    return {
+        "execution.checkpointing.interval": "15 ms",
+        "state.checkpoints.dir": str(directory / "state"),
+        "restart-strategy.fixed-delay.delay": "10 ms",
+        "pipeline.progress": "off",
+    }
 
 
 def in_flight(directory: Path) -> list[str]:

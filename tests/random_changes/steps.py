@@ -155,15 +155,13 @@ class RulesOfKeys(_Rules, KeyedBroadcastProcessFunction):
 
 
 class Passes:
-    """A filter that takes its time for the first records of a subtask."""
+    """A filter that takes its time for each record."""
 
-    def __init__(self, pause_s: float = 0, records: int = 60) -> None:
+    def __init__(self, pause_s: float) -> None:
         self._pause_s = pause_s
-        self._records = records
 
     def __call__(self, row: Row) -> bool:
-        if self._pause_s and self._records:
-            self._records -= 1
+        if self._pause_s:
             SYSTEM_CLOCK.sleep(self._pause_s)
         return True
 
