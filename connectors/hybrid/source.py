@@ -19,15 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from tidegate.changelog import ChangelogMode
 from tidegate.components import OptionsOf, with_options
 from tidegate.connectors.hybrid.enumerator import HybridEnumerator
 from tidegate.connectors.hybrid.reader import HybridReader
 from tidegate.connectors.hybrid.split import HybridSplit
-from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
+from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source, SupportsChangelog
 from tidegate.errors import ConfigError, UserCodeError
 
 if TYPE_CHECKING:
@@ -56,6 +59,8 @@ class HybridSource(Source[HybridSplit]):
     bounded: bool = field(init=False)
     continuous: bool = field(init=False)  # type: ignore[misc]  # here it is of an instance: that of its stages
     replayable: bool = field(init=False)  # type: ignore[misc]
+    changelog_mode: ChangelogMode = field(init=False, repr=False)
+    """The changes of all stages together; what one emits that a function makes is not known before it is read."""
 
     split_type = HybridSplit
 
@@ -73,6 +78,8 @@ class HybridSource(Source[HybridSplit]):
         object.__setattr__(self, "bounded", isinstance(last, Source) and last.bounded)
         object.__setattr__(self, "continuous", any(source.continuous for source in known))
         object.__setattr__(self, "replayable", all(source.replayable for source in known))
+        modes = (source.changelog_mode for source in known if isinstance(source, SupportsChangelog))
+        object.__setattr__(self, "changelog_mode", reduce(or_, modes, ChangelogMode.insert_only()))
 
     def with_options(self, options_of: OptionsOf) -> HybridSource:
         """The same source, with settings for its stages; not for one that a function makes."""

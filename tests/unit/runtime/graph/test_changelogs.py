@@ -10,6 +10,7 @@ import pytest
 from tidegate.changelog import ChangelogMode
 from tidegate.common import Row, RowKind, Time, Types
 from tidegate.connectors.collection import CollectionSource, CollectSink
+from tidegate.connectors.hybrid import HybridSource
 from tidegate.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink, PlainKafkaSink
 from tidegate.connectors.print import PrintSink
 from tidegate.connectors.spi import SupportsRowKinds
@@ -49,6 +50,17 @@ def mode(stream: DataStream) -> Changelog:
 )  # fmt: skip
 def test_a_collection_states_the_kinds_of_its_rows(items: list[object], expected: ChangelogMode) -> None:
     assert CollectionSource(items).changelog_mode == expected
+
+
+def test_a_hybrid_source_states_the_kinds_of_all_its_stages(env: StreamExecutionEnvironment) -> None:
+    inserts, changes = CollectionSource([Row(1)]), CollectionSource(CHANGES)
+    united = HybridSource((inserts, changes))
+
+    assert HybridSource((inserts, lambda end: changes)).changelog_mode == INSERTS
+    assert united.changelog_mode == DELETES
+    env.from_source(united).key_by(lambda row: row[0]).reduce(lambda first, second: second).print()
+    with pytest.raises(ConfigError, match=r"operator 'reduce.* takes insertions only; got changes \[I,D\]"):
+        env.explain()
 
 
 def test_changes_pass_steps_that_emit_what_they_get(env: StreamExecutionEnvironment) -> None:
