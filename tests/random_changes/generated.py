@@ -16,7 +16,7 @@ from tests.random_changes.steps import DEALS, IN_BATCH, IN_EPOCHS, STEPS
 __all__ = ["CHANGES", "Run", "batch_job", "interrupted", "model", "programs"]
 
 CHANGES: Final = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 9)), max_size=20)
-MANY, MOST, PAUSE_S = 400, 3_000, 0.01
+MANY, MOST, PAUSE_S = 480, 3_000, 0.01
 JOBMANAGER: Final = (
     "checkpoint.before-metadata",
     "checkpoint.after-metadata",

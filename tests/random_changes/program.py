@@ -53,7 +53,8 @@ class Changes(GeneratorSource[Row]):
     changelog_mode: ChangelogMode = field(default=ChangelogMode.all(), repr=False)
 
     @classmethod
-    def of(cls, changes: list[Change], gate: str, early: int) -> Changes:
+    def of(cls, changes: list[Change], gate: str) -> Changes:
+        early = len(changes) * 3 // 8
         rows, kinds = [Row(*values) for _, *values in changes], tuple(kind for kind, *_ in changes)
         return cls(rows.__getitem__, len(rows), SPLITS, PER_SECOND if gate else None, kinds, gate, early)
 
@@ -136,15 +137,15 @@ def build(
 
 
 def _source(env: StreamExecutionEnvironment, program: Described, gate: str) -> DataStream:
-    changes, early = program.changes, len(program.changes) * 3 // 8
+    changes = program.changes
     match program.source:
         case "collection":
             return env.from_collection([Row.of_kind(RowKind(kind), *values) for kind, *values in changes])
         case "hybrid":
             half = len(changes) // 2
-            stages = (Changes.of(part, gate, early) for part in (changes[:half], changes[half:]))
+            stages = (Changes.of(part, gate) for part in (changes[:half], changes[half:]))
             return env.from_source(HybridSource(tuple(stages)))
-    return env.from_source(Changes.of(changes, gate, early))
+    return env.from_source(Changes.of(changes, gate))
 
 
 def stop(env: StreamExecutionEnvironment, directory: Path, form: Any) -> str:

@@ -97,4 +97,3 @@ def in_flight(directory: Path) -> list[str]:
     """The operators whose records are part of the newest checkpoint, since it overtook them."""
     with Timeline(open_storage(str(directory / "state")), PipelineId("random")) as timeline:
         return [operator.uid for operator in timeline.manifest(None).operators if operator.in_flight]
-

@@ -26,8 +26,8 @@ from tidegate.datastream import FilterFunction
 from tidegate.elements import Batch
 from tidegate.errors import JobFailedError, TidegateError
 from tidegate.runtime.graph.stream_graph import build_stream_graph
-from tidegate.runtime.operators.operator import StepKind
 from tidegate.runtime.operators.chain import loops
+from tidegate.runtime.operators.operator import StepKind
 from tidegate.runtime.task import exchange, frames, in_flight as recording, routing, sorted_input
 
 pytestmark = pytest.mark.filterwarnings("ignore:iterate:DeprecationWarning")
