@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import cloudpickle
 import pytest
@@ -164,7 +165,8 @@ class LosesFrames(FilterFunction):
     """Breaks the codec of frames in the process it is opened in."""
 
     def open(self, runtime_context: Any) -> None:
-        decode, frames.decode_batch = frames.decode_batch, lambda *of: without(decode(*of))
+        decode = vars(frames)["decode_batch"]
+        patch.object(frames, "decode_batch", lambda *of: without(decode(*of))).start()
 
     def filter(self, value: Row) -> bool:
         return True
