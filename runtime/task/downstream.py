@@ -107,7 +107,7 @@ class DownstreamTask(StreamTask):
         """Fire a piece of the due timers; barriers at the heads of the queues do not wait for the rest, which is in state."""
         passing = {} if self._at_end else self._queues
         for channel, queue in passing.items():
-            while queue and isinstance(queue[0], Barrier) and channel not in self._blocked:
+            while queue and isinstance(queue[0], Barrier) and channel not in self._held:
                 self._take(channel, queue)
         if self._due is None:
             return super()._fire()
@@ -123,7 +123,18 @@ class DownstreamTask(StreamTask):
         """Process restored in-flight records, but read channels that cannot be overtaken meanwhile, so their barriers pass."""
         if self._due is not None:
             return self._cut(*self._due)
-        return self._take_next(self._blocked | self._overtakable) or super()._resume()
+        return self._take_next(self._held) or super()._resume()
+
+    @property
+    def _held(self) -> Collection[Hashable]:
+        """The channels that nothing is taken from.
+
+        A snapshot holds what is left of the backlog only if it overtakes channels, so one of them keeps back the barriers of
+        others. Where none can be overtaken, as when a lower parallelism has made the exchange a forward one, all wait.
+        """
+        if not self._backlog:
+            return self._blocked
+        return self._blocked | self._overtakable if self._overtakable else self._queues.keys()
 
     def _take_next(self, but: Collection[Hashable]) -> bool:
         """Process an element from the next channel that has one; False if no channel has one."""

@@ -26,7 +26,7 @@ from tidegate.keys import ranges
 from tidegate.runtime.checkpoint.protocol import Ack, Announce
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
-from tidegate.runtime.graph.transformations import Broadcast
+from tidegate.runtime.graph.transformations import Broadcast, Forward
 from tidegate.runtime.operators.environment import ChainEnvironment, RestoredOperator
 from tidegate.runtime.operators.functions import MAP
 from tidegate.runtime.task.downstream import DownstreamTask
@@ -122,3 +122,16 @@ def test_an_input_that_cannot_be_overtaken_does_not_wait_for_what_was_found() ->
     again = steps(rest(backlog(inbound, 0, 1, stepped.acked())))
     kept = [value for each in again if isinstance(each, list) for value in each]
     assert kept == list(range(100))
+
+
+def test_where_nothing_can_be_overtaken_any_more_barriers_wait_for_what_was_found() -> None:
+    inbound, forward = edge(BEHIND, 1), JobEdge("one", OperatorUid("one"), UID, Forward(), None, 1, 1, 128)
+    found = recorded(inbound, 0, {0: [Batch([n]) for n in range(10)]})
+    stepped = Stepped(found, forward)
+    stepped.runner.deliver(stepped.channels[0], Batch([10]))
+    stepped.runner.deliver(stepped.channels[0], Barrier(EIGHT, SEVEN))
+
+    assert not all(stepped.runner.step() for _ in range(100))
+
+    assert stepped.seen == list(range(11)), "the snapshot would hold none of these"
+    assert stepped.acked() == ()
