@@ -11,7 +11,6 @@ from itertools import groupby
 from typing import ClassVar, Final
 
 from tidegate.backends.keyed.table import StateEntry
-from tidegate.backends.savepoint._arrow import VERSION, read_file
 from tidegate.backends.savepoint.records import Record, assemble
 from tidegate.backends.spi import (
     Address,
@@ -43,6 +42,8 @@ class CanonicalBase(BaseReader):
 
     def read(self, base: BaseHandle, context: BackendContext) -> Iterator[tuple[Address, bytes]]:
         """The base's entries; in ascending order unless it was regrouped."""
+        from tidegate.backends.savepoint._arrow import VERSION  # loads pyarrow
+
         if base.version > VERSION:
             raise StateFormatError(
                 f"canonical savepoint: version {base.version} is newer than supported {VERSION}; "
@@ -95,6 +96,8 @@ def regrouped(handles: Sequence[KeyedHandle], max_parallelism: int) -> KeyedHand
 
 
 def _records(data: bytes, name: str) -> Iterator[tuple[int, StateEntry, list[Record]]]:
+    from tidegate.backends.savepoint._arrow import read_file  # loads pyarrow
+
     header, groups = read_file(data, name)
     return ((group, header.state, records) for group, records in groups)
 

@@ -8,20 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from tidegate.backends.keyed.address import group_of, range_bounds
 from tidegate.backends.keyed.restore import restore
 from tidegate.backends.keyed.segment import Segment, encode_segment
 from tidegate.backends.keyed.table import StateEntry
-from tidegate.backends.savepoint._arrow import Header, StateFile, version_of
 from tidegate.backends.savepoint.base import NAME, file_name, groups_file
 from tidegate.backends.savepoint.records import TIMERS, Record, Records, disassemble, living
 from tidegate.backends.savepoint.shapes import NOTHING, Shape, merge, observe, settled
 from tidegate.backends.spi import Backend, BackendContext, BaseHandle, Chunk, InlineChunk, KeyedHandle
 from tidegate.backends.storage import StorageFiles
 from tidegate.keys import KeyGroupRange, ranges
+
+if TYPE_CHECKING:
+    from tidegate.backends.savepoint._arrow import Header
 
 __all__ = ["folder", "write_keyed"]
 
@@ -80,6 +82,8 @@ def _headers(
     operator: str, table: Sequence[StateEntry], content: Iterator[tuple[int, Records]]
 ) -> dict[StateEntry, Header]:
     """What the files of each state say; a state that was declared has files though it be empty."""
+    from tidegate.backends.savepoint._arrow import Header, version_of  # loads pyarrow
+
     shapes: dict[StateEntry, list[Shape]] = {state: [NOTHING] * 3 for state in (*table, *TIMERS)}
     for _, records in content:
         for state, members in records.items():
@@ -109,6 +113,8 @@ def _base(
     context: BackendContext,
     target: StorageFiles,
 ) -> BaseHandle:
+    from tidegate.backends.savepoint._arrow import StateFile, version_of  # loads pyarrow
+
     paths = {state: context.directory / f"{number}.parquet" for number, state in enumerate(headers)}
     with ExitStack() as stack:
         files = {state: stack.enter_context(StateFile(paths[state], headers[state])) for state in headers}

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from tidegate.backends.savepoint import read_items, write_items
+from tidegate.backends import savepoint
 from tidegate.backends.spi import SnapshotFiles
 from tidegate.backends.storage import StorageFiles
 from tidegate.ids import OperatorUid
@@ -36,7 +36,7 @@ def export_unkeyed(operator: OperatorState, target: StorageFiles) -> tuple[Opera
         for (what, name), items in held.items():
             if any(items.values()):
                 path = scratch / f"{len(tables)}.parquet"
-                write_items(path, operator.uid, what, name, items)
+                savepoint.write_items(path, operator.uid, what, name, items)
                 chunk = target.store_as(_file(operator.uid, what, name), path)
                 tables.append(Table(operator.uid, what, name, chunk))
     lists_left = tuple(
@@ -54,7 +54,9 @@ def import_unkeyed(manifest: Manifest, files: SnapshotFiles) -> Manifest:
         StateFormatError: a file is of a newer version.
     """
     found = {
-        (table.operator, table.what, table.name): read_items(files.fetch(table.chunk), table.chunk.name)
+        (table.operator, table.what, table.name): savepoint.read_items(
+            files.fetch(table.chunk), table.chunk.name
+        )
         for table in manifest.tables
     }
     return msgspec.structs.replace(

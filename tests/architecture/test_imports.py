@@ -63,6 +63,15 @@ def test_importing_tidegate_loads_no_heavy_library_and_no_room(tmp_path: Path) -
     assert [name for name in loaded if name.startswith(("tidegate.runtime", "tidegate.backends"))] == []
 
 
+def test_a_program_starts_without_a_heavy_library(tmp_path: Path) -> None:
+    loaded = loaded_by(
+        "import tidegate.datastream, tidegate.connectors.files, tidegate.runtime.embedded.jobmanager",
+        tmp_path,
+    )
+
+    assert [name for name in HEAVY if name in loaded] == []
+
+
 def test_the_vocabulary_imports_only_itself_and_two_libraries(
     trees: dict[str, ast.Module], modules: dict[str, Path], rooms: dict[str, Path]
 ) -> None:
