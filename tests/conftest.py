@@ -14,6 +14,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -55,6 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # So it is in the background of a shell; programs under test would inherit it and be deaf to Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Without bytecode each of the hundreds of processes that tests start compiles every module, half of its CPU time.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     settings.load_profile(HYPOTHESIS_PROFILES[config.getoption("--profile")])
 
 
