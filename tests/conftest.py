@@ -26,6 +26,7 @@ from hypothesis import HealthCheck, settings
 Profile = Literal["dev", "ci", "long"]
 
 TESTS = Path(__file__).resolve().parent
+SPARK_SETTINGS = TESTS / "integration" / "spark" / "conf"
 RECORD = TESTS.parent / ".cache" / "spec.json"
 KIT_RECORD = TESTS.parent / ".cache" / "clauses.json"
 EXECUTORS = {"inline", "embedded", "spark"}
@@ -59,6 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # Without bytecode each of the hundreds of processes that tests start compiles every module, half of its CPU time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    # Java processes of tests live for seconds, of which the second compiler and its threads take half.
+    os.environ["SPARK_CONF_DIR"] = str(SPARK_SETTINGS)
+    os.environ["SPARK_LAUNCHER_OPTS"] = (SPARK_SETTINGS / "java-opts").read_text().strip()
     settings.load_profile(HYPOTHESIS_PROFILES[config.getoption("--profile")])
 
 

@@ -16,7 +16,7 @@ from tests.random_changes.steps import DEALS, IN_BATCH, IN_EPOCHS, STEPS
 __all__ = ["CHANGES", "Run", "batch_job", "interrupted", "model", "programs"]
 
 CHANGES: Final = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 9)), max_size=20)
-MANY, MOST, PAUSE_S = 480, 3_000, 0.01
+MANY, MOST, PAUSE_S = 480, 3_000, 0.03
 JOBMANAGER: Final = (
     "checkpoint.before-metadata",
     "checkpoint.after-metadata",
@@ -75,7 +75,7 @@ def interrupted(seed: int) -> tuple[Described, list[Run]]:
     chance = random.Random(seed)
     program = _program(chance, IN_EPOCHS, waiting=True)
     backends = chance.sample(["heap", "filesystem", "rocksdb"], k=3)
-    jobmanager = f"jobmanager/{chance.choice(JOBMANAGER)}@3"  # the second checkpoint has overtaken records
+    jobmanager = f"jobmanager/{chance.choice(JOBMANAGER)}@5"  # the fourth checkpoint has overtaken records
     worker = f"taskmanager-{chance.randrange(2)}/{chance.choice(WORKER)}@{chance.randint(2, 4)}"
     return program, [
         Run(2, backends[0], True, jobmanager),

@@ -21,6 +21,7 @@ from typing import Any
 import pyspark
 import pytest
 
+from tests.conftest import SPARK_SETTINGS
 from tests.crash.kafka_job import KafkaJob, assert_exactly_once, escaped, job_between, paid
 from tests.integration.spark import pythons
 from tests.integration.spark.conftest import PROGRAM, record_of, started
@@ -76,6 +77,8 @@ def cluster() -> Iterator[SparkService]:
     Spark takes them for two machines: on one it makes no copies of slow tasks, and executors read what a dead one has shuffled.
     """
     with SparkService(workers=2) as service:
+        for worker in service.workers:  # where executors find it
+            shutil.copy(SPARK_SETTINGS / "java-opts", worker.directory)
         yield service
 
 
