@@ -115,7 +115,7 @@ def build(rounds: int) -> Report:
 
     def codec_alone() -> None:
         for share in shares:
-            codec.decode_batch(codec.encode_batch(share.values))
+            codec.decode_batch(codec.encode_batch(share.rows()))
 
     work = BATCH * BATCHES
     with (

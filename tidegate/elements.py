@@ -9,7 +9,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cache
 from inspect import get_annotations
@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, TypeAlias, get_type_hints
 
 import msgspec
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.errors import StateFormatError
 from tidegate.ids import CheckpointId, SplitId
 
@@ -86,7 +87,7 @@ class Batch:
     Every field but `origin` is a column, and its annotation says what its entries are where they are encoded. A column
     is None where no record has an entry; `kinds` is None where all records are insertions. A batch is made of others
     by the methods here, by `concat` and by `BatchCursor`, which pass every column. A batch is owned by its holder: the
-    lists are not changed after it was handed on.
+    lists are not changed after it was handed on. Its values are a list, or `ArrowRows` until a step needs rows.
 
     Example:
         >>> batch = Batch(["a", "b", "c"], kinds=[RowKind.INSERT, RowKind.DELETE, RowKind.INSERT])
@@ -95,7 +96,7 @@ class Batch:
         (['b', 'c'], [<RowKind.DELETE: 3>, <RowKind.INSERT: 0>], None)
     """
 
-    values: list[Any]
+    values: Sequence[Any]
     timestamps: list[int] | None = None
     keys: list[Any] | None = None
     kinds: list[RowKind] | None = None
@@ -117,7 +118,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.values)
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, Any]:
         """The columns that it has, by name."""
         named = zip(_names(type(self)), self._of(self), strict=True)
         return {name: column for name, column in named if column is not None}
@@ -133,11 +134,28 @@ class Batch:
             return self.part(slice(places[0], places[0] + 1) if places else slice(0))
         pick = itemgetter(*places)
         same: Batch = self._make(
-            *[None if column is None else list(pick(column)) for column in self._of(self)]
+            *[
+                None
+                if column is None
+                else column.select(places)
+                if type(column) is ArrowRows
+                else list(pick(column))
+                for column in self._of(self)
+            ]
         )
         return same
 
-    def with_values(self, values: list[Any]) -> Batch:
+    def rows(self) -> list[Any]:
+        """The values as a list, which Arrow rows are converted to."""
+        values: Any = self.values
+        rows: list[Any] = values.rows() if type(values) is ArrowRows else values
+        return rows
+
+    def in_rows(self) -> Batch:
+        """The same batch, whose values are a list."""
+        return replace(self, values=self.rows()) if type(self.values) is ArrowRows else self
+
+    def with_values(self, values: Sequence[Any]) -> Batch:
         """The same records with other values, as many as before."""
         same: Batch = self._make(*self._of(self))
         same.values = values
@@ -202,17 +220,21 @@ def concat(batches: Iterable[Batch]) -> Iterator[Batch]:
     first = alike[0]
     try:
         columns = [
-            None if each[0] is None and not any(each) else list(chain.from_iterable(each))
+            None
+            if each[0] is None and not any(each)
+            else ArrowRows.concat(each)
+            if type(each[0]) is ArrowRows
+            else list(chain.from_iterable(each))
             for each in zip(*map(first._of, alike), strict=True)
         ]
     except TypeError:  # some batches have a column that others do not have
-        for _, group in groupby(alike, _types_of):
+        for _, group in groupby(alike, _layout):
             yield from concat(group)
         return
     yield first._make(*columns)
 
 
-def decode_batch(values: list[Any], keys: list[Any] | None, encoded: bytes | msgspec.Raw) -> Batch:
+def decode_batch(values: Sequence[Any], keys: list[Any] | None, encoded: bytes | msgspec.Raw) -> Batch:
     """The batch with these values and keys, of which `encoded` gave the rest."""
     timestamps, *rest = _decoder(Batch).decode(encoded)
     return Batch(values, timestamps, keys, *rest)
@@ -245,9 +267,10 @@ def _others(kind: type[Any]) -> list[str]:
     return [name for name in _names(kind) if name not in ("values", "keys")]
 
 
-def _types_of(batch: Batch) -> tuple[type[Any], ...]:
-    """Of the columns; batches that have these in common can be joined."""
-    return tuple(map(type, batch._of(batch)))
+def _layout(batch: Batch) -> tuple[Any, ...]:
+    """Which columns there are; batches that have these in common can be joined."""
+    values = batch.values
+    return *map(type, batch._of(batch)), values.layout if isinstance(values, ArrowRows) else None
 
 
 @cache

@@ -210,7 +210,9 @@ def refuse_change(value: Any, kind: RowKind) -> NoReturn:
     )
 
 
-def values_with_kinds(batch: Batch, sink: str, remedy: str = "use a sink that takes changes") -> list[Any]:
+def values_with_kinds(
+    batch: Batch, sink: str, remedy: str = "use a sink that takes changes"
+) -> Sequence[Any]:
     """For sinks that write nothing but values: rows have their kind in them.
 
     Raises:

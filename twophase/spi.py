@@ -29,6 +29,7 @@ __all__ = [
     "ProgramContext",
     "Retry",
     "SinkWriter",
+    "SupportsArrow",
     "SupportsClaim",
     "SupportsEncoding",
     "SupportsExpiry",
@@ -236,6 +237,19 @@ class SupportsEncoding(Protocol):
 
     def write_encoded(self, batch: Batch) -> None:
         """As `write`, for a batch of what `encode` made."""
+        ...
+
+
+@runtime_checkable
+class SupportsArrow(Protocol):
+    """A writer that takes Arrow batches as they are; other writers get their rows."""
+
+    def write_arrow(self, batch: Batch) -> None:
+        """As `write`, for a batch whose values are `tidegate.arrow_rows.ArrowRows`.
+
+        Called in place of `write`, in the order of the records. Its columns are never changed; its rows, if the writer
+        reads any, are its own.
+        """
         ...
 
 

@@ -8,7 +8,7 @@ enough of them, and one file is seen instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.connectors.base.dead_letters import DeadLetterLines, OnError, RejectedRecords
 from tidegate.connectors.base.output_place import PendingFile
 from tidegate.connectors.base.part_file import (
@@ -25,6 +26,7 @@ from tidegate.connectors.base.part_file import (
     FileEncoder,
     HeldFile,
     PartFile,
+    SupportsArrowRows,
     suffix_of,
 )
 from tidegate.connectors.base.pending_files import Announced, HeldFiles, PendingFiles, held_files
@@ -46,7 +48,7 @@ _LETTERS = DeadLetterLines()
 class Buckets(Protocol):
     """Which folder below the directory records go to; picklable."""
 
-    def deal(self, batch: Batch, now_ms: int, watermark: int | None) -> dict[str, list[Any]]:
+    def deal(self, batch: Batch, now_ms: int, watermark: int | None) -> Mapping[str, Sequence[Any]]:
         """What is written of a batch, by folder; the directory itself is the empty text.
 
         Raises:
@@ -137,6 +139,8 @@ class FileWriter(SinkWriter):
         except (OSError, UnavailableError) as error:
             raise self._break(error) from error
 
+    write_arrow = write
+
     def _chunks(self, batch: Batch, now_ms: int) -> list[tuple[str, Any, int]]:
         """What to append to the file of which folder; halves of a batch tell which of its records is refused."""
         try:
@@ -153,12 +157,19 @@ class FileWriter(SinkWriter):
 
     def _encoded(self, batch: Batch, now_ms: int) -> list[tuple[str, Any, int]]:
         batch = batch.with_values(values_with_kinds(batch, f"file sink {self._context.uid!r}"))
-        buckets, encode = self._shape.buckets, self._encoder.encode
+        buckets = self._shape.buckets
         dealt = {"": batch.values} if buckets is None else buckets.deal(batch, now_ms, self._watermark)
-        chunks = [(bucket, encode(values), len(values)) for bucket, values in dealt.items()]
+        chunks = [(bucket, self._encode(values), len(values)) for bucket, values in dealt.items()]
         for bucket in dealt.keys() - self._open.keys():
             _check_bucket(bucket)
         return chunks
+
+    def _encode(self, values: Sequence[Any]) -> Any:
+        if not isinstance(values, ArrowRows):
+            return self._encoder.encode(list(values))
+        encoder = self._encoder
+        chunk = encoder.encode_arrow(values) if isinstance(encoder, SupportsArrowRows) else None
+        return encoder.encode(values.rows()) if chunk is None else chunk
 
     def watermark(self, timestamp: int) -> None:
         """Note the time; at the end of all input every file ends with the next checkpoint."""

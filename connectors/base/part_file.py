@@ -15,6 +15,7 @@ from typing import IO, Any, Final, Literal, Protocol, runtime_checkable
 import msgspec
 import xxhash
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.connectors.base.output_place import WriterStore
 from tidegate.errors import StateCorruptError
 
@@ -26,6 +27,7 @@ __all__ = [
     "HeldFile",
     "PartFile",
     "Summed",
+    "SupportsArrowRows",
     "SupportsHead",
     "suffix_of",
 ]
@@ -158,6 +160,15 @@ class BulkFormat(Protocol):
 
     def merge(self, sources: Sequence[IO[bytes]], file: Summed) -> None:
         """Write the records of whole files to a new one, in their order."""
+        ...
+
+
+@runtime_checkable
+class SupportsArrowRows(Protocol):
+    """An encoder or format that writes columns as they are."""
+
+    def encode_arrow(self, rows: ArrowRows) -> Any | None:
+        """As `encode`; None if it needs the rows, to write them or to say which of them it refuses."""
         ...
 
 

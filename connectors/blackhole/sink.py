@@ -36,5 +36,7 @@ class BlackHoleWriter(SinkWriter):
     def write(self, batch: Batch) -> None:
         """Forget a batch."""
 
+    write_arrow = write
+
     def prepare(self, checkpoint: CheckpointId) -> None:
         """There is nothing."""

@@ -15,10 +15,11 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.connectors.base.part_file import Content, Summed
-from tidegate.connectors.files.dictionaries import columns, dictionaries
 from tidegate.connectors.files.reading import Piece
 from tidegate.connectors.files.split import FileSplit
+from tidegate.dictionaries import columns
 from tidegate.errors import ConfigError, RecordError
 from tidegate.row import Row
 
@@ -28,6 +29,7 @@ __all__ = [
     "OrcPart",
     "ParquetContent",
     "ParquetPart",
+    "conforming",
     "encoded",
     "from_snappy",
     "from_zstandard",
@@ -38,8 +40,6 @@ __all__ = [
     "zstandard",
 ]
 
-_ROWS = 4_096
-"""How many rows become Python's at a time."""
 _BLOCK_ROWS = 65_536
 """How many are read, tested or copied as columns."""
 _ROW = "__row"
@@ -164,12 +164,11 @@ def _wanted(
 
 
 def _pieces(table: pa.Table, bounds: Sequence[int]) -> Iterator[Piece]:
-    """Rows as dictionaries, in batches small enough not to delay a checkpoint."""
-    records = dictionaries(tuple(table.column_names))
-    for start in range(0, len(table), _ROWS):
-        part = table.slice(start, _ROWS)
-        values = records([column.to_pylist() for column in part.columns])
-        yield Piece(values, bounds[start : start + len(part) + 1])
+    """Rows in columns; whoever takes some of them converts no others."""
+    start = 0
+    for part in table.combine_chunks().to_batches():
+        yield Piece(ArrowRows(part), bounds[start : start + len(part) + 1])
+        start += len(part)
 
 
 class CsvBlocks:
@@ -214,6 +213,30 @@ def encoded(values: list[Any], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [_array(column, field, values) for column, field in zip(columns, schema, strict=True)], schema=schema
     )
+
+
+def conforming(rows: ArrowRows, schema: pa.Schema) -> pa.RecordBatch | None:
+    """Columns as a schema wants them, a missing one null; None if only rows can tell whether they fit."""
+    found = rows.record_batch
+    if rows.form == "tuple" and found.num_columns == len(schema):
+        found = found.rename_columns(schema.names)
+    if not set(found.schema.names) <= set(schema.names) or len(set(found.schema.names)) < found.num_columns:
+        return None
+    arrays = []
+    for field in schema:
+        number = found.schema.get_field_index(field.name)
+        array = pa.nulls(len(found), field.type) if number < 0 else found.column(number)
+        if array.null_count and not field.nullable:
+            return None
+        if array.type != field.type:
+            if not any(wanted(field.type) and other(array.type) for wanted, other in _ALIKE):
+                return None
+            try:
+                array = array.cast(field.type)
+            except pa.ArrowException:
+                return None
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class ParquetContent(Content):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
@@ -20,6 +20,7 @@ from itertools import repeat
 from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, RecordError
 
@@ -56,7 +57,7 @@ class BucketAssigner(ABC):
         """What is written of a record; the folder's name may say the rest."""
         return element
 
-    def deal(self, batch: Batch, now_ms: int, watermark: int | None) -> dict[str, list[Any]]:
+    def deal(self, batch: Batch, now_ms: int, watermark: int | None) -> Mapping[str, Sequence[Any]]:
         """What is written of a batch, by folder."""
         dealt: dict[str, list[Any]] = {}
         context = BucketContext(None, now_ms, watermark)
@@ -116,6 +117,12 @@ class TimeBuckets(BucketAssigner):
             self._last[:] = [second, moment.strftime(self._directives)]
         bucket: str = self._last[1]
         return bucket
+
+    def deal(self, batch: Batch, now_ms: int, watermark: int | None) -> Mapping[str, Sequence[Any]]:
+        """All of it in one folder, unless records have their own times."""
+        if self.by == "event" or type(self) is not TimeBuckets:
+            return super().deal(batch, now_ms, watermark)
+        return {self.get_bucket_id(None, BucketContext(None, now_ms, watermark)): batch.values}
 
     @cached_property
     def _last(self) -> list[Any]:
@@ -185,23 +192,39 @@ class HivePartitions(BucketAssigner):
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
         """A folder for each field."""
         try:
-            return "/".join(f"{_escaped(name)}={_escaped(element[name])}" for name in self.fields)
+            return self._folder([element[name] for name in self.fields])
         except (KeyError, TypeError, IndexError) as error:
             raise RecordError(
                 f"record {element!r:.80} has no partition field ({error}); expected a dictionary with "
                 f"{', '.join(self.fields)}"
             ) from error
 
+    def deal(self, batch: Batch, now_ms: int, watermark: int | None) -> Mapping[str, Sequence[Any]]:
+        """What is written of a batch, by folder; of Arrow rows only the fields of the folders are read."""
+        rows = batch.values
+        if not isinstance(rows, ArrowRows) or rows.form != "dict" or not set(self.fields) < set(rows.names):
+            return super().deal(batch, now_ms, watermark)
+        dealt: dict[str, list[int]] = {}
+        for place, found in enumerate(zip(*map(rows.column, self.fields), strict=True)):
+            dealt.setdefault(self._folder(found), []).append(place)
+        others = [name for name in rows.names if name not in self.fields]
+        left = rows.project(others, others, "dict")
+        return {folder: left.select(places) for folder, places in dealt.items()}
+
     def content(self, element: Any) -> Any:
         """The other fields."""
         return {name: value for name, value in element.items() if name not in self.fields}
+
+    def _folder(self, found: Sequence[Any]) -> str:
+        pairs = zip(self.fields, found, strict=True)
+        return "/".join(f"{_escaped(name)}={_escaped(value)}" for name, value in pairs)
 
 
 class _BasePath(BucketAssigner):
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
         return ""
 
-    def deal(self, batch: Batch, now_ms: int, watermark: int | None) -> dict[str, list[Any]]:
+    def deal(self, batch: Batch, now_ms: int, watermark: int | None) -> Mapping[str, Sequence[Any]]:
         return {"": batch.values}
 
 

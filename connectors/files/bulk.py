@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.connectors.base.part_file import Content, Summed
 from tidegate.errors import ConfigError
 
@@ -55,6 +56,12 @@ class ParquetRows:
 
         return _arrow.encoded(values, self.schema)
 
+    def encode_arrow(self, rows: ArrowRows) -> pa.RecordBatch | None:
+        """The columns as they are if the schema wants these."""
+        from tidegate.connectors.files import _arrow
+
+        return _arrow.conforming(rows, self.schema)
+
     def open(self, file: Summed) -> Content:
         """A new file."""
         from tidegate.connectors.files import _arrow
@@ -97,6 +104,12 @@ class OrcRows:
         from tidegate.connectors.files import _arrow
 
         return _arrow.encoded(values, self.schema)
+
+    def encode_arrow(self, rows: ArrowRows) -> pa.RecordBatch | None:
+        """The columns as they are if the schema wants these."""
+        from tidegate.connectors.files import _arrow
+
+        return _arrow.conforming(rows, self.schema)
 
     def open(self, file: Summed) -> Content:
         """A new file."""

@@ -19,9 +19,9 @@ from functools import cached_property
 from io import StringIO
 from typing import IO, TYPE_CHECKING, Any
 
-from tidegate.connectors.files.dictionaries import dictionaries
 from tidegate.connectors.files.lines import Decode, LineFormat
 from tidegate.connectors.files.reading import check_columns
+from tidegate.dictionaries import dictionaries
 from tidegate.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ class Piece:
     `bad` has the bad records among them.
     """
 
-    values: list[Any]
+    values: Sequence[Any]
     bounds: Sequence[int]
     bad: Sequence[BadRecord] = ()
 

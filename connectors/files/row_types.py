@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.connectors.files.bulk import OrcRows, ParquetRows
 from tidegate.connectors.files.columnar import ParquetFormat
 from tidegate.connectors.files.reading import Piece
@@ -20,7 +21,6 @@ from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.formats.avro_rows import AvroSchema
 from tidegate.connectors.formats.typed import field_names, row_type as rows_of
 from tidegate.errors import ConfigError
-from tidegate.row import Row
 from tidegate.types import Kind, TypeInformation
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class ParquetColumnarRowInputFormat:
     def read(self, split: FileSplit) -> Iterator[Piece]:
         """The rows of a part."""
         for piece in self._format.read(split):
-            yield Piece([Row.of(list(each.values()), self._names) for each in piece.values], piece.bounds)
+            assert isinstance(piece.values, ArrowRows)
+            yield Piece(piece.values.as_form("row"), piece.bounds)
 
 
 class ParquetBulkWriters:

@@ -29,7 +29,7 @@ _BATCH: Final = 10_000
 _REST_S: Final = 0.01
 _PATIENCE_S: Final = 60.0
 
-Piece = tuple[Part, list[Any], Sequence[int]]
+Piece = tuple[Part, Sequence[Any], Sequence[int]]
 """Records of a part, with their positions."""
 
 

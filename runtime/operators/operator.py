@@ -188,12 +188,14 @@ class Call:
 class BatchCall:
     """What takes all records of a batch at once, behind the loop.
 
-    If there is `encode`, records without kinds are encoded in the loop, one by one, for `take_encoded`.
+    If there is `encode`, records without kinds are encoded in the loop, one by one, for `take_encoded`. Arrow rows come to
+    `take_arrow`, or as rows to `take` if there is none.
     """
 
     take: Callable[[Batch], None]
     encode: Callable[[Any], Any] | None = None
     take_encoded: Callable[[Batch], None] | None = None
+    take_arrow: Callable[[Batch], None] | None = None
 
 
 class Operator:

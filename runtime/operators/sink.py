@@ -24,6 +24,7 @@ from tidegate.runtime.operators.operator import (
 from tidegate.twophase.spi import (
     Committable,
     SinkWriter,
+    SupportsArrow,
     SupportsEncoding,
     SupportsExpiry,
     SupportsWatermarks,
@@ -60,7 +61,8 @@ class SinkOperator(Operator):
         elif isinstance(writer, SupportsEncoding):
             super().__init__((), batches=BatchCall(writer.write, writer.encode, writer.write_encoded))
         else:
-            super().__init__((), batches=BatchCall(writer.write))
+            arrow = writer.write_arrow if isinstance(writer, SupportsArrow) else None
+            super().__init__((), batches=BatchCall(writer.write, take_arrow=arrow))
 
     def event_time(self, watermark: int, piece: Piece) -> Emitted | None:
         """Tell the writer how far event time is, if it wants to know."""

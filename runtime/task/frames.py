@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tidegate.arrow_rows import ArrowRows, RowForm
 from tidegate.elements import Batch, Control, Element, decode_batch
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Hash
@@ -19,6 +20,8 @@ class Frame(msgspec.Struct, frozen=True, tag=True):
     channel: ChannelId
     control: Control | None = None
     values: bytes = b""
+    arrow: RowForm | None = None
+    """What the rows are whose columns `values` holds as Arrow; None if it holds rows."""
     keys: bytes | None = None
     columns: msgspec.Raw = msgspec.Raw(b"\xc0")
 
@@ -28,6 +31,8 @@ class EdgeCodec:
 
     def __init__(self, edge: JobEdge) -> None:
         self._values = exchange_codec(edge.value_type)
+        # A declared type promises its receivers rows of that type, and the codec is what checks it.
+        self._takes_arrow = edge.value_type is None
         key_type = edge.partition.key_type if isinstance(edge.partition, Hash) else None
         self._keys = exchange_codec(key_type, checked=False)
 
@@ -40,13 +45,19 @@ class EdgeCodec:
         if not isinstance(element, Batch):
             return msgspec.msgpack.encode(Frame(channel, element))
         keys = self._keys.encode_batch(element.keys) if element.keys is not None else None
-        values = self._values.encode_batch(element.values)
-        return msgspec.msgpack.encode(Frame(channel, None, values, keys, msgspec.Raw(element.encoded())))
+        values, form = element.values, None
+        if isinstance(values, ArrowRows) and self._takes_arrow:
+            encoded, form = values.encoded(), values.form
+        else:
+            encoded = self._values.encode_batch(element.rows())
+        columns = msgspec.Raw(element.encoded())
+        return msgspec.msgpack.encode(Frame(channel, None, encoded, form, keys, columns))
 
     def element(self, frame: Frame) -> Element:
         """Decode a frame."""
         if frame.control is not None:
             return frame.control
         keys = self._keys.decode_batch(frame.keys) if frame.keys is not None else None
-        values = self._values.decode_batch(frame.values)
-        return decode_batch(values, keys, frame.columns)
+        if frame.arrow is not None:
+            return decode_batch(ArrowRows.decode(frame.values, frame.arrow), keys, frame.columns)
+        return decode_batch(self._values.decode_batch(frame.values), keys, frame.columns)

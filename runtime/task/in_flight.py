@@ -219,7 +219,7 @@ class Backlog:
 
 
 def _encoded(batch: Batch, codec: Codec) -> _Records:
-    columns = batch.columns()
+    columns = batch.in_rows().columns()
     values, _ = codec.encode_batch(columns.pop("values")), columns.pop("keys", None)
     return _Records(values, columns.pop("timestamps", None), columns.pop("origins", None), columns)
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, InternalError
 from tidegate.failures import failure_of
@@ -26,6 +28,7 @@ from tidegate.runtime.graph.transformations import (
     Shuffle,
 )
 from tidegate.runtime.operators.failure import show
+from tidegate.runtime.stream.key_selectors import FieldSelector
 from tidegate.serde import isolate
 
 __all__ = ["Route", "router"]
@@ -54,7 +57,7 @@ def router(edge: JobEdge, index: int) -> Route:
         case Shuffle():
             # Seeded by edge and subtask, so that two runs of a program distribute records the same way.
             chance = random.Random(f"{edge.name} {index}")
-            return lambda batch: deal(batch, [chance.randrange(targets) for _ in batch.values], targets)
+            return lambda batch: deal(batch, [chance.randrange(targets) for _ in range(len(batch))], targets)
         case Custom():
             return _ByPartitioner(edge.partition, edge.node, targets)
         case Hash():
@@ -75,6 +78,8 @@ def deal(batch: Batch, chosen: Sequence[int], targets: int) -> list[tuple[int, B
 
 def _copied(batch: Batch) -> Batch:
     """A copy of a batch for a receiver that may change its records."""
+    if isinstance(batch.values, ArrowRows):
+        return batch.with_values(batch.values.unshared())
     return batch.with_values([isolate(value) for value in batch.values])
 
 
@@ -107,7 +112,7 @@ class _ByKey:
         self._known: dict[Any, int] = {}
 
     def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
-        selected = _each("key selector", self._partition.selector, batch.values, batch.values, self._node)
+        selected = _selected(self._partition.selector, batch, self._node)
         keys = canonical_batch(selected, self._partition.key_type)
         batch = batch.with_keys(keys)
         if self._targets == 1:
@@ -137,7 +142,7 @@ class _ByPartitioner:
         self._targets = targets
 
     def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
-        keys = _each("key selector", self._partition.selector, batch.values, batch.values, self._node)
+        keys = _selected(self._partition.selector, batch, self._node)
         partitioner, targets = self._partition.partitioner, self._targets
         chosen = _each("partitioner", lambda key: partitioner(key, targets), keys, batch.values, self._node)
         for target in chosen:
@@ -149,8 +154,17 @@ class _ByPartitioner:
         return deal(batch, chosen, self._targets)
 
 
+def _selected(selector: Callable[[Any], Any], batch: Batch, node: OperatorUid) -> list[Any]:
+    """The keys of a batch; of Arrow rows only the column is read that a selector names."""
+    values = batch.values
+    if isinstance(values, ArrowRows) and isinstance(selector, FieldSelector):
+        with suppress(KeyError):  # which the selector explains
+            return values.column(selector.field)
+    return _each("key selector", selector, values, values, node)
+
+
 def _each(
-    what: str, function: Callable[[Any], Any], given: list[Any], records: list[Any], node: OperatorUid
+    what: str, function: Callable[[Any], Any], given: Sequence[Any], records: Sequence[Any], node: OperatorUid
 ) -> list[Any]:
     rest = iter(given)
     try:

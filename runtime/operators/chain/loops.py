@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tidegate import faults
+from tidegate.arrow_rows import ArrowRows
 from tidegate.backends.keyed.journal import TimersDue
 from tidegate.backends.keyed.row import Row
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch
@@ -16,6 +17,7 @@ from tidegate.row import kinds_of, kinds_or_none
 from tidegate.runtime.operators.chain.operators import ChainOperators
 from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile_stages
 from tidegate.runtime.operators.environment import ChainEnvironment
+from tidegate.runtime.operators.expression_columns import ExpressionColumns
 from tidegate.runtime.operators.failure import explain, refused
 from tidegate.runtime.operators.operator import BatchCall, Call, Emitted, Operator, Piece, Role
 from tidegate.runtime.operators.rows import Declared, may_be_row, settled, shaper
@@ -61,6 +63,7 @@ class ChainLoops:
         """What takes each output of the loops, and the step that may refuse a record of it."""
         self._encoders: dict[int, Encoder] = {}
         self._stages: dict[OperatorUid, Stage] = {}
+        self._columns: dict[OperatorUid, ExpressionColumns] = {}
         self._compiled: dict[tuple[OperatorUid, int | None, bool, bool], Compiled] = {}
         self._announce: Announce = _nothing_new
         self._settle: Callable[[], None] = _nothing_due
@@ -85,7 +88,7 @@ class ChainLoops:
         if self._tracer is None:
             self.run(head, side, batch, rows)
         else:
-            for place, alone in enumerate(self._tracer.one_by_one(batch)):
+            for place, alone in enumerate(self._tracer.one_by_one(batch.in_rows())):
                 self.run(head, side, alone, rows[place : place + 1] if rows is not None else None)
                 self._settle()
                 if store is not None:
@@ -123,6 +126,9 @@ class ChainLoops:
 
     def run(self, uid: OperatorUid, side: int | None, batch: Batch, rows: list[Row] | None = None) -> None:
         """Pass records to a step on its input `side`, or what it has emitted by itself to those behind it."""
+        if isinstance(batch.values, ArrowRows) and self._in_columns(uid, side, batch):
+            self._announce(uid, False)
+            return
         kinded = batch.kinds is not None
         loop = self._loop(uid, side, batch.timestamps is not None, kinded)
         columns: list[Any] = [batch.values, batch.timestamps, rows, *([batch.kinds] if kinded else ())]
@@ -156,9 +162,43 @@ class ChainLoops:
         """The source of the generated loop for an input."""
         return self._compile(self._vertex.head.uid, side, timed, False, {}).source
 
+    def _in_columns(self, uid: OperatorUid, side: int | None, batch: Batch) -> bool:
+        """Pass Arrow rows to a step, unless it reads rows; those behind it get what it emits one after the other."""
+        stage = self._stages[uid]
+        call = stage.call if side is not None else None
+        if call is None:
+            self._deliver(stage, batch, batch)
+            return True
+        if call.expressions is None:
+            return False
+        if uid not in self._columns:
+            self._columns[uid] = ExpressionColumns(call.expressions)
+        computed = self._columns[uid].computed(batch)
+        sides = dict(stage.sides)
+        for branch, part in computed or ():
+            target = stage if branch.tag is None else sides.get(branch.tag)
+            if target is not None and len(part):
+                self._deliver(target, part, batch)
+        return computed is not None
+
+    def _deliver(self, stage: Stage, batch: Batch, came_of: Batch) -> None:
+        """Pass what a step emits to its outputs and to the steps behind it, as rows where one declares their shape."""
+        if stage.shape is not None or not isinstance(batch.values, ArrowRows):
+            self.run(stage.uid, None, batch.in_rows())
+            return
+        for output in stage.outputs:
+            own = Batch(batch.values.unshared(), batch.timestamps, kinds=batch.kinds)
+            self._take(output, own, came_of, encoded=False)
+        for child in stage.children:
+            self.run(child.uid, 0, batch)
+
     def _take(self, output: int, batch: Batch, came_of: Batch, *, encoded: bool) -> None:
         call, uid = self._takers[output]
-        take = call.take_encoded if encoded and call.take_encoded is not None else call.take
+        if isinstance(batch.values, ArrowRows) and call.take_arrow is not None:
+            take = call.take_arrow
+        else:
+            batch = batch.in_rows()
+            take = call.take_encoded if encoded and call.take_encoded is not None else call.take
         if uid is None:
             take(batch)
             return
@@ -247,7 +287,7 @@ class ChainLoops:
             if edge.node == uid:
                 emit = partial(self._outlet.emit, edge)
                 held = emit if self._tracer is None else self._tracer.holding(emit, edge.traced)
-                self._takers.append((BatchCall(held), None))
+                self._takers.append((BatchCall(held, take_arrow=held), None))
         operator = self._operators.get(uid)
         if operator is not None and operator.batches is not None:
             if operator.batches.encode is not None:

@@ -38,7 +38,7 @@ def filled(*splits: RangeSplit, records: int = 3, depth: int = 2) -> FetchQueue[
 
 def taken(queue: FetchQueue[RangeSplit], limit: int = 10) -> list[Any]:
     batch = queue.take(limit)
-    return [] if batch is None else batch.values
+    return [] if batch is None else batch.rows()
 
 
 @pytest.mark.spec("003/SRC-24", "003/SRC-25", "003/SRC-28")

@@ -39,7 +39,7 @@ def outlet(
 
 
 def written(opened: Outlet, batch: Batch) -> list[Any]:
-    return opened.kept(opened.encoded(batch)).values
+    return opened.kept(opened.encoded(batch)).rows()
 
 
 def dividing(number: int) -> bytes:

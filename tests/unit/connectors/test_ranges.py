@@ -22,7 +22,7 @@ def reader(pace: Pace | None = None) -> RangeReader:
 
 def values(found: Any) -> list[Any]:
     assert isinstance(found, Batch)
-    return found.values
+    return found.rows()
 
 
 @given(

@@ -31,7 +31,7 @@ def test_what_comes_out_has_the_origin_of_what_went_in_and_leaves_together() -> 
     for alone in tracer.one_by_one(incoming):
         assert alone.keys is not None
         for _ in range(alone.keys[0] - 1):
-            hold(Batch(alone.values * 2))
+            hold(Batch(alone.rows() * 2))
             hold_bare(Batch(alone.values))
     assert sent == []
     tracer.let_go()

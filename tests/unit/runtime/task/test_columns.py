@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.unit.runtime.task.test_in_flight import backlog, edge, recorded, recorded_again, rest
 from tidegate import elements
+from tidegate.arrow_rows import ArrowRows
 from tidegate.clock import ManualClock
 from tidegate.elements import Batch, BatchCursor, EndOfInput, RecordOrigin, RowKind, batch_of, concat
 from tidegate.errors import StateFormatError
@@ -77,8 +79,9 @@ def records(batch: Batch) -> list[Record]:
     return list(zip(*(column or [None] * len(batch) for column in columns), strict=True))
 
 
-def marked(count: int, *names: str) -> Marked:
+def marked(count: int, *names: str, arrow: bool = False) -> Marked:
     """Numbered records with these columns."""
+    values: Sequence[Any] = [(number,) for number in range(count)]
     columns: dict[str, Any] = {
         "timestamps": [10 * number for number in range(count)],
         "keys": [number % 5 for number in range(count)],
@@ -86,10 +89,13 @@ def marked(count: int, *names: str) -> Marked:
         "origins": [ORIGINS[number % 2] for number in range(count)],
         "marks": [f"m{number}" for number in range(count)],
     }
-    return Marked([(number,) for number in range(count)], **{name: columns[name] for name in names})
+    if arrow:
+        values = ArrowRows(pa.record_batch({"number": range(count)}), "tuple")
+    return Marked(values, **{name: columns[name] for name in names})
 
 
 ALL = marked(7, *NAMES[1:])
+ARROW = marked(7, *NAMES[1:], arrow=True)
 
 
 def pieces(batch: Batch, sizes: list[int]) -> list[Batch]:
@@ -134,14 +140,15 @@ SIZES = st.lists(st.integers(1, 4), max_size=4)
 @given(
     count=st.integers(1, 12),
     names=st.sets(st.sampled_from(NAMES[1:])),
+    arrow=st.booleans(),
     data=st.data(),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.usefixtures("added")
 def test_whatever_is_done_to_batches_is_done_to_their_records(
-    count: int, names: set[str], data: st.DataObject
+    count: int, names: set[str], arrow: bool, data: st.DataObject
 ) -> None:
-    batch: Batch = marked(count, *names)
+    batch: Batch = marked(count, *names, arrow=arrow)
     model = records(batch)
     for _ in range(data.draw(st.integers(1, 6))):
         operation = data.draw(
@@ -155,7 +162,7 @@ def test_whatever_is_done_to_batches_is_done_to_their_records(
             case "select":
                 batch, model = batch.select(places), [model[place] for place in places]
             case "values":
-                batch = batch.with_values([(*value, "w") for value in batch.values])
+                batch, arrow = batch.with_values([(*value, "w") for value in batch.values]), False
                 model = [((*value, "w"), *others) for value, *others in model]
             case "keys":
                 batch = batch.with_keys([len(value) for value in batch.values])
@@ -170,6 +177,7 @@ def test_whatever_is_done_to_batches_is_done_to_their_records(
                 batch, model = routed(batch, model, data.draw(st.sampled_from(PARTITIONS)))
         assert records(batch) == model
         assert type(batch) is Marked
+        assert isinstance(batch.values, ArrowRows) == arrow
 
 
 def routed(batch: Batch, model: list[Record], partition: Partition) -> tuple[Batch, list[Record]]:
@@ -186,9 +194,9 @@ def routed(batch: Batch, model: list[Record], partition: Partition) -> tuple[Bat
     return shares[target], got[target]
 
 
-def stored(tmp_path: Path) -> Iterator[Batch]:
+def stored(tmp_path: Path, every: Batch) -> Iterator[Batch]:
     inbound = edge(Hash(lambda value: value[0] % 5), 1)
-    found = backlog(inbound, 0, 1, (recorded(inbound, 0, {0: [ALL]}),))
+    found = backlog(inbound, 0, 1, (recorded(inbound, 0, {0: [every]}),))
     begun = [found.take(2), found.take(2)]
     again = recorded_again(inbound, 0, found, time=0)
     for each in (*begun, *rest(backlog(inbound, 0, 1, again))):
@@ -196,10 +204,10 @@ def stored(tmp_path: Path) -> Iterator[Batch]:
             yield each.element
 
 
-def spilled(tmp_path: Path) -> Iterator[Batch]:
+def spilled(tmp_path: Path, every: Batch) -> Iterator[Batch]:
     back = JobEdge("step", OperatorUid("step"), "head", Forward(), None, 1, 1, 128, feedback=True)
     waiting = FeedbackQueue([back], tmp_path, room=3)
-    for piece in pieces(ALL, [3, 2]):
+    for piece in pieces(every, [3, 2]):
         waiting.append(ChannelId(back.name, 0, 0), piece)
     assert waiting.spilled == 2
     for _ in range(len(waiting)):
@@ -207,18 +215,18 @@ def spilled(tmp_path: Path) -> Iterator[Batch]:
     waiting.close()
 
 
-def in_files(tmp_path: Path) -> Iterator[Batch]:
+def in_files(tmp_path: Path, every: Batch) -> Iterator[Batch]:
     results, own = Results((tmp_path,)), edge(Rebalance(), 1)
     gate = ResultGate(0, {0: Sent()}, results.writer(own, 0), ManualClock(), lambda: True)
-    for piece in pieces(ALL, [3]):
+    for piece in pieces(every, [3]):
         gate.emit(piece)
     gate.broadcast(EndOfInput())
     yield from results.batches(own, 0, 0)
 
 
-def sorted_by_key(tmp_path: Path, memory_bytes: int = 1) -> Iterator[Batch]:
+def sorted_by_key(tmp_path: Path, every: Batch, memory_bytes: int = 1) -> Iterator[Batch]:
     taken = SortedInput([None], tmp_path, memory_bytes)
-    for piece in pieces(ALL, [3]):
+    for piece in pieces(every, [3]):
         taken.add(0, piece)
     for key, batches in taken.by_key():
         for batch, number in batches:
@@ -227,28 +235,32 @@ def sorted_by_key(tmp_path: Path, memory_bytes: int = 1) -> Iterator[Batch]:
     taken.close()
 
 
-def sorted_in_memory(tmp_path: Path) -> Iterator[Batch]:
-    return sorted_by_key(tmp_path, 1_000_000)
+def sorted_in_memory(tmp_path: Path, every: Batch) -> Iterator[Batch]:
+    return sorted_by_key(tmp_path, every, 1_000_000)
 
 
-def traced(tmp_path: Path) -> Iterator[Batch]:
+def traced(tmp_path: Path, every: Batch) -> Iterator[Batch]:
     tracer, sent = Tracer(OperatorUid("source")), list[Batch]()
     hold = tracer.holding(sent.append, True)
-    for alone in tracer.one_by_one(ALL):
+    for alone in tracer.one_by_one(every):
         hold(alone)
     tracer.let_go()
     yield from sent
 
 
 @pytest.mark.usefixtures("added")
+@pytest.mark.parametrize("every", [ALL, ARROW], ids=["rows", "arrow"])
 @pytest.mark.parametrize(
     "way", [stored, spilled, in_files, sorted_by_key, sorted_in_memory, traced], ids=lambda way: way.__name__
 )
 def test_every_column_comes_back_from_where_batches_are_kept(
-    way: Callable[[Path], Iterator[Batch]], tmp_path: Path
+    way: Callable[[Path, Batch], Iterator[Batch]], every: Batch, tmp_path: Path
 ) -> None:
-    found = list(way(tmp_path))
+    found = list(way(tmp_path, every))
 
+    persisted_or_sorted = way in (stored, sorted_by_key, sorted_in_memory)
+    expected = list if persisted_or_sorted else type(every.values)
+    assert {type(batch.values) for batch in found} == {expected}
     assert sorted(map(repr, (each for batch in found for each in records(batch)))) == sorted(
         map(repr, records(ALL))
     )

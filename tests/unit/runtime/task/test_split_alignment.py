@@ -43,7 +43,7 @@ class Rig:
             self.stamp.calls[0].function(value, None)
         self.stamp.own_watermark()
         self.stamp.own_idleness()
-        return batch.values
+        return batch.rows()
 
 
 @pytest.fixture

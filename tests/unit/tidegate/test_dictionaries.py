@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from tidegate.connectors.files.dictionaries import columns, dictionaries
+from tidegate.dictionaries import columns, dictionaries
 
 names = st.lists(st.text(st.characters(codec=None), max_size=4), min_size=1, max_size=5, unique=True)
 
