@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidegate.arrow_rows import ArrowRows
+from tidegate.arrow_schema import arrow_type
 from tidegate.connectors.files.bulk import OrcRows, ParquetRows
 from tidegate.connectors.files.columnar import ParquetFormat
 from tidegate.connectors.files.reading import Piece
@@ -21,6 +22,8 @@ from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.formats.avro_rows import AvroSchema
 from tidegate.connectors.formats.typed import field_names, row_type as rows_of
 from tidegate.errors import ConfigError
+from tidegate.logical_types import DataTypes, Root
+from tidegate.type_mapping import logical_type
 from tidegate.types import Kind, TypeInformation
 
 if TYPE_CHECKING:
@@ -147,24 +150,15 @@ def _column(info: TypeInformation) -> pa.DataType:
             return pa.list_(inner[0])
         case Kind.MAP:
             return pa.map_(*inner)
-    plain = {
-        Kind.BOOLEAN: pa.bool_(),
-        Kind.BYTE: pa.int8(),
-        Kind.SHORT: pa.int16(),
-        Kind.INT: pa.int32(),
-        Kind.LONG: pa.int64(),
-        Kind.FLOAT: pa.float64(),
-        Kind.DOUBLE: pa.float64(),
-        Kind.STRING: pa.string(),
-        Kind.BYTES: pa.binary(),
-        Kind.DATE: pa.date32(),
-        Kind.TIME: pa.time64("us"),
-        Kind.TIMESTAMP: pa.timestamp("us"),
-        Kind.INSTANT: pa.timestamp("us", "UTC"),
-    }
-    if info.kind not in plain:
+    if info.kind is Kind.FLOAT:
+        return pa.float64()
+    try:
+        logical = logical_type(info)
+    except ConfigError:
+        logical = DataTypes.NULL()
+    if logical.root is Root.NULL or logical.fields:
         raise ConfigError(f"type {info} cannot be a column; expected numbers, strings, times, lists or rows")
-    return plain[info.kind]
+    return arrow_type(logical)
 
 
 def _record(schema: AvroSchema) -> Any:

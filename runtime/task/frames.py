@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tidegate.arrow_rows import ArrowRows, RowForm
+from tidegate.arrow_schema import carries
 from tidegate.elements import Batch, Control, Element, decode_batch
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Hash
@@ -31,8 +32,7 @@ class EdgeCodec:
 
     def __init__(self, edge: JobEdge) -> None:
         self._values = exchange_codec(edge.value_type)
-        # A declared type promises its receivers rows of that type, and the codec is what checks it.
-        self._takes_arrow = edge.value_type is None
+        self._type = edge.value_type
         key_type = edge.partition.key_type if isinstance(edge.partition, Hash) else None
         self._keys = exchange_codec(key_type, checked=False)
 
@@ -46,7 +46,7 @@ class EdgeCodec:
             return msgspec.msgpack.encode(Frame(channel, element))
         keys = self._keys.encode_batch(element.keys) if element.keys is not None else None
         values, form = element.values, None
-        if isinstance(values, ArrowRows) and self._takes_arrow:
+        if isinstance(values, ArrowRows) and carries(self._type, values):
             encoded, form = values.encoded(), values.form
         else:
             encoded = self._values.encode_batch(element.rows())

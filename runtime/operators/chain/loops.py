@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tidegate import faults
 from tidegate.arrow_rows import ArrowRows
+from tidegate.arrow_schema import carries
 from tidegate.backends.keyed.journal import TimersDue
 from tidegate.backends.keyed.row import Row
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch
@@ -182,8 +183,9 @@ class ChainLoops:
         return computed is not None
 
     def _deliver(self, stage: Stage, batch: Batch, came_of: Batch) -> None:
-        """Pass what a step emits to its outputs and to the steps behind it, as rows where one declares their shape."""
-        if stage.shape is not None or not isinstance(batch.values, ArrowRows):
+        """Pass what a step emits to its outputs and to the steps behind it; rows if it declares another type of them."""
+        declared = self._vertex.nodes[stage.uid].output_type
+        if not isinstance(batch.values, ArrowRows) or not carries(declared, batch.values):
             self.run(stage.uid, None, batch.in_rows())
             return
         for output in stage.outputs:
