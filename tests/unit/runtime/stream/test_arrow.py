@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegate.arrow_rows import ArrowRows
+from tidegate.common import Duration, Row, RowKind, Types
 from tidegate.connectors.files import (
     BucketAssigner,
     FileSink,
@@ -25,13 +27,21 @@ from tidegate.connectors.files import (
     ParquetRows,
     RecordFileSource,
 )
+from tidegate.connectors.files.reader import FileReader
+from tidegate.connectors.files.row_types import ParquetColumnarRowInputFormat
+from tidegate.connectors.spi import Poll, ReaderContext
 from tidegate.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
     CoMapFunction,
     DataStream,
     OutputTag,
     ProcessFunction,
+    RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
+from tidegate.elements import Batch
+from tidegate.errors import JobFailedError
 from tidegate.runtime.operators.expressions import EXPRESSIONS, Branch, Expressions
 
 SCHEMA = pa.schema({"id": pa.int64(), "user": pa.string(), "amount": pa.float64()})
@@ -40,6 +50,7 @@ ROWS: list[dict[str, Any]] = [
     {"id": number, "user": f"u{number % 7}", "amount": number / 4} for number in range(COUNT)
 ]
 EVEN = OutputTag("even")
+KINDS = list(RowKind)
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,7 @@ def arrow_sink(tmp_path: Path, schema: pa.Schema = SCHEMA, **options: Any) -> Fi
 
 
 def written(tmp_path: Path, folder: str = "out") -> list[dict[str, Any]]:
-    found = [pq.ParquetFile(path).read().to_pylist() for path in (tmp_path / folder).rglob("part*")]
+    found = [pq.ParquetFile(path).read().to_pylist() for path in (tmp_path / folder).rglob("part*.parquet")]
     return sorted((row for rows in found for row in rows), key=lambda row: row["id"])
 
 
@@ -209,6 +220,120 @@ def test_functions_get_rows_wherever_they_stand(orders: DataStream[Any]) -> None
         last[user] = max(total, last.get(user, 0))
 
     assert last == {f"u{user}": sum(range(user, COUNT, 7)) for user in range(7)}
+
+
+def test_a_declared_type_that_the_columns_have_is_no_reason_for_rows(
+    orders: DataStream[Any], tmp_path: Path
+) -> None:
+    env = orders.get_execution_environment()
+    declared = Types.ROW_NAMED(["user", "id"], [Types.STRING(), Types.LONG()])
+    source = RecordFileSource(str(tmp_path / "in"), ParquetColumnarRowInputFormat(declared))
+    schema = pa.schema({"user": pa.string(), "id": pa.int64()})
+    typed = env.from_source(source, type_info=declared)
+    typed.rebalance().sink_to(arrow_sink(tmp_path, schema))
+    env.execute()
+
+    assert written(tmp_path) == [{"user": row["user"], "id": row["id"]} for row in ROWS]
+    assert sorted((row["id"], type(row)) for row in typed.execute_and_collect())[-1] == (COUNT - 1, Row)
+
+
+class Lookup(AsyncFunction):
+    async def async_invoke(self, value: Any) -> list[Any]:
+        return [value["id"]]
+
+
+def test_an_asynchronous_function_gets_rows(orders: DataStream[Any]) -> None:
+    answers = AsyncDataStream.unordered_wait(orders.rebalance(), Lookup(), Duration.of_seconds(60), 100)
+
+    assert sorted(answers.execute_and_collect()) == list(range(COUNT))
+
+
+def test_columns_go_round_in_an_iteration(orders: DataStream[Any]) -> None:
+    with pytest.warns(DeprecationWarning, match="iterate"):
+        iteration = orders.iterate(100)
+    fewer = Expressions((Branch('{"id": v["id"] - 1_000}', where='v["id"] >= 1_000'),))
+    iteration.close_with(iteration.transform("fewer", EXPRESSIONS, fewer).rebalance())
+    ended = iteration.transform(
+        "ended", EXPRESSIONS, Expressions((Branch('v["id"]', where='v["id"] < 1_000'),))
+    )
+
+    assert Counter(ended.execute_and_collect()) == dict.fromkeys(range(1000), 3)
+
+
+@pytest.fixture
+def batch(anywhere: StreamExecutionEnvironment) -> StreamExecutionEnvironment:
+    anywhere.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    return anywhere
+
+
+def test_results_of_batch_tasks_are_columns(
+    orders: DataStream[Any], batch: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    orders.rebalance().sink_to(arrow_sink(tmp_path))
+    batch.execute()
+
+    assert written(tmp_path) == ROWS
+
+
+class ChangeReader(FileReader):
+    def poll(self, limit: int) -> Poll:
+        found = super().poll(limit)
+        if isinstance(found, Batch):
+            assert isinstance(found.values, ArrowRows)
+            found.timestamps = found.values.column("id")
+            found.kinds = [KINDS[number % 4] for number in found.timestamps]
+        return found
+
+
+class Changes(RecordFileSource):
+    """Rows with kinds, and their numbers as times."""
+
+    def open_reader(self, context: ReaderContext) -> FileReader:
+        return ChangeReader(self.format, self.on_error, context)
+
+
+class Timed(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield Row.of_kind(value.get_row_kind(), value["id"], ctx.timestamp())
+
+
+def test_kinds_and_times_go_along_with_columns(orders: DataStream[Any], tmp_path: Path) -> None:
+    env = orders.get_execution_environment()
+    rows = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["id", "user"], [Types.LONG(), Types.STRING()]))
+    changes = env.from_source(Changes(str(tmp_path / "in"), rows)).key_by("user")
+    odd = changes.transform("odd", EXPRESSIONS, Expressions((Branch(where="t % 2"),)))
+
+    found = odd.rebalance().process(Timed()).execute_and_collect()
+
+    assert sorted((row[0], row[1], row.get_row_kind()) for row in found) == [
+        (number, number, KINDS[number % 4]) for number in range(1, COUNT, 2)
+    ]
+
+
+def test_what_was_reached_is_read_from_rows_where_it_fails(orders: DataStream[Any], tmp_path: Path) -> None:
+    step = Expressions((Branch(where='10 / (v["id"] - 1_234)'),))
+    orders.transform("divided", EXPRESSIONS, step).sink_to(arrow_sink(tmp_path))
+
+    with pytest.raises(
+        JobFailedError,
+        match=r"(?s)'divided'.* failed in expression .*1_234\)' on record \{'id': 1234, .* at position 234 of split",
+    ):
+        orders.get_execution_environment().execute()
+
+
+def test_a_row_that_a_sink_refuses_is_named_or_set_aside(orders: DataStream[Any], tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.int8(), "user": pa.string(), "amount": pa.float64()})
+    options = FileSinkOptions(on_error="dead_letter", dead_letters="_refused")
+    orders.sink_to(FileSink(tmp_path / "out", ParquetRows(schema), options))
+    orders.get_execution_environment().execute()
+
+    refused = [
+        json.loads(line)
+        for path in (tmp_path / "out" / "_refused").glob("part*")
+        for line in path.read_text().splitlines()
+    ]
+    assert [row["id"] for row in written(tmp_path)] == list(range(128))
+    assert len(refused) == COUNT - 128
 
 
 class Both(CoMapFunction):
