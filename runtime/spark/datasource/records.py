@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.clock import SYSTEM_CLOCK, Clock
 from tidegate.connectors.spi import Finished, NotYet, ReaderContext, Source, Split
 from tidegate.elements import Batch
@@ -77,6 +78,10 @@ def columns(values: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     Raises:
         RecordError: one does not fit.
     """
+    if isinstance(values, ArrowRows) and values.form == "dict" and len({*values.names}) == len(values.names):
+        found = values.record_batch.select([name for name in schema.names if name in values.names])
+        if found.schema.names == schema.names and found.schema.types == schema.types:
+            return pa.RecordBatch.from_arrays(found.columns, schema=schema)
     arrays = []
     for index, field in enumerate(schema):
         take = _taker(values[0], field.name, index, len(schema))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType, TimestampType
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.clock import ManualClock
 from tidegate.connectors.base import RangeSplit
 from tidegate.connectors.generator import GeneratorSource
@@ -45,6 +46,25 @@ def test_records_of_any_kind_become_columns(values: Sequence[Any]) -> None:
         {"id": 2, "name": None},
         {"id": 3, "name": None},
     ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "made"),
+    [
+        ({"b": pa.string(), "a": pa.int64()}, False),
+        ({"a": pa.int32()}, True),
+        ({"a": pa.int64(), "c": pa.int64()}, True),
+    ],
+    ids=["the same types", "another type", "a missing column"],
+)
+def test_rows_are_made_of_columns_only_where_spark_wants_others(
+    wanted: dict[str, pa.DataType], made: bool
+) -> None:
+    rows = ArrowRows(pa.record_batch({"a": [1, 2], "b": ["x", None]}))
+    schema = pa.schema(wanted)
+
+    assert columns(rows, schema).equals(columns(rows.unshared().rows(), schema))
+    assert rows.converted == made
 
 
 def test_single_values_are_the_only_column() -> None:
