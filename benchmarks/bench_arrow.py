@@ -77,9 +77,9 @@ def build(rounds: int) -> Report:
             for form, source in [("rows", RowFormat()), ("Arrow", ParquetFormat())]:
                 run = program(Path(folder), path, source, step, schema)
                 cases.append(Case(f"{name}, {form}", run, {"rows": ROWS}, ROWS))
-            bars.append(Bar(f"{name}, Arrow", f"{name}, rows", 1.0))
+            bars.append(Bar(f"{name}, Arrow", f"{name}, rows", 0.6))
         cases.append(Case("copy, pyarrow", plainly(Path(folder), path), {"rows": ROWS}, ROWS))
-        bars.append(Bar("copy, Arrow", "copy, pyarrow", 2.0))
+        bars.append(Bar("copy, Arrow", "copy, pyarrow", 1.3))
         return compare("arrow", cases, bars, rounds=rounds, clock="cpu_s")
 
 

@@ -24,7 +24,7 @@ def test_no_row_is_made_between_the_stages_of_several_epochs(tmp_path: Path) -> 
         def encode(self, values: list[Any]) -> Any:
             raise AssertionError(f"{len(values)} rows were made")
 
-    rows = [{"id": number, "name": f"n{number % 9}"} for number in range(COUNT)]
+    rows: list[dict[str, Any]] = [{"id": number, "name": f"n{number % 9}"} for number in range(COUNT)]
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), tmp_path / "in.parquet", row_group_size=700)
     settings = {
         "pipeline.progress": "off",

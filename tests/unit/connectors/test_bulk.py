@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, strategies as st
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.connectors.files import Compaction, FileSink, FileSinkOptions, OrcRows, ParquetRows
 from tidegate.errors import ConfigError, RecordError
 from tidegate.types import Row
@@ -114,3 +116,48 @@ def test_row_groups_need_rows() -> None:
 def test_options_for_lines_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         FileSink("out", ROWS, FileSinkOptions(**options))
+
+
+COLUMN_TYPES = st.sampled_from(
+    [
+        pa.int8(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.string(),
+        pa.large_string(),
+        pa.date32(),
+    ]
+)
+
+
+@given(
+    found=st.dictionaries(st.sampled_from("abc"), COLUMN_TYPES, min_size=1),
+    wanted=st.dictionaries(st.sampled_from("abc"), st.tuples(COLUMN_TYPES, st.booleans()), min_size=1),
+    form=st.sampled_from(["dict", "tuple", "row"]),
+    data=st.data(),
+)
+def test_columns_are_taken_only_if_their_rows_would_give_the_same(
+    found: dict[str, pa.DataType], wanted: dict[str, tuple[pa.DataType, bool]], form: Any, data: st.DataObject
+) -> None:
+    columns = [
+        pa.array(data.draw(st.lists(st.none() | _values(kind), min_size=2, max_size=2)), kind)
+        for kind in found.values()
+    ]
+    rows = ArrowRows(pa.RecordBatch.from_arrays(columns, names=list(found)), form)
+    schema = pa.schema([pa.field(name, kind, nullable) for name, (kind, nullable) in wanted.items()])
+
+    for rows_format in (ParquetRows(schema), OrcRows(schema)):
+        taken = rows_format.encode_arrow(rows)
+        if taken is not None:
+            assert taken.equals(rows_format.encode(rows.unshared().rows()))
+    assert not rows.converted
+
+
+def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
+    if pa.types.is_integer(kind):
+        return st.integers(-100, 100)
+    if pa.types.is_floating(kind):
+        return st.sampled_from([0.5, 1.0, -3.0])
+    return st.just(date(2024, 5, 1)) if pa.types.is_date(kind) else st.sampled_from(["", "a"])
