@@ -112,7 +112,7 @@ class _ByKey:
         self._known: dict[Any, int] = {}
 
     def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
-        selected = _selected(self._partition.selector, batch, self._node)
+        batch, selected = _selected(self._partition.selector, batch, self._node)
         keys = canonical_batch(selected, self._partition.key_type)
         batch = batch.with_keys(keys)
         if self._targets == 1:
@@ -142,7 +142,7 @@ class _ByPartitioner:
         self._targets = targets
 
     def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
-        keys = _selected(self._partition.selector, batch, self._node)
+        batch, keys = _selected(self._partition.selector, batch, self._node)
         partitioner, targets = self._partition.partitioner, self._targets
         chosen = _each("partitioner", lambda key: partitioner(key, targets), keys, batch.values, self._node)
         for target in chosen:
@@ -154,13 +154,13 @@ class _ByPartitioner:
         return deal(batch, chosen, self._targets)
 
 
-def _selected(selector: Callable[[Any], Any], batch: Batch, node: OperatorUid) -> list[Any]:
-    """The keys of a batch; of Arrow rows only the column is read that a selector names."""
-    values = batch.values
-    if isinstance(values, ArrowRows) and isinstance(selector, FieldSelector):
+def _selected(selector: Callable[[Any], Any], batch: Batch, node: OperatorUid) -> tuple[Batch, list[Any]]:
+    """A batch and its keys. Arrow rows stay if the selector names a column; a function gets rows, and so do the receivers."""
+    if isinstance(batch.values, ArrowRows) and isinstance(selector, FieldSelector):
         with suppress(KeyError):  # which the selector explains
-            return values.column(selector.field)
-    return _each("key selector", selector, values, values, node)
+            return batch, batch.values.column(selector.field)
+    batch = batch.in_rows()
+    return batch, _each("key selector", selector, batch.values, batch.values, node)
 
 
 def _each(

@@ -33,6 +33,7 @@ from tidegate.runtime.graph.transformations import (
     Shuffle,
 )
 from tidegate.runtime.operators.tracing import Tracer
+from tidegate.runtime.stream.key_selectors import FieldSelector
 from tidegate.runtime.task.credit import Credit
 from tidegate.runtime.task.exchange import Buffer, ChannelId
 from tidegate.runtime.task.feedback_queue import FeedbackQueue
@@ -69,6 +70,7 @@ PARTITIONS: list[Partition] = [
     Shuffle(),
     Custom(lambda key, count: key % count, lambda value: value[0]),
     Hash(lambda value: value[0] % 5),
+    Hash(FieldSelector(0)),
 ]
 
 
@@ -174,7 +176,9 @@ def test_whatever_is_done_to_batches_is_done_to_their_records(
             case "frame":
                 batch = framed(batch)
             case "route":
-                batch, model = routed(batch, model, data.draw(st.sampled_from(PARTITIONS)))
+                partition = data.draw(st.sampled_from(PARTITIONS))
+                batch, model = routed(batch, model, partition)
+                arrow = arrow and isinstance(getattr(partition, "selector", FieldSelector(0)), FieldSelector)
         assert records(batch) == model
         assert type(batch) is Marked
         assert isinstance(batch.values, ArrowRows) == arrow
@@ -184,7 +188,8 @@ def routed(batch: Batch, model: list[Record], partition: Partition) -> tuple[Bat
     """What one of three receivers gets, after a look at what all get."""
     shares = dict(router(JobEdge("a", OperatorUid("a"), "b", partition, None, 3, 3, 128), 1)(batch))
     if isinstance(partition, Hash):
-        model = [(value, time, value[0] % 5, *others) for value, time, _, *others in model]
+        key_of = partition.selector
+        model = [(value, time, key_of(value), *others) for value, time, _, *others in model]
     got = {target: records(share) for target, share in shares.items()}
     copies = 3 if isinstance(partition, Broadcast) else 1
     assert Counter(map(repr, (each for share in got.values() for each in share))) == Counter(
