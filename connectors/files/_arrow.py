@@ -166,7 +166,7 @@ def _wanted(
 def _pieces(table: pa.Table, bounds: Sequence[int]) -> Iterator[Piece]:
     """Rows in columns; whoever takes some of them converts no others."""
     start = 0
-    for part in table.combine_chunks().to_batches():
+    for part in table.combine_chunks().to_batches(_BLOCK_ROWS):
         yield Piece(ArrowRows(part), bounds[start : start + len(part) + 1])
         start += len(part)
 

@@ -98,7 +98,7 @@ def _part(
     if value is not None and value.form is not None:
         batch = replace(batch, values=rows.project(value.fields, value.names, value.form))
     elif value is not None:
-        batch = replace(batch, values=places if where is None else range(len(batch)))
+        batch = replace(batch, values=range(len(batch)))  # which stand for those that are computed below
     part = _at(batch, places) if len(places) < len(batch) else batch
     if value is None or value.form is not None:
         return part

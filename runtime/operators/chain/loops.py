@@ -127,7 +127,7 @@ class ChainLoops:
 
     def run(self, uid: OperatorUid, side: int | None, batch: Batch, rows: list[Row] | None = None) -> None:
         """Pass records to a step on its input `side`, or what it has emitted by itself to those behind it."""
-        if isinstance(batch.values, ArrowRows) and self._in_columns(uid, side, batch):
+        if type(batch.values) is ArrowRows and self._in_columns(uid, side, batch):
             self._announce(uid, False)
             return
         kinded = batch.kinds is not None
@@ -196,7 +196,7 @@ class ChainLoops:
 
     def _take(self, output: int, batch: Batch, came_of: Batch, *, encoded: bool) -> None:
         call, uid = self._takers[output]
-        if isinstance(batch.values, ArrowRows) and call.take_arrow is not None:
+        if type(batch.values) is ArrowRows and call.take_arrow is not None:
             take = call.take_arrow
         else:
             batch = batch.in_rows()
