@@ -22,6 +22,8 @@ from tidegate.dictionaries import dictionaries
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tidegate.types import TypeInformation
+
 __all__ = ["ArrowRows", "RowForm"]
 
 RowForm: TypeAlias = Literal["dict", "tuple", "row"]
@@ -53,6 +55,14 @@ class ArrowRows(Sequence[Any]):
         """Of the columns."""
         names: list[str] = self.record_batch.schema.names
         return names
+
+    def has_type(self, declared: TypeInformation | None) -> bool:
+        """Whether its rows are known to be of a declared type; they are if there is none."""
+        if declared is None:
+            return True
+        from tidegate.arrow_schema import carries  # which programs without Arrow do not need
+
+        return carries(declared, self)
 
     def rows(self) -> list[Any]:
         """The rows; the same list each time."""

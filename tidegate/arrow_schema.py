@@ -119,10 +119,8 @@ def logical_type_of(found: pa.DataType, nullable: bool = True, where: str = "typ
     return LogicalType(root, nullable or root is Root.NULL, length)
 
 
-def carries(info: TypeInformation | None, rows: ArrowRows) -> bool:
-    """Whether the rows are values of a type without being looked at; rows without a declared type are."""
-    if info is None:
-        return True
+def carries(info: TypeInformation, rows: ArrowRows) -> bool:
+    """Whether columns hold nothing but values of a type, so that no row has to be checked."""
     wanted = _flat(info)
     if wanted is None or rows.form != _FORMS.get(info.kind) or len(wanted) != len(rows.names):
         return False

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tidegate.arrow_rows import ArrowRows
@@ -22,7 +23,6 @@ from tidegate.connectors.files.split import FileSplit
 from tidegate.connectors.formats.avro_rows import AvroSchema
 from tidegate.connectors.formats.typed import field_names, row_type as rows_of
 from tidegate.errors import ConfigError
-from tidegate.logical_types import DataTypes, Root
 from tidegate.type_mapping import logical_type
 from tidegate.types import Kind, TypeInformation
 
@@ -152,13 +152,11 @@ def _column(info: TypeInformation) -> pa.DataType:
             return pa.map_(*inner)
     if info.kind is Kind.FLOAT:
         return pa.float64()
-    try:
-        logical = logical_type(info)
-    except ConfigError:
-        logical = DataTypes.NULL()
-    if logical.root is Root.NULL or logical.fields:
-        raise ConfigError(f"type {info} cannot be a column; expected numbers, strings, times, lists or rows")
-    return arrow_type(logical)
+    with suppress(ConfigError):
+        found = arrow_type(logical_type(info))
+        if not pa.types.is_struct(found):
+            return found
+    raise ConfigError(f"type {info} cannot be a column; expected numbers, strings, times, lists or rows")
 
 
 def _record(schema: AvroSchema) -> Any:

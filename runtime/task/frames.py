@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from tidegate.arrow_rows import ArrowRows, RowForm
-from tidegate.arrow_schema import carries
 from tidegate.elements import Batch, Control, Element, decode_batch
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import Hash
@@ -46,7 +45,7 @@ class EdgeCodec:
             return msgspec.msgpack.encode(Frame(channel, element))
         keys = self._keys.encode_batch(element.keys) if element.keys is not None else None
         values, form = element.values, None
-        if isinstance(values, ArrowRows) and carries(self._type, values):
+        if isinstance(values, ArrowRows) and values.has_type(self._type):
             encoded, form = values.encoded(), values.form
         else:
             encoded = self._values.encode_batch(element.rows())

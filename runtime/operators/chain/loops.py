@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tidegate import faults
 from tidegate.arrow_rows import ArrowRows
-from tidegate.arrow_schema import carries
 from tidegate.backends.keyed.journal import TimersDue
 from tidegate.backends.keyed.row import Row
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch
@@ -185,7 +184,7 @@ class ChainLoops:
     def _deliver(self, stage: Stage, batch: Batch, came_of: Batch) -> None:
         """Pass what a step emits to its outputs and to the steps behind it; rows if it declares another type of them."""
         declared = self._vertex.nodes[stage.uid].output_type
-        if not isinstance(batch.values, ArrowRows) or not carries(declared, batch.values):
+        if not isinstance(batch.values, ArrowRows) or not batch.values.has_type(declared):
             self.run(stage.uid, None, batch.in_rows())
             return
         for output in stage.outputs:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tidegate.arrow_rows import ArrowRows, RowForm
-from tidegate.arrow_schema import arrow_type, carries, logical_type_of, row_type, schema
+from tidegate.arrow_schema import arrow_type, logical_type_of, row_type, schema
 from tidegate.errors import ConfigError
 from tidegate.logical_types import DataTypes, LogicalType
 from tidegate.types import TypeInformation, Types
@@ -193,4 +193,4 @@ def test_a_declared_type_is_carried_only_by_exactly_its_columns(
         }
     )
 
-    assert carries(info, ArrowRows(record_batch, form)) == expected
+    assert ArrowRows(record_batch, form).has_type(info) == expected
