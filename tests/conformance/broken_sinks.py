@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -14,7 +15,8 @@ import pytest
 
 from tidegate.clock import new_id
 from tidegate.connectors.base import FileCommitter, FileWriter, pending_files
-from tidegate.connectors.files import FileSink, TextLines
+from tidegate.connectors.files import FileSink, JsonLines, TextLines
+from tidegate.elements import Batch
 from tidegate.ids import Branch, CheckpointId, FencingTerm
 from tidegate.testing.claims import ClaimingSinkSuite
 from tidegate.testing.sink import ExpiringSinkSuite, SinkTarget
@@ -75,6 +77,26 @@ class TestForgetsTheAgeOfItsWork(Broken, ExpiringSinkSuite):
                 return 60_000
 
     sink = Sink
+
+
+class TestForgetsRowsOfColumns(Broken):
+    class Sink(Faulty):
+        class writer(Writer):  # noqa: N801
+            def write_arrow(self, batch: Batch) -> None:
+                self.write(batch.part(slice(len(batch) - 1)))
+
+        def open_writer(self, context: WriterContext) -> FileWriter:
+            return self.writer(Path(self.directory), context, JsonLines(), "part", ".txt")
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> SinkTarget:
+        def read() -> list[Any]:
+            return [
+                json.loads(line) for path in tmp_path.glob("*.txt") for line in path.read_text().splitlines()
+            ]
+
+        records = [{"id": number} for number in range(13)]
+        return SinkTarget(self.Sink(tmp_path), read, records[:12], records[12])
 
 
 class TestLosesCommits(Broken):

@@ -336,6 +336,7 @@ FAULTS = {
     "TestTakesOverForAMoment": "test_a_takeover_replaces_the_claim",
     "TestClaimsAtTheSameMoment": "test_of_several_concurrent_claims_one_is_accepted",
     "TestRefusesWithoutAReason": "test_a_commit_makes_every_record_visible_once",
+    "TestForgetsRowsOfColumns": "test_a_commit_makes_every_record_visible_once",
     "TestForgetsTheAgeOfItsWork": "test_prepared_work_expires_by_the_age_of_its_first_record",
     "TestKeepsPreparedWorkInItsProcess": "test_another_process_commits_what_a_killed_one_prepared",
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tidegate.arrow_rows import ArrowRows
 from tidegate.clock import SYSTEM_CLOCK, Clock
 from tidegate.connectors.spi import Sink, SupportsCommit
 from tidegate.elements import Batch
@@ -22,6 +23,7 @@ from tidegate.twophase.spi import (
     CommitterContext,
     Retry,
     SinkWriter,
+    SupportsArrow,
     SupportsFencing,
     WriterContext,
 )
@@ -94,10 +96,10 @@ class SinkRig:
     def epoch(
         self, records: Sequence[Any], checkpoint: int, subtask: int = 0, attempt: str = "1"
     ) -> Committable:
-        """Write and prepare records with a new writer, in two batches."""
+        """Write and prepare records with a new writer, in two batches, one of them as Arrow if it takes that."""
         writer = self.writer(subtask, attempt)
-        for part in (records[: len(records) // 2], records[len(records) // 2 :]):
-            writer.write(Batch(list(part)))
+        writer.write(Batch(list(records[: len(records) // 2])))
+        _write_arrow(writer, list(records[len(records) // 2 :]))
         work = self.prepare(writer, checkpoint, subtask)
         writer.close()
         assert work is not None, "records were written but nothing was prepared"
@@ -163,6 +165,16 @@ class SinkRig:
         )
         with closing(sink.open_committer(context)) as committer:
             yield committer
+
+
+def _write_arrow(writer: SinkWriter, records: list[Any]) -> None:
+    """Write records as columns, unless they have none, or the writer takes rows only."""
+    if not isinstance(writer, SupportsArrow) or not all(isinstance(record, dict) for record in records):
+        writer.write(Batch(records))
+        return
+    import pyarrow as pa
+
+    writer.write_arrow(Batch(ArrowRows(pa.RecordBatch.from_pylist(records))))
 
 
 def _wrong(work: Committable, answer: Answer, expected: str, when: str) -> str:
