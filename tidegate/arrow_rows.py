@@ -94,10 +94,6 @@ class ArrowRows(Sequence[Any]):
         picked = self.record_batch.select([self._index(field) for field in fields])
         return ArrowRows(picked.rename_columns(list(names)), form)
 
-    def as_form(self, form: RowForm) -> ArrowRows:
-        """The same columns, of which rows of another form are made."""
-        return ArrowRows(self.record_batch, form)
-
     def unshared(self) -> ArrowRows:
         """The same columns for another holder, who makes rows of its own and may change them."""
         return ArrowRows(self.record_batch, self.form)

@@ -75,7 +75,7 @@ class ParquetColumnarRowInputFormat:
         """The rows of a part."""
         for piece in self._format.read(split):
             assert isinstance(piece.values, ArrowRows)
-            yield Piece(piece.values.as_form("row"), piece.bounds)
+            yield Piece(ArrowRows(piece.values.record_batch, "row"), piece.bounds)
 
 
 class ParquetBulkWriters:
