@@ -40,6 +40,8 @@ __all__ = [
     "zstandard",
 ]
 
+_ROWS = 4_096
+"""How many rows are handed out at a time: if a step makes rows of more, they leave the processor's caches."""
 _BLOCK_ROWS = 65_536
 """How many are read, tested or copied as columns."""
 _ROW = "__row"
@@ -166,7 +168,7 @@ def _wanted(
 def _pieces(table: pa.Table, bounds: Sequence[int]) -> Iterator[Piece]:
     """Rows in columns; whoever takes some of them converts no others."""
     start = 0
-    for part in table.combine_chunks().to_batches(_BLOCK_ROWS):
+    for part in table.combine_chunks().to_batches(_ROWS):
         yield Piece(ArrowRows(part), bounds[start : start + len(part) + 1])
         start += len(part)
 

@@ -189,6 +189,7 @@ def test_many_rows_come_in_pieces_that_can_be_left_at_each_of_them(
         pieces = list(reading.read(msgspec.structs.replace(split, at=start)))
         expected = [number for number in range(start, 70_000) if number not in left_out]
         assert {type(piece.values) for piece in pieces} == {ArrowRows}
+        assert max(len(piece.values) for piece in pieces) <= 4_096
         assert [row["id"] for piece in pieces for row in piece.values] == expected
         assert [at for piece in pieces for at in piece.bounds[:-1]] == expected
         assert [piece.bounds[-1] for piece in pieces] == [*(piece.bounds[0] for piece in pieces[1:]), 70_000]
