@@ -24,6 +24,7 @@ from tidegate.errors import ConfigError
 __all__ = ["POINTS", "Fault", "arm", "disarm", "parse", "point"]
 
 POINTS = (
+    "bundle.before-finish",
     "task.after-batch",
     "timers.after-piece",
     "task.before-snapshot",

@@ -37,7 +37,8 @@ class Stage:
     `isolated` says that emitted values may change later, so an output must keep a copy. `sides` are what follows
     its side outputs, each a stage that calls nothing. `shape` gives what it emits its declared shape; `typed` is what
     its function says its results are. Values of the class `settled` have their shape already. `takes` are the row kinds
-    that its input may have, and `rows` says whether what it emits may be rows.
+    that its input may have, and `rows` says whether what it emits may be rows. One that `copies` holds records beyond its
+    call that others may change.
     """
 
     uid: OperatorUid
@@ -52,6 +53,7 @@ class Stage:
     typed: TypeInformation | None = None
     takes: RowKinds = "any"
     rows: bool = True
+    copies: bool = False
 
     def walk(self) -> Iterator[Stage]:
         """This stage and all that follow."""
@@ -263,6 +265,9 @@ def _call(loop: _Loop, stage: Stage, call: Call, record: _Record, result: _Recor
     """Call a function, and hand on what it gives."""
     function = loop.name(f"f{stage.number}", call.function)
     value, behind = _given(loop, stage, call, record, depth), depth
+    if stage.copies:
+        loop.add(depth, f"h{stage.number} = {value} if type({value}) in ATOMS else isolate({value})")
+        value = f"h{stage.number}"
     if call.shortcut is not None and (record.time is not None or call.shape == "map") and value == "v":
         loop.names.update(call.shortcut.names)
         given = ["given = UNSET"] if call.shape == "map" else []

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchCall",
+    "Bundling",
     "Call",
     "Deferring",
     "Emitted",
@@ -275,6 +276,35 @@ class Operator:
         """Called once, also after an error."""
         if self.store is not None:
             self.store.close()
+
+
+class Bundling(Operator, ABC):
+    """An operator whose calls may hold results back until the batch is finished, such as sums of what the batch holds.
+
+    A batch is what the step is given between two moments at which event time, a barrier or the clock may come: nothing
+    is held back across them. What its calls hold of a record stays as it is, also if a function in front changes it.
+
+    Example:
+        >>> class Last(Bundling):
+        ...     def __init__(self):
+        ...         super().__init__((Call("flat_map", self._hold),))
+        ...         self._held = []
+        ...
+        ...     def _hold(self, value):
+        ...         self._held = [value]
+        ...
+        ...     def finish_batch(self):
+        ...         held, self._held = self._held, []
+        ...         return held, None
+    """
+
+    @abstractmethod
+    def finish_batch(self) -> Emitted | None:
+        """Emit all that was held back, behind what the calls of the batch emitted; None if that is nothing.
+
+        Called by the subtask's thread behind every batch that may have reached the step, also if none of its records
+        did. What it raises fails the job. After a restore the records since the checkpoint come again, in other batches.
+        """
 
 
 class Deferring(Operator, ABC):

@@ -130,8 +130,11 @@ class Harness:
 
     def push(self, value: Any, timestamp: int | None = None, input: int = 0) -> None:
         """Process a record of the stream number `input`."""
-        times = [timestamp] if timestamp is not None else None
-        batch = Batch([value], times, kinds=kinds_of([value]))
+        self.push_batch([value], [timestamp] if timestamp is not None else None, input)
+
+    def push_batch(self, values: list[Any], timestamps: list[int] | None = None, input: int = 0) -> None:
+        """Process records as one batch; steps may take a large batch in several pieces, as in a job."""
+        batch = Batch(values, timestamps, kinds=kinds_of(values))
         for gate in self._sources[input].values():
             gate.emit(batch)
         self._run()

@@ -19,7 +19,7 @@ from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.expression_columns import ExpressionColumns
 from tidegate.runtime.operators.failure import explain, refused
-from tidegate.runtime.operators.operator import BatchCall, Call, Emitted, Operator, Piece, Role
+from tidegate.runtime.operators.operator import BatchCall, Bundling, Call, Emitted, Operator, Piece, Role
 from tidegate.runtime.operators.rows import Declared, may_be_row, settled, shaper
 from tidegate.runtime.operators.tracing import Tracer
 
@@ -64,6 +64,8 @@ class ChainLoops:
         self._encoders: dict[int, Encoder] = {}
         self._stages: dict[OperatorUid, Stage] = {}
         self._columns: dict[OperatorUid, ExpressionColumns] = {}
+        self._bundling: dict[OperatorUid, list[tuple[OperatorUid, Bundling]]] = {}
+        """A step and those behind it that may hold results back, those in front first."""
         self._compiled: dict[tuple[OperatorUid, int | None, bool, bool], Compiled] = {}
         self._announce: Announce = _nothing_new
         self._settle: Callable[[], None] = _nothing_due
@@ -146,6 +148,7 @@ class ChainLoops:
                     kinds = kinds_or_none(kept[0]) if kept else own
                     self._take(output, Batch(values, times, kinds=kinds), batch, encoded=not kinded)
             more = any(cut.moved for cut in loop.cuts)
+            self._finish_batch(uid, emitted=side is None)
             self._announce(uid, more)
 
     def let_go(self) -> None:
@@ -192,6 +195,17 @@ class ChainLoops:
             self._take(output, own, came_of, encoded=False)
         for child in stage.children:
             self.run(child.uid, 0, batch)
+
+    def _finish_batch(self, uid: OperatorUid, *, emitted: bool) -> None:
+        """Let what is held back of a batch go, before event time moves; a step that has `emitted` it holds nothing."""
+        for behind, operator in self._bundling[uid]:
+            if emitted and behind == uid:
+                continue
+            faults.point("bundle.before-finish")
+            with self._operators.blame(behind, "finish_batch"):
+                held = operator.finish_batch()
+            if held is not None:
+                self.emitted(behind, held)
 
     def _take(self, output: int, batch: Batch, came_of: Batch, *, encoded: bool) -> None:
         call, uid = self._takers[output]
@@ -254,10 +268,13 @@ class ChainLoops:
         self, uid: OperatorUid, outputs: Mapping[OperatorUid, tuple[int, ...]], *, stateful: bool
     ) -> Stage:
         node, operator, nodes = self._vertex.nodes[uid], self._operators.get(uid), self._vertex.nodes
+        changeable = stateful or len(self._takers) > 1
         stateful = stateful or (
             operator is not None and operator.store is not None and not operator.gives_away
         )
         built = {child: self._build(child, outputs, stateful=stateful) for child in self._vertex.follows[uid]}
+        bundling = [(uid, operator)] if isinstance(operator, Bundling) else []
+        self._bundling[uid] = bundling + [each for child in built for each in self._bundling[child]]
         called = {child: stage for child, stage in built.items() if not self._takes_batches(child)}
         sides = [child for child in called if nodes[child].kind.role is Role.SIDE_OUTPUT]
         self._stages[uid] = stage = Stage(
@@ -273,6 +290,7 @@ class ChainLoops:
             settled=settled(node.output_type),
             typed=node.output_type if node.kind.declares_results else None,
             takes=node.kind.inputs[0].takes if node.kind.inputs else "any",
+            copies=bool(bundling) and changeable,
             rows=may_be_row(node.output_type),
         )
         return stage

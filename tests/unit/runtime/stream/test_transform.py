@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate import registry
+from tests.packages.install import install
 from tidegate.datastream import StreamExecutionEnvironment
 from tidegate.errors import ConfigError
 from tidegate.runtime.graph.stream_graph import StreamNode
@@ -41,14 +41,8 @@ FIRST = StepKind("first_of_key", open_first, inputs=(StepInput("required"),), ke
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package with an operator, installed here and in workers."""
-    (tmp_path / "first_of_key.py").write_text(FIRST_OF_KEY)
-    about = tmp_path / "first_of_key-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: first-of-key\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[tidegate.operators]\nfirst-of-key = first_of_key:FIRST\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(registry, "load", registry.load.__wrapped__)
+    entry_points = "[tidegate.operators]\nfirst-of-key = first_of_key:FIRST\n"
+    install(tmp_path, monkeypatch, "first-of-key", FIRST_OF_KEY, entry_points)
 
 
 @pytest.mark.usefixtures("installed")
