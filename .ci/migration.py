@@ -33,6 +33,8 @@ In that run, imports of `pyflink.common`, `pyflink.datastream` and `pyflink.metr
 process of the program. The import of a name that is not available raises an error with the reason given below.
 
 Of {count} names of PyFlink's DataStream API (modules, classes, methods), {there} are available.
+From Flink's Java API come `DataStream.transform` and, for `DataStreamUtils.reinterpretAsKeyedStream`,
+`DataStream.reinterpret_as_keyed_stream`.
 """
 
 SECTIONS = (

@@ -65,6 +65,8 @@ def pack_vertices(vertices: Collection[JobVertex]) -> dict[str, bytes]:
         for edge in vertex.outputs:
             if isinstance(edge.partition, Hash):
                 pack(f"the key selector behind operator {edge.node!r}", edge.partition.selector)
+        for uid, keyed in vertex.rekeyed.items():
+            pack(f"the key selector in front of operator {uid!r}", keyed.selector)
     return {vertex.id: pack(f"vertex {vertex.id!r}", vertex) for vertex in vertices}
 
 

@@ -244,6 +244,11 @@ class KeyedStore:
             self._inner.mark(row)
 
     @property
+    def cached(self) -> Callable[[Any], Row | None]:
+        """Answers the row of a canonical key if it is in memory, which then stays its row until `end_batch`."""
+        return self._rows.get
+
+    @property
     def current_key(self) -> Any:
         """The key that is bound."""
         return self._cursor.row.key
@@ -318,8 +323,13 @@ class KeyedStore:
         fetched = self._fetch(list(dict.fromkeys(compress(keys, map(not_, rows)))))
         return fetched if len(fetched) == len(keys) else [self._rows[key] for key in keys]
 
-    def end_batch(self) -> None:
-        """Shrink the cache to its limit; what changed is logged and written before it leaves."""
+    def end_batch(self, bound: int = 0) -> None:
+        """Shrink the cache to its limit; what changed is logged and written before it leaves.
+
+        `bound` is how many records there were at most whose rows were not prefetched.
+        """
+        if bound:
+            self._sweeps.records(bound)
         if self._cursor.crowded:
             self.before_settling()
             crowded = list(self._cursor.crowded)

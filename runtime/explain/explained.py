@@ -54,9 +54,9 @@ class Explained:
             found[node.uid] = sources[0] if found and sources else None
         return found
 
-    def state(self, vertex: JobVertex) -> StreamNode | None:
-        """The step of a chain that can keep state per key, if there is one."""
-        return vertex.head if vertex.keyed is not None and vertex.head.kind.role is not Role.SINK else None
+    def state(self, vertex: JobVertex) -> list[StreamNode]:
+        """The steps of a chain that can keep state per key."""
+        return [vertex.nodes[uid] for uid in vertex.keyed if vertex.nodes[uid].kind.role is not Role.SINK]
 
     def strategy(self, edge: JobEdge) -> str:
         """How an exchange partitions records."""

@@ -89,7 +89,7 @@ def _sized(program: Explained, vertex: JobVertex, number: int, x: int, y: int) -
         bottom = top + len(lines) * _LINE_HEIGHT + _STEP_PADDING
         card.rows[uid] = (top, bottom)
         top = bottom
-    card.height = top - y + (26 if program.state(vertex) is not None else 6)
+    card.height = top - y + (26 if program.state(vertex) else 6)
     return card
 
 
@@ -119,8 +119,8 @@ def _card(program: Explained, card: _Card) -> str:
             _text(x + 32, top + len(lines) * _LINE_HEIGHT - 2, _short(f"uid {uid}"), size=10, fill=_FAINT)
         )
     keyed = program.state(vertex)
-    if keyed is not None:
-        note = f"state per key · {keyed.max_parallelism} key groups · {program.options.backend}"
+    if keyed:
+        note = f"state per key · {keyed[0].max_parallelism} key groups · {program.options.backend}"
         parts.append(_text(x + 14, y + card.height - 12, note, size=10, fill=card.colour, weight=600))
     return f"<g>{''.join(parts)}</g>"
 

@@ -82,7 +82,7 @@ def _class_of(node: StreamNode) -> str:
 
 
 def _state(program: Explained, states: Mapping[OperatorUid, Sequence[str]]) -> Iterator[str]:
-    keyed = [node for vertex in program.job.vertices.values() if (node := program.state(vertex)) is not None]
+    keyed = [node for vertex in program.job.vertices.values() for node in program.state(vertex)]
     yield f"state: backend {program.options.backend}" if keyed else "state: none per key"
     for node in keyed:
         names = ", ".join(map(repr, states.get(node.uid, ())))

@@ -7,14 +7,21 @@ between vertices are exchanges.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from tidegate.ids import OperatorUid, Subtask
 from tidegate.runtime.graph.chaining import obstacles
 from tidegate.runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
-from tidegate.runtime.graph.transformations import NEVER_MS, Forward, Hash, Partition, Rescale
+from tidegate.runtime.graph.transformations import (
+    NEVER_MS,
+    Forward,
+    Hash,
+    KeyedForward,
+    Partition,
+    Rescale,
+)
 from tidegate.runtime.operators.operator import Role
 from tidegate.types import TypeInformation
 
@@ -96,8 +103,10 @@ class JobVertex:
     inputs: tuple[JobEdge, ...]
     outputs: tuple[JobEdge, ...]
     batch: bool = False
-    journaled: bool = False
-    """Whether each change of its state is logged with the record that caused it."""
+    rekeyed: Mapping[OperatorUid, KeyedForward] = field(default_factory=dict)
+    """How the input of each step behind the first is keyed, if it has keys."""
+    journaled: Collection[OperatorUid] = ()
+    """The steps of which each change of state is logged with the record that caused it."""
 
     @property
     def head(self) -> StreamNode:
@@ -112,14 +121,15 @@ class JobVertex:
     @property
     def traced(self) -> bool:
         """Whether it needs the origin of each record."""
-        return self.journaled or any(edge.traced for edge in self.outputs)
+        return bool(self.journaled) or any(edge.traced for edge in self.outputs)
 
     @property
-    def keyed(self) -> Hash | None:
-        """How its first input is keyed; None unless all streams of that input are keyed."""
+    def keyed(self) -> dict[OperatorUid, Hash]:
+        """How the input of each step with keys is keyed; the first step has keys if all streams of its first input do."""
         partitions = [edge.partition for edge in self.inputs if edge.side == 0]
         keys = [partition for partition in partitions if isinstance(partition, Hash)]
-        return keys[0] if keys and len(keys) == len(partitions) else None
+        first = {self.head.uid: keys[0]} if keys and len(keys) == len(partitions) else {}
+        return first | dict(self.rekeyed)
 
     @property
     def slot_sharing_group(self) -> str:
@@ -246,6 +256,13 @@ def _vertex(
     graph: StreamGraph, head: OperatorUid, nodes: list[StreamNode], exchanges: list[JobEdge]
 ) -> JobVertex:
     inside = {node.uid for node in nodes}
+    rekeyed = {
+        edge.target: edge.partition
+        for edge in graph.edges
+        if edge.target in inside - {head}
+        and isinstance(edge.partition, KeyedForward)
+        and graph.nodes[edge.target].kind.role is Role.OPERATOR
+    }
     return JobVertex(
         id=str(head),
         name=" -> ".join(node.title for node in nodes if node.kind.role is not Role.SIDE_OUTPUT),
@@ -257,8 +274,10 @@ def _vertex(
             for node in nodes
         },
         parallelism=nodes[0].parallelism,
-        max_parallelism=nodes[0].max_parallelism,
+        # Steps with keys have the same number of key groups, which may be more than those of a source in front.
+        max_parallelism=next((graph.nodes[uid] for uid in rekeyed), nodes[0]).max_parallelism,
         inputs=tuple(edge for edge in exchanges if edge.target == head),
         outputs=tuple(edge for edge in exchanges if edge.source == head),
         batch=graph.batch,
+        rekeyed=rekeyed,
     )

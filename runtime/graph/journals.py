@@ -23,7 +23,7 @@ def journaled(graph: JobGraph, operators: Collection[str]) -> JobGraph:
     Raises:
         ConfigError: an operator does not exist or is not keyed.
     """
-    keyed = {name for name, vertex in graph.vertices.items() if vertex.keyed is not None}
+    keyed = {str(uid) for vertex in graph.vertices.values() for uid in vertex.keyed}
     if unknown := sorted(set(operators) - keyed):
         raise ConfigError(
             f"state.log.operators names uid {unknown[0]!r}; no keyed operator has it; "
@@ -32,7 +32,7 @@ def journaled(graph: JobGraph, operators: Collection[str]) -> JobGraph:
     if graph.batch:
         return graph
     chosen = set(operators) or keyed
-    traced = set(chosen)
+    traced = {name for name, vertex in graph.vertices.items() if chosen.intersection(vertex.keyed)}
     while more := {edge.source for name in traced for edge in graph.vertices[name].inputs} - traced:
         traced |= more
 
@@ -46,7 +46,7 @@ def journaled(graph: JobGraph, operators: Collection[str]) -> JobGraph:
                 vertex,
                 inputs=carrying(vertex.inputs),
                 outputs=carrying(vertex.outputs),
-                journaled=name in chosen,
+                journaled=tuple(uid for uid in vertex.keyed if uid in chosen),
             )
             for name, vertex in graph.vertices.items()
         },

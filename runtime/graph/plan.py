@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tidegate.runtime.graph.chaining import obstacles
 from tidegate.runtime.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
-from tidegate.runtime.graph.transformations import Partition
+from tidegate.runtime.graph.transformations import Forward, Partition
 from tidegate.runtime.operators.operator import Role
 
 __all__ = ["plan_json", "real_inputs", "ship_strategy"]
@@ -32,7 +32,7 @@ def plan_json(graph: StreamGraph) -> str:
 
 def ship_strategy(partition: Partition) -> str:
     """The name of a partitioning in plans."""
-    return type(partition).__name__.upper()
+    return "FORWARD" if isinstance(partition, Forward) else type(partition).__name__.upper()
 
 
 def real_inputs(graph: StreamGraph, node: StreamNode) -> Iterator[tuple[StreamNode, StreamEdge]]:

@@ -18,7 +18,9 @@ from tidegate.runtime.graph.shapes import Shape, shapes
 from tidegate.runtime.graph.transformations import (
     Chaining,
     Forward,
+    Hash,
     Input,
+    KeyedForward,
     Partition,
     Rebalance,
     Transformation,
@@ -157,7 +159,15 @@ def build_stream_graph(
     for step in steps:
         uid, inputs = uids[id(step)], list(_real_inputs(step.inputs))
         before = [nodes[uids[id(source.transformation)]] for source in inputs]
-        size = _size(step, uid, before, parallelism, max_parallelism, restored or {}, uid in regrouping)
+        groups = _key_groups(uid, inputs, before, edges, nodes)
+        if groups is not None and step.max_parallelism not in (None, groups):
+            raise ConfigError(
+                f"operator {uid!r}: max parallelism is {step.max_parallelism}; the step that partitions its records by key "
+                f"has {groups}; give both the same, or use key_by(...)"
+            )
+        size = _size(
+            step, uid, before, parallelism, groups or max_parallelism, restored or {}, uid in regrouping
+        )
         nodes[uid] = _resolve(step, uid, before, size, title(step, names), numbers[id(step)])
         edges += [
             StreamEdge(node.uid, uid, _partition(source.partition, node, nodes[uid]), source.side)
@@ -169,7 +179,8 @@ def build_stream_graph(
     found = shapes(nodes.values(), edges, counted)
     modes = changelogs(nodes, edges)
     nodes = {uid: replace(node, shape=found[uid], changelog=modes[uid]) for uid, node in nodes.items()}
-    return StreamGraph(nodes, tuple(edges), chaining, runs_as_batch(mode, nodes.values()))
+    batch = runs_as_batch(mode, nodes.values())
+    return StreamGraph(nodes, tuple(map(_sorted, edges) if batch else edges), chaining, batch)
 
 
 def _topological(sinks: Iterable[Transformation]) -> list[Transformation]:
@@ -227,6 +238,43 @@ def _real_inputs(inputs: Iterable[Input]) -> Iterator[Input]:
         for each in _real_inputs(source.transformation.inputs):
             partition = source.partition if source.partition is not None else each.partition
             yield Input(each.transformation, partition, source.side)
+
+
+def _key_groups(
+    uid: OperatorUid,
+    inputs: list[Input],
+    before: list[StreamNode],
+    edges: list[StreamEdge],
+    nodes: Mapping[OperatorUid, StreamNode],
+) -> int | None:
+    """How many key groups the records have that a step takes as partitioned already; None if no step has done that.
+
+    Raises:
+        ConfigError: they come from steps with different numbers of them.
+    """
+
+    def of(node: StreamNode) -> int | None:
+        ways = [edge for edge in edges if edge.target == node.uid]
+        if ways and all(isinstance(edge.partition, Hash) for edge in ways):
+            return node.max_parallelism
+        return (
+            of(nodes[ways[0].source]) if len(ways) == 1 and isinstance(ways[0].partition, Forward) else None
+        )
+
+    kept = zip(inputs, before, strict=True)
+    found = {of(node) for source, node in kept if isinstance(source.partition, KeyedForward)} - {None}
+    if len(found) > 1:
+        raise ConfigError(
+            f"operator {uid!r} takes records as partitioned by key that come from steps with different max parallelism; "
+            f"got {', '.join(map(str, sorted(filter(None, found))))}; give these steps the same, or use key_by(...)"
+        )
+    return found.pop() if found else None
+
+
+def _sorted(edge: StreamEdge) -> StreamEdge:
+    """In a batch job each step with keys sorts its input, which is what stands between two exchanges."""
+    by = edge.partition
+    return replace(edge, partition=Hash(by.selector, by.key_type)) if isinstance(by, KeyedForward) else edge
 
 
 def _size(
@@ -334,7 +382,12 @@ def _partition(asked: Partition | None, source: StreamNode, target: StreamNode) 
     if asked is not None and not isinstance(asked, Forward):
         return asked
     if source.parallelism == target.parallelism:
-        return Forward()
+        return asked or Forward()
+    if isinstance(asked, KeyedForward):
+        raise ConfigError(
+            f"records of {source.uid!r} (parallelism {source.parallelism}) cannot stay in their subtasks for {target.uid!r} "
+            f"(parallelism {target.parallelism}); give both the same, or use key_by(...)"
+        )
     if isinstance(asked, Forward):
         raise ConfigError(
             f"forward from {source.uid!r} (parallelism {source.parallelism}) to {target.uid!r} "

@@ -27,6 +27,7 @@ __all__ = [
     "Global",
     "Hash",
     "Input",
+    "KeyedForward",
     "Partition",
     "Rebalance",
     "Rescale",
@@ -91,6 +92,11 @@ class Hash:
 
     selector: Callable[[Any], Any]
     key_type: TypeInformation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedForward(Hash, Forward):
+    """Records stay in their subtask, which owns the group of their key already."""
 
 
 Partition = Forward | Rebalance | Rescale | Shuffle | Broadcast | Global | Custom | Hash

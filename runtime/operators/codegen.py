@@ -21,7 +21,7 @@ from tidegate.elements import RowKind
 from tidegate.ids import OperatorUid
 from tidegate.isolation import ATOMS, isolate
 from tidegate.row import Row, refuse_change, with_kind
-from tidegate.runtime.operators.operator import Call
+from tidegate.runtime.operators.operator import Call, RowLookup
 from tidegate.runtime.operators.rows import Declared, Shaper
 from tidegate.runtime.stream.results import may_return_text, refuse_text
 from tidegate.runtime.stream.tags import OutputTag
@@ -38,7 +38,7 @@ class Stage:
     its side outputs, each a stage that calls nothing. `shape` gives what it emits its declared shape; `typed` is what
     its function says its results are. Values of the class `settled` have their shape already. `takes` are the row kinds
     that its input may have, and `rows` says whether what it emits may be rows. One that `copies` holds records beyond its
-    call that others may change.
+    call that others may change. Rows of keys that do not come with the records are found by `lookup`.
     """
 
     uid: OperatorUid
@@ -54,6 +54,7 @@ class Stage:
     takes: RowKinds = "any"
     rows: bool = True
     copies: bool = False
+    lookup: RowLookup | None = None
 
     def walk(self) -> Iterator[Stage]:
         """This stage and all that follow."""
@@ -77,7 +78,8 @@ class Compiled:
     That for batches with kinds takes them last. Where a step keeps kinds, they follow the timestamps of the output;
     those of outputs in `of_rows` are the ones that rows have. It stops behind a record that makes `moved` of one of
     `cuts` true; given iterators it goes on from there. The results of the stages numbered in `checks` are looked at on
-    their way. `expressions` are the texts that lines were made of.
+    their way. `parts` says what lines do beside calling the
+    function of a step, such as an expression.
     """
 
     run: Callable[..., tuple[tuple[Any, ...], ...]]
@@ -88,7 +90,7 @@ class Compiled:
     cuts: tuple[Any, ...] = ()
     checks: Mapping[int, Declared] = field(default_factory=dict)
     of_rows: frozenset[int] = frozenset()
-    expressions: Mapping[int, str] = field(default_factory=dict)
+    parts: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +123,14 @@ class _Loop:
     timed: set[int] = field(default_factory=set)
     kinded: set[int] = field(default_factory=set)
     of_rows: set[int] = field(default_factory=set)
-    expressions: dict[int, str] = field(default_factory=dict)
+    parts: dict[int, str] = field(default_factory=dict)
 
-    def add(
-        self, depth: int, text: str, owner: OperatorUid | None = None, expression: str | None = None
-    ) -> None:
+    def add(self, depth: int, text: str, owner: OperatorUid | None = None, part: str | None = None) -> None:
         self.lines.append("    " * depth + text)
         if owner is not None:
             self.owners[len(self.lines)] = owner
-        if expression is not None:
-            self.expressions[len(self.lines)] = expression
+        if part is not None:
+            self.parts[len(self.lines)] = part
 
     def name(self, text: str, value: Any) -> str:
         self.names[text] = value
@@ -218,7 +218,7 @@ def _compile(
         cuts,
         loop.checks,
         frozenset(loop.of_rows),
-        {len(head) + line: text for line, text in loop.expressions.items()},
+        {len(head) + line: text for line, text in loop.parts.items()},
     )
 
 
@@ -268,7 +268,9 @@ def _call(loop: _Loop, stage: Stage, call: Call, record: _Record, result: _Recor
     if stage.copies:
         loop.add(depth, f"h{stage.number} = {value} if type({value}) in ATOMS else isolate({value})")
         value = f"h{stage.number}"
-    if call.shortcut is not None and (record.time is not None or call.shape == "map") and value == "v":
+    if stage.lookup is not None:
+        _look_up(loop, stage, stage.lookup, value, depth)
+    elif call.shortcut is not None and (record.time is not None or call.shape == "map") and value == "v":
         loop.names.update(call.shortcut.names)
         given = ["given = UNSET"] if call.shape == "map" else []
         for line in (*given, *call.shortcut.lines):
@@ -308,6 +310,16 @@ def _call(loop: _Loop, stage: Stage, call: Call, record: _Record, result: _Recor
     _deliver(loop, stage, result, depth)
 
 
+def _look_up(loop: _Loop, stage: Stage, lookup: RowLookup, value: str, depth: int) -> None:
+    """Let `row` be the row of the record's key."""
+    number, key = stage.number, f"key{stage.number}"
+    select, plain = loop.name(f"select{number}", lookup.select), loop.name(f"plain{number}", lookup.plain)
+    cached, find = loop.name(f"cached{number}", lookup.cached), loop.name(f"find{number}", lookup.find)
+    loop.add(depth, f"{key} = {select}({value})", stage.uid, "its key selector")
+    loop.add(depth, f"row = {cached}({key}) if type({key}) in {plain} else None")
+    loop.add(depth, f"if row is None: row = {find}({key}, {value})", stage.uid)
+
+
 def _given(loop: _Loop, stage: Stage, call: Call, record: _Record, depth: int) -> str:
     """What a function gets: a row has the kind of its record; nothing but insertions where it takes nothing else."""
     value, kind = record.value, record.kind
@@ -341,19 +353,23 @@ def _evaluate(loop: _Loop, stage: Stage, call: Call, record: _Record, depth: int
             continue
         inside, result = depth, record
         if branch.where is not None:
-            loop.add(depth, f"if {expressions.source(branch.where, *given, suffix)}:", uid, branch.where)
+            loop.add(depth, f"if {expressions.source(branch.where, *given, suffix)}:", uid, _of(branch.where))
             inside += 1
         if branch.value is not None:
             result = replace(record, value=f"v{number}_{place}", own=False, parted=False)
             computed = expressions.source(branch.value, *given, suffix)
             if _only_keeps(loop, target):
                 (output,) = target.outputs
-                loop.add(inside, f"out{output}.append({computed})", uid, branch.value)
+                loop.add(inside, f"out{output}.append({computed})", uid, _of(branch.value))
                 _keep_columns(loop, target, output, result, inside)
                 continue
-            loop.add(inside, f"{result.value} = {computed}", uid, branch.value)
+            loop.add(inside, f"{result.value} = {computed}", uid, _of(branch.value))
         _deliver(loop, target, result, inside)
     loop.add(depth, "pass")
+
+
+def _of(expression: str) -> str:
+    return f"expression {expression!r}"
 
 
 def _parts(head: Stage) -> str | None:
@@ -378,10 +394,10 @@ def _comprehend(loop: _Loop, head: Stage) -> bool:
     loop.names.update(expressions.bound(suffix))
     loop.add(1, "rest = iter(values)")
     loop.add(1, f"out{output} = [")
-    loop.add(2, expressions.source(branch.value, "v", None, suffix), head.uid, branch.value)
+    loop.add(2, expressions.source(branch.value, "v", None, suffix), head.uid, _of(branch.value))
     loop.add(2, f"for {parts} in rest", head.uid)
     if branch.where is not None:
-        loop.add(2, f"if {expressions.source(branch.where, 'v', None, suffix)}", head.uid, branch.where)
+        loop.add(2, f"if {expressions.source(branch.where, 'v', None, suffix)}", head.uid, _of(branch.where))
     loop.add(1, "]")
     loop.add(1, f"return ((out{output}, None),)")
     if head.rows:

@@ -30,19 +30,19 @@ def explain(
 ) -> TidegateError:
     """The error to raise for a failure inside `loop`; the user's own error becomes its cause."""
     where = f"subtask {subtask}"
-    record = expression = ""
+    record = part = ""
     frame = _frame(error.__traceback__, loop.filename)
     if frame is not None:
         line = _line(frame, loop.filename)
         uid = loop.lines.get(line)
         if uid is not None:
             where = _where(vertex.nodes[uid], subtask)
-        if line in loop.expressions:
-            expression = f" in expression {loop.expressions[line]!r}"
+        if line in loop.parts:
+            part = f" in {loop.parts[line]}"
         known = frame.tb_frame.f_locals
         value = known["v"] if "v" in known else _taken_last(known.get("rest"), batch)
         record = f" on record {show(value)}{_origin(batch, value)}"
-    failure = failure_of(f"{where} failed{expression}{record}", error)
+    failure = failure_of(f"{where} failed{part}{record}", error)
     if record and isinstance(failure, UserCodeError) and not _outside(error):
         failure.record = record
     return failure
@@ -66,12 +66,14 @@ def of_request(context: OperatorContext, value: object, error: BaseException) ->
 
 
 @contextlib.contextmanager
-def refused(node: StreamNode, subtask: Subtask, batch: Batch) -> Iterator[None]:
-    """Say which sink did not take a record, and of which records of the source that was one: a sink gets many at once."""
+def refused(
+    node: StreamNode, subtask: Subtask, batch: Batch, kind: type[TidegateError] = RecordError
+) -> Iterator[None]:
+    """Say which step did not take a record, and of which records of the source that was one: it was looking at many."""
     try:
         yield
-    except RecordError as error:
-        raise RecordError(f"{_where(node, subtask)} failed{_among(batch)}: {error}") from error
+    except kind as error:
+        raise kind(f"{_where(node, subtask)} failed{_among(batch)}: {error}") from error
 
 
 def show(value: object) -> str:

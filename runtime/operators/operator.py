@@ -27,7 +27,7 @@ from tidegate.ids import CheckpointId
 from tidegate.runtime.operators.operator_list import OperatorList
 
 if TYPE_CHECKING:
-    from tidegate.backends.keyed.row import Cursor
+    from tidegate.backends.keyed.row import Cursor, Row
     from tidegate.backends.keyed.store import KeyedStore
     from tidegate.runtime.graph.stream_graph import StreamNode
     from tidegate.runtime.operators.context import OperatorContext
@@ -43,6 +43,7 @@ __all__ = [
     "Operator",
     "Piece",
     "Role",
+    "RowLookup",
     "Shape",
     "Shortcut",
     "StepInput",
@@ -183,6 +184,20 @@ class Call:
     shortcut: Shortcut | None = None
     expressions: Expressions | None = None
     takes_kind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowLookup:
+    """How the loop finds the row of a record's key for a step behind the first.
+
+    `cached` knows rows that are in memory by what `select` gives if that is of a `plain` type; `find` is called with that
+    and the record for all others.
+    """
+
+    select: Callable[[Any], Any]
+    plain: frozenset[type[Any]]
+    cached: Callable[[Any], Row | None]
+    find: Callable[[Any, Any], Row]
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,22 +94,26 @@ def allocate(
 
 
 def memory_shares(graph: JobGraph, places: Mapping[Subtask, Slot]) -> dict[Subtask, int]:
-    """What each subtask with state per key may take of its slot's memory: equal parts; nothing if it is not limited.
+    """What each subtask with state per key may take of its slot's memory: equal parts for each of its steps with keys.
+
+    Nothing if it is not limited.
 
     Raises:
         ConfigError: a part is too small to work with.
     """
-    users = [subtask for subtask in places if graph.vertices[subtask.vertex].keyed is not None]
-    sharing = Counter(places[subtask] for subtask in users)
+    steps = {subtask: len(graph.vertices[subtask.vertex].keyed) for subtask in places}
+    sharing = Counter[Slot]()
+    for subtask, slot in places.items():
+        sharing[slot] += steps[subtask]
     shares: dict[Subtask, int] = {}
-    for subtask in users:
-        slot = places[subtask]
-        if slot.memory_bytes is None:
+    for subtask, slot in places.items():
+        if slot.memory_bytes is None or not steps[subtask]:
             continue
-        shares[subtask] = slot.memory_bytes // sharing[slot]
-        if shares[subtask] < _LEAST_BYTES:
+        each = slot.memory_bytes // sharing[slot]
+        shares[subtask] = each * steps[subtask]
+        if each < _LEAST_BYTES:
             raise ConfigError(
-                f"managed memory is too small: {slot} gives {shares[subtask]} bytes to each of {sharing[slot]} subtasks "
+                f"managed memory is too small: {slot} gives {each} bytes to each of {sharing[slot]} steps "
                 f"with state; expected at least {_LEAST_BYTES}; raise taskmanager.memory.managed.size"
             )
     return shares

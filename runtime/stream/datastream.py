@@ -20,6 +20,7 @@ from tidegate.runtime.graph.transformations import (
     Global,
     Hash,
     Input,
+    KeyedForward,
     Partition,
     Rebalance,
     Rescale,
@@ -145,6 +146,37 @@ class DataStream(Step, Generic[T]):
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream[T]:
         """Group records by key, given by a function or as a field; all records of a key meet in one subtask, in order."""
         return self._keyed(key_selector, key_type)
+
+    @overload
+    def reinterpret_as_keyed_stream(
+        self, key_selector: Select[T, R], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T, R]: ...
+
+    @overload
+    def reinterpret_as_keyed_stream(
+        self, key_selector: int | str, key_type: TypeInformation | None = None
+    ) -> KeyedStream[T]: ...
+
+    def reinterpret_as_keyed_stream(
+        self, key_selector: Any, key_type: TypeInformation | None = None
+    ) -> KeyedStream[T]:
+        """Take records as grouped by key where they are: an earlier `key_by` has partitioned them by the same key.
+
+        So several steps with state of a key need one exchange. A record whose key belongs to another subtask fails the
+        job.
+
+        Raises:
+            ConfigError: the records have been dealt in another way since.
+        """
+        dealt = self._input.partition
+        if dealt is not None:
+            raise ConfigError(
+                "reinterpret_as_keyed_stream leaves records where they are; got a stream behind "
+                f"{'key_by' if isinstance(dealt, Hash) else type(dealt).__name__.lower()}(...); call it behind the step "
+                "whose records are partitioned by the key"
+            )
+        by = KeyedForward(selector("reinterpret_as_keyed_stream", key_selector), key_type)
+        return KeyedStream(self._env, self._transformation, by)
 
     def process(self, func: Processes[T, R], output_type: TypeInformation | None = None) -> DataStream[R]:
         """Handle each record with its time and side outputs."""

@@ -33,11 +33,20 @@ from tidegate.elements import (
 from tidegate.errors import StateFormatError
 from tidegate.ids import CheckpointId, OperatorUid
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
-from tidegate.runtime.graph.transformations import Broadcast, Custom, Global, Hash, Rebalance, Shuffle
+from tidegate.runtime.graph.stream_graph import StreamNode
+from tidegate.runtime.graph.transformations import (
+    Broadcast,
+    Custom,
+    Forward,
+    Global,
+    Hash,
+    Rebalance,
+    Shuffle,
+)
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.task.alignment import Inputs
 from tidegate.runtime.task.exchange import ChannelId
-from tidegate.runtime.task.routing import router
+from tidegate.runtime.task.routing import Route, by_key, router
 from tidegate.serde import Codec, codec_for
 from tidegate.types import TypeInformation
 
@@ -92,7 +101,8 @@ def overtakable(edge: JobEdge) -> bool:
     They cannot if each receiver gets a copy, if the order must be kept, or if the program chooses the receiver; barriers
     do not overtake records on such edges.
     """
-    return isinstance(edge.partition, Hash | Rebalance | Shuffle | Global)
+    redistributable = isinstance(edge.partition, Hash | Rebalance | Shuffle | Global)
+    return redistributable and not isinstance(edge.partition, Forward)
 
 
 class Recording:
@@ -268,16 +278,30 @@ class _Input:
 
     def batches(self, records: _Records) -> list[Batch]:
         """The records that belong to this subtask."""
-        edge = self._edge
-        if edge is None or not isinstance(edge.partition, Hash | Global):
+        if self._route is None:
             return [self._decoded(records)] if self._mine else []
-        shares = router(edge, self._index)(self._decoded(records))
-        return [share for target, share in shares if target == self._index]
+        return [share for target, share in self._route(self._decoded(records)) if target == self._index]
 
     def _decoded(self, records: _Records) -> Batch:
         values = self.codec.decode_batch(records.values)
         named = {"timestamps": records.timestamps, "origins": records.origins}
         return batch_of(values, None, named | records.columns)
+
+    @cached_property
+    def _route(self) -> Route | None:
+        """The router to the owners of keys; None where any one subtask may have the records."""
+        edge, vertex = self._edge, self._vertex
+        partition = edge.partition if edge is not None else vertex.rekeyed.get(self.uid)
+        if isinstance(partition, Hash):
+            node = edge.node if edge is not None else self._before.uid
+            return by_key(partition, node, vertex.parallelism, vertex.max_parallelism)
+        return router(edge, self._index) if edge is not None and isinstance(partition, Global) else None
+
+    @property
+    def _before(self) -> StreamNode:
+        """The step in front of it in its chain."""
+        nodes, follows = self._vertex.nodes, self._vertex.follows
+        return next(node for uid, node in nodes.items() if self.uid in follows[uid])
 
     @cached_property
     def _edge(self) -> JobEdge | None:
@@ -301,10 +325,7 @@ class _Input:
 
     @property
     def _type(self) -> TypeInformation | None:
-        if self._edge is not None:
-            return self._edge.value_type
-        before = (node for uid, node in self._vertex.nodes.items() if self.uid in self._vertex.follows[uid])
-        return next((node.output_type for node in before), None)
+        return self._edge.value_type if self._edge is not None else self._before.output_type
 
     def _misfit(self, expected: str) -> StateFormatError:
         return StateFormatError(

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from tidegate.arrow_rows import ArrowRows
 from tidegate.elements import Batch
 from tidegate.errors import ConfigError, InternalError
-from tidegate.failures import failure_of
 from tidegate.ids import OperatorUid
-from tidegate.keys import canonical_batch, key_groups
+from tidegate.keys import key_groups
 from tidegate.runtime.graph.job_graph import JobEdge
 from tidegate.runtime.graph.transformations import (
     Broadcast,
@@ -23,15 +21,15 @@ from tidegate.runtime.graph.transformations import (
     Forward,
     Global,
     Hash,
+    KeyedForward,
     Rebalance,
     Rescale,
     Shuffle,
 )
-from tidegate.runtime.operators.failure import show
-from tidegate.runtime.stream.key_selectors import FieldSelector
+from tidegate.runtime.operators.keying import Keying, each_of, selected
 from tidegate.serde import isolate
 
-__all__ = ["Route", "router"]
+__all__ = ["Route", "by_key", "router"]
 
 Route: TypeAlias = Callable[[Batch], list[tuple[int, Batch]]]
 
@@ -43,6 +41,9 @@ def router(edge: JobEdge, index: int) -> Route:
     """The router for the output of subtask `index` over `edge`."""
     targets = edge.target_parallelism
     match edge.partition:
+        case KeyedForward():
+            keying = Keying(edge.partition, edge.node)
+            return lambda batch: [(index, keying(batch))]
         case Forward():
             return lambda batch: [(index, batch)]
         case Global():
@@ -61,9 +62,14 @@ def router(edge: JobEdge, index: int) -> Route:
         case Custom():
             return _ByPartitioner(edge.partition, edge.node, targets)
         case Hash():
-            return _ByKey(edge.partition, edge)
+            return by_key(edge.partition, edge.node, targets, edge.target_max_parallelism)
         case other:
             raise InternalError(f"no router is known for {other!r}")
+
+
+def by_key(partition: Hash, node: OperatorUid, targets: int, max_parallelism: int) -> Route:
+    """Deals what leaves a step to the owners of the groups of its keys."""
+    return _ByKey(Keying(partition, node), targets, max_parallelism)
 
 
 def deal(batch: Batch, chosen: Sequence[int], targets: int) -> list[tuple[int, Batch]]:
@@ -104,20 +110,17 @@ class _RoundRobin:
 class _ByKey:
     """Sends records to the owner of the key group."""
 
-    def __init__(self, partition: Hash, edge: JobEdge) -> None:
-        self._partition = partition
-        self._node = edge.node
-        self._targets = edge.target_parallelism
-        self._most = edge.target_max_parallelism
+    def __init__(self, keying: Keying, targets: int, most: int) -> None:
+        self._keying = keying
+        self._targets = targets
+        self._most = most
         self._known: dict[Any, int] = {}
 
     def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
-        batch, selected = _selected(self._partition.selector, batch, self._node)
-        keys = canonical_batch(selected, self._partition.key_type)
-        batch = batch.with_keys(keys)
-        if self._targets == 1:
+        batch = self._keying(batch)
+        if self._targets == 1 or batch.keys is None:
             return [(0, batch)]
-        return deal(batch, self._owners_of(keys), self._targets)
+        return deal(batch, self._owners_of(batch.keys), self._targets)
 
     def _owners_of(self, keys: list[Any]) -> list[int]:
         """The receiver of each canonical key, cached: keys repeat, and a lookup costs a third of hashing."""
@@ -142,9 +145,9 @@ class _ByPartitioner:
         self._targets = targets
 
     def __call__(self, batch: Batch) -> list[tuple[int, Batch]]:
-        batch, keys = _selected(self._partition.selector, batch, self._node)
+        batch, keys = selected(self._partition.selector, batch, self._node)
         partitioner, targets = self._partition.partitioner, self._targets
-        chosen = _each("partitioner", lambda key: partitioner(key, targets), keys, batch.values, self._node)
+        chosen = each_of("partitioner", lambda key: partitioner(key, targets), keys, batch.values, self._node)
         for target in chosen:
             if type(target) is not int or not 0 <= target < self._targets:
                 raise ConfigError(
@@ -152,25 +155,3 @@ class _ByPartitioner:
                     f"expected an index from 0 to {self._targets - 1}"
                 )
         return deal(batch, chosen, self._targets)
-
-
-def _selected(selector: Callable[[Any], Any], batch: Batch, node: OperatorUid) -> tuple[Batch, list[Any]]:
-    """A batch and its keys. Arrow rows stay if the selector names a column; a function gets rows, and so do the receivers."""
-    if isinstance(batch.values, ArrowRows) and isinstance(selector, FieldSelector):
-        with suppress(KeyError):  # which the selector explains
-            return batch, batch.values.column(selector.field)
-    batch = batch.in_rows()
-    return batch, _each("key selector", selector, batch.values, batch.values, node)
-
-
-def _each(
-    what: str, function: Callable[[Any], Any], given: Sequence[Any], records: Sequence[Any], node: OperatorUid
-) -> list[Any]:
-    rest = iter(given)
-    try:
-        # `map` would treat a StopIteration of the function as the end of the records.
-        return [function(each) for each in rest]
-    except BaseException as error:
-        record = records[len(given) - len(list(rest)) - 1]
-        where = f"the {what} behind operator {node!r} failed on record {show(record)}"
-        raise failure_of(where, error) from error

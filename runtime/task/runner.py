@@ -94,11 +94,11 @@ class StreamTask(ABC):
             return False
         for gate in self._gates.values():
             gate.flush_due()
-        timer = time.next_timer() if not time.busy else None
+        timer = time.next_timer() if not time.due else None
         if timer is not None and timer <= self._env.clock.now_ms():
             time.advance_processing_time(self._env.clock.now_ms())
-        fired = time.busy and self._fire()
-        if time.busy or (fired and not self._open):
+        fired = time.due > 0 and self._fire()
+        if time.due > 0 or (fired and not self._open):
             return fired
         sent = time.send_arrivals() or fired
         return (self._chain.operators.ready() and (self._resume() if self._backlog else self._work())) or sent
@@ -111,7 +111,7 @@ class StreamTask(ABC):
         """Seconds until there is work even if nothing arrives; None if unknown."""
         if not self._open:
             return None
-        timer = self._chain.time.next_timer() if not self._chain.time.busy else None
+        timer = self._chain.time.next_timer() if not self._chain.time.due else None
         waits = [None if timer is None else (timer - self._env.clock.now_ms()) / 1_000]
         waits += [gate.wait_s for gate in self._gates.values()]
         return min((wait for wait in waits if wait is not None), default=None)

@@ -323,7 +323,7 @@ class Harness:
                 "name the step by its uid"
             )
         ((uid, vertex),) = found.items()
-        own = canonical(key, vertex.keyed.key_type if vertex.keyed is not None else None)
+        own = canonical(key, vertex.keyed[uid].key_type)
         group = key_group(key_bytes(own), vertex.max_parallelism)
         subtask = Subtask(vertex.id, owner(group, vertex.parallelism, vertex.max_parallelism))
         return self._runners[subtask].chain.operators.stores[uid], own

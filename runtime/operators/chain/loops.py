@@ -11,15 +11,29 @@ from tidegate import faults
 from tidegate.arrow_rows import ArrowRows
 from tidegate.backends.keyed.journal import TimersDue
 from tidegate.backends.keyed.row import Row
+from tidegate.backends.keyed.store import KeyedStore
+from tidegate.canonical import themselves
 from tidegate.elements import MAX_WATERMARK, MIN_WATERMARK, Batch
+from tidegate.errors import ConfigError, InternalError
 from tidegate.ids import OperatorUid
 from tidegate.row import kinds_of, kinds_or_none
+from tidegate.runtime.graph.transformations import KeyedForward
 from tidegate.runtime.operators.chain.operators import ChainOperators
 from tidegate.runtime.operators.codegen import Compiled, Encoder, Stage, compile_stages
 from tidegate.runtime.operators.environment import ChainEnvironment
 from tidegate.runtime.operators.expression_columns import ExpressionColumns
 from tidegate.runtime.operators.failure import explain, refused
-from tidegate.runtime.operators.operator import BatchCall, Bundling, Call, Emitted, Operator, Piece, Role
+from tidegate.runtime.operators.keying import OwnKeys
+from tidegate.runtime.operators.operator import (
+    BatchCall,
+    Bundling,
+    Call,
+    Emitted,
+    Operator,
+    Piece,
+    Role,
+    RowLookup,
+)
 from tidegate.runtime.operators.rows import Declared, may_be_row, settled, shaper
 from tidegate.runtime.operators.tracing import Tracer
 
@@ -28,8 +42,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ChainLoops", "Outlet"]
 
-Announce: TypeAlias = Callable[[OperatorUid, bool], None]
-"""Called with the step, and whether more of the batch follows."""
+
+Announce: TypeAlias = Callable[[OperatorUid, int | None], None]
+"""Called with a step that took records. If more records come at once, also with how many steps had something to work off
+before: what was made due since comes before them."""
 
 
 class Outlet(Protocol):
@@ -45,6 +61,19 @@ class Outlet(Protocol):
 
     def idle(self, edge: JobEdge, idle: bool) -> None:
         """Tell all subtasks behind `edge` whether to wait for this one's event time."""
+        ...
+
+
+class StepTimes(Protocol):
+    """What event time has made due in a chain."""
+
+    @property
+    def due(self) -> int:
+        """How many steps have something to work off."""
+        ...
+
+    def settle(self) -> None:
+        """Work off all that is due."""
         ...
 
 
@@ -67,34 +96,34 @@ class ChainLoops:
         self._bundling: dict[OperatorUid, list[tuple[OperatorUid, Bundling]]] = {}
         """A step and those behind it that may hold results back, those in front first."""
         self._compiled: dict[tuple[OperatorUid, int | None, bool, bool], Compiled] = {}
-        self._announce: Announce = _nothing_new
-        self._settle: Callable[[], None] = _nothing_due
+        self._found: dict[OperatorUid, KeyedStore] = {}
+        """The state of steps behind the first that have keys: the loop finds the row of each record."""
+        self._time: StepTimes
+        self._announce: Announce
 
-    def wire(self, announce: Announce, settle: Callable[[], None]) -> None:
-        """Connect the steps once their operators are open.
-
-        `announce` is called behind each part of a batch that a step took, `settle` before records: what time has made
-        due comes before them.
-        """
-        self._announce, self._settle = announce, settle
+    def wire(self, time: StepTimes, announce: Announce) -> None:
+        """Connect the steps once their operators are open; `announce` is called behind each part of a batch that a step took."""
+        self._time, self._announce = time, announce
         outputs = {uid: self._open_outputs(uid) for uid in self._vertex.nodes}
         self._build(self._vertex.head.uid, outputs, stateful=False)
 
     def process(self, batch: Batch, side: int = 0, *, at: OperatorUid | None = None) -> None:
-        """Pass every record through the whole chain, or on from a step `at`; `side` is the input it came in on."""
-        self._settle()
+        """Pass every record through the whole chain, or on from a step `at`; `side` is the input it came in on.
+
+        What time has made due comes before them.
+        """
+        self._time.settle()
         head = self._vertex.head.uid if at is None else at
-        operator = self._operators.get(head)
-        store = operator.store if operator is not None else None
-        rows = store.prefetch(batch.keys) if store is not None and batch.keys is not None else None
+        store, rows = self._store(head), self._rows(head, batch)
         if self._tracer is None:
             self.run(head, side, batch, rows)
         else:
             for place, alone in enumerate(self._tracer.one_by_one(batch.in_rows())):
                 self.run(head, side, alone, rows[place : place + 1] if rows is not None else None)
-                self._settle()
-                if store is not None:
-                    store.note(self._tracer.origin)
+                self._time.settle()
+                for touched in {head: store, **self._found}.values():
+                    if touched is not None:
+                        touched.note(self._tracer.origin)
             self._tracer.let_go()
         if store is not None:
             store.end_batch()
@@ -103,8 +132,7 @@ class ChainLoops:
     @property
     def by_key(self) -> bool:
         """Whether the first step keeps something per key, so that a batch job brings it one key after the other."""
-        head = self._operators.get(self._vertex.head.uid)
-        return head is not None and head.store is not None
+        return self._store(self._vertex.head.uid) is not None
 
     def end_key(self) -> None:
         """All records of a key have been processed: fire its timers, then forget its state."""
@@ -138,6 +166,7 @@ class ChainLoops:
             columns = [iter(column) if column is not None else None for column in columns]
         more = True
         while more:
+            due = self._time.due
             try:
                 results = loop.run(*columns)
             except BaseException as error:
@@ -149,7 +178,9 @@ class ChainLoops:
                     self._take(output, Batch(values, times, kinds=kinds), batch, encoded=not kinded)
             more = any(cut.moved for cut in loop.cuts)
             self._finish_batch(uid, emitted=side is None)
-            self._announce(uid, more)
+            self._announce(uid, due if more else None)
+        for store in self._found.values():
+            store.end_batch(len(batch))
 
     def let_go(self) -> None:
         """Pass on what is held while the origin of a record is known."""
@@ -161,9 +192,32 @@ class ChainLoops:
         if self._tracer is not None and operator.store is not None:
             operator.store.note(TimersDue(service, until))
 
-    def explain(self, timed: bool = False, side: int = 0) -> str:
-        """The source of the generated loop for an input."""
-        return self._compile(self._vertex.head.uid, side, timed, False, {}).source
+    def explain(self, timed: bool = False, side: int = 0, at: OperatorUid | None = None) -> str:
+        """The source of the generated loop for an input, of the first step or of one behind it that has keys."""
+        return self._compile(at or self._vertex.head.uid, side, timed, False, {}).source
+
+    def _store(self, uid: OperatorUid) -> KeyedStore | None:
+        operator = self._operators.get(uid)
+        return operator.store if operator is not None else None
+
+    def _rows(self, uid: OperatorUid, batch: Batch) -> list[Row] | None:
+        """The rows of the keys of a batch, read at once; None if the step has no use for them.
+
+        Raises:
+            ConfigError: the program says that its records are partitioned by key, and they are not.
+        """
+        store, by = self._store(uid), self._vertex.keyed.get(uid)
+        if store is None or batch.keys is None:
+            return None
+        try:
+            return store.prefetch(batch.keys)
+        except InternalError:
+            if isinstance(by, KeyedForward):
+                own, node = OwnKeys(by, self._env), self._vertex.nodes[uid]
+                with refused(node, self._env.subtask, batch, ConfigError):
+                    for key, record in zip(batch.keys, batch.values, strict=True):
+                        own.check(key, record)
+            raise
 
     def _in_columns(self, uid: OperatorUid, side: int | None, batch: Batch) -> bool:
         """Pass Arrow rows to a step, unless it reads rows; those behind it get what it emits one after the other."""
@@ -251,7 +305,7 @@ class ChainLoops:
         where = f"{self._env.subtask} {uid}{f' input {side}' if side is not None else ' timers'}"
         inputs = self._vertex.nodes[uid].kind.inputs
         takes = inputs[side].takes if side is not None and inputs else "any"
-        head = dataclasses.replace(stage, call=call, takes=takes)
+        head = dataclasses.replace(stage, call=call, takes=takes, lookup=None)
         # With kinds an encoder would have to be told of them; its sink then encodes batches itself.
         encoders = None if kinded else self._encoders
         return compile_stages(
@@ -291,9 +345,19 @@ class ChainLoops:
             typed=node.output_type if node.kind.declares_results else None,
             takes=node.kind.inputs[0].takes if node.kind.inputs else "any",
             copies=bool(bundling) and changeable,
+            lookup=self._lookup(uid),
             rows=may_be_row(node.output_type),
         )
         return stage
+
+    def _lookup(self, uid: OperatorUid) -> RowLookup | None:
+        """How the loop finds the row of a record for a step behind the first."""
+        by, store = self._vertex.rekeyed.get(uid), self._store(uid)
+        if by is None or store is None:
+            return None
+        self._found[uid] = store
+        find = partial(OwnKeys(by, self._env).find, store)
+        return RowLookup(by.selector, themselves(by.key_type), store.cached, find)
 
     def _takes_batches(self, uid: OperatorUid) -> bool:
         operator = self._operators.get(uid)
@@ -317,11 +381,3 @@ class ChainLoops:
 
 def _as_it_is(value: Any) -> Any:
     return value
-
-
-def _nothing_new(uid: OperatorUid, more: bool) -> None:
-    """Stands for the announcements of operators until they are open."""
-
-
-def _nothing_due() -> None:
-    """Before operators are open nothing is due."""

@@ -117,8 +117,7 @@ class ChainOperators:
 
 def _context(vertex: JobVertex, node: StreamNode, env: ChainEnvironment) -> OperatorContext:
     """The context of a step, its operator state in memory."""
-    # Only the input of the first step can have keys.
-    keyed = node.uid == vertex.head.uid and vertex.keyed is not None
+    keyed = node.uid in vertex.keyed
     restored = env.operator(node.uid)
     lists = tuple(read(held, env.state.files) for held in restored.lists)
     context = OperatorContext(
@@ -138,17 +137,18 @@ def _context(vertex: JobVertex, node: StreamNode, env: ChainEnvironment) -> Oper
 def _open_store(vertex: JobVertex, node: StreamNode, env: ChainEnvironment) -> KeyedStore:
     directory, state = env.directory(node.uid), env.state
     versions = state.versions / directory.name if state.versions is not None else None
+    memory = state.memory_bytes // len(vertex.keyed) if state.memory_bytes is not None else None
     store = KeyedStore(
         env.backend,
         env.key_groups,
         env.max_parallelism,
         env.operator(node.uid).keyed,
-        dataclasses.replace(state, directory=directory, versions=versions),
+        dataclasses.replace(state, directory=directory, versions=versions, memory_bytes=memory),
         cache_entries=env.cache_entries,
         now_ns=env.clock.now_ns,
         uploads=env.uploads,
         incremental=env.incremental,
-        journaled=vertex.journaled,
+        journaled=node.uid in vertex.journaled,
     )
     prefix = f"{node.uid}.{env.subtask.index}"
     group = MetricGroup(prefix, env.measures.metrics, env.clock.monotonic).add_group(env.backend.name)

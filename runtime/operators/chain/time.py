@@ -69,7 +69,7 @@ class ChainTime:
 
         Of two steps that had one each, the one behind was to be done first.
         """
-        self._data.wire(self._announce, self.settle)
+        self._data.wire(self, self._announce)
         for uid in self._vertex.nodes:
             before = self._env.operator(uid)
             time = unfinished(
@@ -121,9 +121,9 @@ class ChainTime:
         self._moves += reversed([_Move(uid, now_ms, by_clock=True) for uid, _ in self._by_clock()])
 
     @property
-    def busy(self) -> bool:
-        """Whether something that time has made due is not worked off; nothing else comes before it but barriers."""
-        return bool(self._moves)
+    def due(self) -> int:
+        """How many steps have something to work off that time has made due; nothing else comes before it but barriers."""
+        return len(self._moves)
 
     def work(self, piece: Piece) -> int | None:
         """Work off some of what is due; returns how many records were emitted, None where they cannot be taken now."""
@@ -229,12 +229,11 @@ class ChainTime:
                 self._pass_on(uid, forwarded)
         return 0
 
-    def _announce(self, uid: OperatorUid, more: bool = False) -> None:
+    def _announce(self, uid: OperatorUid, since: int | None = None) -> None:
         """Pass on what operators have to say about event time themselves, of those that records of a step come to.
 
-        With `more` records to come at once, what that makes due comes before them.
+        With `since`, more records come at once: what has been made due beyond so many steps comes before them.
         """
-        due = len(self._moves)
         for behind in self._behind(uid):
             operator = self._operators.get(behind)
             if operator is None:
@@ -245,8 +244,8 @@ class ChainTime:
             watermark = operator.own_watermark()
             if watermark is not None:
                 self._pass_on(behind, watermark)
-        if more:
-            self._settle(due)
+        if since is not None:
+            self._settle(since)
 
     def _behind(self, uid: OperatorUid) -> Sequence[OperatorUid]:
         """A step and all behind it; those in front first."""

@@ -34,8 +34,8 @@ def test_a_key_begins_a_vertex_that_knows_how_its_input_is_keyed(step: Step) -> 
 
     source, keyed = graph.vertices.values()
     assert (source.name, keyed.name) == ("Source: CollectionSource", "Process -> Sink: PrintSink")
-    assert keyed.keyed is by_key
-    assert source.keyed is None
+    assert keyed.keyed == {keyed.head.uid: by_key}
+    assert source.keyed == {}
     assert [edge.name for edge in keyed.inputs] == ["source-1->process-1"]
 
 
@@ -115,7 +115,7 @@ def test_a_union_is_keyed_only_if_all_of_it_is(
 
     graph = chains(step("sink", step("map", union)))
 
-    assert (graph.vertices["map-1"].keyed is not None) is keyed
+    assert bool(graph.vertices["map-1"].keyed) is keyed
     assert [edge.source for edge in graph.vertices["map-1"].inputs] == ["source-1", "source-2"]
 
 

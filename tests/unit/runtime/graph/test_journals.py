@@ -9,7 +9,7 @@ from tidegate.errors import ConfigError
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.journals import journaled
 from tidegate.runtime.graph.stream_graph import build_stream_graph
-from tidegate.runtime.graph.transformations import Hash, Transformation
+from tidegate.runtime.graph.transformations import Hash, KeyedForward, Transformation
 
 Step = Callable[..., Transformation]
 
@@ -74,3 +74,14 @@ def test_a_batch_job_has_no_journals(sinks: list[Transformation]) -> None:
     job = journaled(graph(sinks, mode="BATCH"), ["accounts"])
 
     assert told(job) == (set(), set(), set())
+
+
+def test_of_two_steps_with_keys_in_a_chain_one_can_have_a_journal(step: Step) -> None:
+    accounts = step("process", step("source", uid="payments"), partition=Hash(abs), uid="accounts")
+    totals = step("process", accounts, partition=KeyedForward(abs), uid="totals")
+
+    job = graph([step("sink", totals)])
+
+    assert journaled(job, ["totals"]).vertices["accounts"].journaled == ("totals",)
+    assert journaled(job, ()).vertices["accounts"].journaled == ("accounts", "totals")
+    assert journaled(job, ["totals"]).vertices["payments"].traced

@@ -14,7 +14,7 @@ from tidegate.ids import Subtask
 from tidegate.options import Layer, load
 from tidegate.runtime.graph.job_graph import JobGraph, build_job_graph
 from tidegate.runtime.graph.stream_graph import build_stream_graph
-from tidegate.runtime.graph.transformations import Hash, Transformation
+from tidegate.runtime.graph.transformations import Hash, KeyedForward, Transformation
 from tidegate.runtime.operators.stamp import SOURCE
 from tidegate.runtime.options import JobOptions
 from tidegate.runtime.schedule.slots import Slot, allocate, cluster_size, memory_of_task, memory_shares
@@ -228,6 +228,21 @@ def test_subtasks_with_state_divide_their_slot_and_others_take_nothing(step: Ste
     }
 
 
+def test_a_subtask_of_two_steps_with_state_has_two_parts(step: Step) -> None:
+    words = step("flat_map", step("source", name="source"), name="flat")
+    first = step("reduce", words, name="first", partition=Hash(abs))
+    second = step("reduce", first, name="second", partition=KeyedForward(abs))
+    third = step("reduce", second, name="third", partition=Hash(str))
+    graph = build_job_graph(build_stream_graph([step("sink", third)], parallelism=1))
+
+    shares = memory_shares(graph, allocate(graph, 1, 1, 60 * MEGABYTE))
+
+    assert {str(subtask): share // MEGABYTE for subtask, share in shares.items()} == {
+        "first-1[0]": 40,
+        "third-1[0]": 20,
+    }
+
+
 def test_without_a_limit_nobody_has_a_share(step: Step) -> None:
     graph = word_count(step, 2)
 
@@ -239,7 +254,7 @@ def test_a_share_that_nothing_can_work_with_is_refused(step: Step) -> None:
 
     with pytest.raises(
         ConfigError,
-        match=r"too small: task manager 1, slot 1 gives 1000 bytes to each of 1 subtasks with state; "
+        match=r"too small: task manager 1, slot 1 gives 1000 bytes to each of 1 steps with state; "
         r"expected at least 1048576; raise taskmanager\.memory\.managed\.size",
     ):
         memory_shares(graph, allocate(graph, 1, 2, 2_000))

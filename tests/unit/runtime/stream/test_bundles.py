@@ -192,8 +192,9 @@ class Reversed(Bundling):
         held, self._held = self._held, []
         return held[::-1], None
 
-    def _hold(self, value: Any) -> None:
+    def _hold(self, value: Any) -> list[Any]:
         self._held.append(value)
+        return []
 
 
 REVERSED = StepKind("reversed", lambda node, context: Reversed(), nests=True)

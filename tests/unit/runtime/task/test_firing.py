@@ -149,7 +149,7 @@ def test_records_wait_for_what_is_due_and_barriers_do_not() -> None:
         one.fire(5, steps=2)
         (channel,) = task._queues
         task.deliver(channel, Batch([(1, 70)], keys=[1]))
-        assert task.chain.time.busy
+        assert task.chain.time.due
         assert 0 < len(one.take()) < 100
         task.step()
         assert task._queues[channel], "the record still waits"
@@ -163,7 +163,7 @@ def test_the_cache_keeps_its_bound_while_timers_fire() -> None:
         (store,) = task.chain.operators.stores.values()
         one.fire(5, steps=1)
         most = 0
-        while task.chain.time.busy:
+        while task.chain.time.due:
             task.step()
             most = max(most, len(store._rows))
         assert len(one.take()) == 1_500

@@ -16,7 +16,7 @@ from tidegate.clock import ManualClock
 from tidegate.elements import Barrier, Batch, EndOfInput, Idle, Watermark
 from tidegate.errors import RecordError, StateFormatError
 from tidegate.ids import Branch, CheckpointId, LineageId, OperatorUid, PipelineId, Subtask
-from tidegate.keys import key_bytes, key_group, ranges
+from tidegate.keys import key_bytes, key_group, key_groups, ranges
 from tidegate.runtime.graph.job_graph import JobEdge, JobVertex
 from tidegate.runtime.graph.stream_graph import StreamNode
 from tidegate.runtime.graph.transformations import (
@@ -25,6 +25,7 @@ from tidegate.runtime.graph.transformations import (
     Forward,
     Global,
     Hash,
+    KeyedForward,
     Partition,
     Rebalance,
     Rescale,
@@ -275,3 +276,28 @@ def test_records_are_not_dealt_by_what_gives_everybody_a_copy() -> None:
 def test_a_value_that_is_not_of_its_type_is_refused_when_it_is_overtaken() -> None:
     with pytest.raises(RecordError, match="record does not have its declared type"):
         recorded(edge(BEHIND, 1, Types.LONG()), 0, {0: [Batch(["one"])]})
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_what_was_in_front_of_a_step_that_is_keyed_in_a_chain_now_goes_to_the_owners_of_its_keys(
+    parallelism: int,
+) -> None:
+    chunk = recorded(edge(BEHIND, 1), 0, {0: [Batch(list(range(10)))], 1: []})
+    first, by = OperatorUid("first"), KeyedForward(BEHIND.selector)
+    inbound = JobEdge("from", OperatorUid("from"), first, BEHIND, None, 1, parallelism, 128)
+    nodes = {uid: StreamNode(uid, uid, MAP, None, parallelism, 128, None) for uid in (first, UID)}
+    follows: dict[OperatorUid, tuple[OperatorUid, ...]] = {first: (UID,), UID: ()}
+    chain = JobVertex(first, "both", nodes, follows, parallelism, 128, (inbound,), (), rekeyed={UID: by})
+
+    found = [rest(Backlog(chain, environment(index, parallelism, (chunk,)))) for index in range(parallelism)]
+
+    batches = [[each.element for each in of if isinstance(each.element, Batch)] for of in found]
+    assert sorted(value for of in batches for batch in of for value in batch.values) == list(range(10))
+    for index, of in enumerate(batches):
+        for batch in of:
+            assert batch.keys == [value % 5 for value in batch.values]
+            assert all(group in ranges(parallelism, 128)[index] for group in key_groups(batch.keys, 128))
+
+
+def test_what_stays_in_its_subtask_is_not_overtaken() -> None:
+    assert not overtakable(edge(KeyedForward(BEHIND.selector), 2))
