@@ -1,0 +1,252 @@
+"""Postgres client, the room's only import of psycopg: sessions for queries and the stream of a replication slot.
+
+Errors are translated into tidegate's. Nothing here logs or shows a password.
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, LiteralString, Self
+
+from tidegate.cdc.postgres.pgoutput import format_lsn
+from tidegate.cdc.postgres.types import SESSION
+from tidegate.clock import Clock
+from tidegate.errors import ConfigError, MissingExtraError, TidegateError, UnavailableError
+
+try:
+    import psycopg
+    from psycopg import pq, sql
+    from psycopg.conninfo import make_conninfo
+except ImportError as missing:
+    raise MissingExtraError("postgres support is not installed; run: pip install 'tidegate[postgres]'") from missing
+
+__all__ = ["ReplicationStream", "Session", "translated_errors"]
+
+_EPOCH_2000_US: Final = 946_684_800_000_000
+_STATUS: Final = struct.Struct("!cQQQqB")
+_STATUS_INTERVAL_S: Final = 10.0
+_HEADER: Final = 25
+"""Bytes in front of the payload of a message of the log."""
+_KEEPALIVE: Final = struct.Struct("!QqB").unpack_from
+_OPTIONS: Final = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
+
+
+@contextmanager
+def translated_errors(doing: str) -> Iterator[None]:
+    """Raise what psycopg raises as ours: what can be tried again, and what somebody has to change."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _translated(error, doing) from error
+
+
+class Session:
+    """A connection for queries, with the settings that fix the text of values; each query is its own transaction.
+
+    Raises:
+        ConfigError: the server refuses the login or a setting.
+        UnavailableError: the server did not answer.
+    """
+
+    def __init__(self, connect: Mapping[str, Any]) -> None:
+        with translated_errors(f"connecting to {address(connect)}"):
+            self.connection = psycopg.connect(
+                make_conninfo(**{"connect_timeout": 15, **connect, "options": _options(connect)}), autocommit=True
+            )
+
+    def rows(self, query: LiteralString | sql.Composed, *arguments: Any) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        with translated_errors("a query"):
+            return self.connection.execute(query, arguments or None).fetchall()
+
+    def row(self, query: LiteralString | sql.Composed, *arguments: Any) -> tuple[Any, ...] | None:
+        """The first row of a query, if there is any."""
+        return next(iter(self.rows(query, *arguments)), None)
+
+    def execute(self, query: LiteralString | sql.Composed, *arguments: Any) -> None:
+        """Run a statement."""
+        with translated_errors("a statement"):
+            self.connection.execute(query, arguments or None)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ReplicationStream:
+    """The messages of a logical slot from a position on. Called by one thread; another one only keeps the server waiting.
+
+    The server ends a stream whose reader is silent for `wal_sender_timeout`, also while a pipeline pushes back. So a thread
+    repeats the last confirmed position every ten seconds.
+
+    Args:
+        connect: Connection parameters of libpq.
+        slot: The slot.
+        start: From where on; the server moves it forward silently to what was confirmed, so compare them before.
+        options: Of pgoutput, such as `proto_version`.
+        clock: Time of status messages.
+
+    Raises:
+        ConfigError: the slot does not exist, or may not be read.
+        UnavailableError: the server did not answer, or somebody else reads the slot.
+    """
+
+    def __init__(
+        self, connect: Mapping[str, Any], slot: str, start: int, options: Mapping[str, str], clock: Clock
+    ) -> None:
+        self._slot, self._clock = slot, clock
+        self._confirmed = start
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._connection = self._started(connect, start, options)
+        self._keeper = threading.Thread(target=self._keep, daemon=True, name="tidegate-replication-status")
+        self._keeper.start()
+        self.server_position = start
+        """How far the server's log was when it last said so; all before it was received."""
+
+    def receive(self, limit: int) -> list[bytes]:
+        """The payloads that have arrived, `limit` at most; does not wait.
+
+        Raises:
+            UnavailableError: the stream has ended.
+        """
+        payloads: list[bytes] = []
+        with self._lock, translated_errors(f"reading slot {self._slot!r}"):
+            connection = self._connection
+            while len(payloads) < limit:
+                size, data = connection.get_copy_data(1)
+                if size > 0:
+                    if data[0] == _DATA:
+                        payloads.append(bytes(data[_HEADER:]))
+                    else:
+                        self._keepalive(bytes(data))
+                elif size == 0:
+                    if payloads or not self._readable():
+                        break
+                    connection.consume_input()
+                else:
+                    raise self._ended()
+        return payloads
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until something has arrived; whether it has."""
+        return self._readable(timeout_s)
+
+    def confirm(self, position: int) -> None:
+        """Let the server forget the log up to a position; it must not be asked for anything before it again."""
+        self._confirmed = max(self._confirmed, position)
+        with self._lock, translated_errors(f"confirming a position of slot {self._slot!r}"):
+            self._send_status()
+
+    def close(self) -> None:
+        """Disconnect; the slot stays."""
+        self._closed.set()
+        self._keeper.join()
+        with self._lock:
+            self._connection.finish()
+
+    def _started(self, connect: Mapping[str, Any], start: int, options: Mapping[str, str]) -> pq.abc.PGconn:
+        own = {"connect_timeout": 15, **connect, "options": _options(connect), "replication": "database"}
+        connection = pq.PGconn.connect(make_conninfo(**own).encode())
+        if connection.status != pq.ConnStatus.OK:
+            reason = connection.get_error_message()
+            connection.finish()
+            raise _refused_connection(reason, f"opening a replication connection to {address(connect)}")
+        given = ", ".join(f"{name} '{value}'" for name, value in options.items())
+        connection.send_query(
+            f"START_REPLICATION SLOT {_quoted(self._slot)} LOGICAL {format_lsn(start)} ({given})".encode()
+        )
+        result = connection.get_result()
+        if result is None or result.status != pq.ExecStatus.COPY_BOTH:
+            reason = connection.get_error_message()
+            connection.finish()
+            raise _refused_slot(self._slot, reason)
+        connection.nonblocking = 1
+        return connection
+
+    def _readable(self, timeout_s: float = 0.0) -> bool:
+        return bool(select.select([self._connection.socket], [], [], timeout_s)[0])
+
+    def _keepalive(self, data: bytes) -> None:
+        position, _, reply = _KEEPALIVE(data, 1)
+        self.server_position = max(self.server_position, position)
+        if reply:
+            self._send_status()
+
+    def _send_status(self) -> None:
+        now = self._clock.now_ms() * 1_000 - _EPOCH_2000_US
+        at = self._confirmed
+        self._connection.put_copy_data(_STATUS.pack(b"r", at, at, at, now, 0))
+        while self._connection.flush():
+            select.select([], [self._connection.socket], [], 1.0)
+
+    def _keep(self) -> None:
+        while not self._closed.wait(_STATUS_INTERVAL_S):
+            with self._lock:
+                try:
+                    self._send_status()
+                except psycopg.Error:
+                    return  # `receive` reports it
+
+    def _ended(self) -> TidegateError:
+        reason = self._connection.get_error_message()
+        return UnavailableError(f"the server ended the stream of slot {self._slot!r}: {reason}; the source starts again")
+
+
+_DATA: Final = ord("w")
+
+
+def address(connect: Mapping[str, Any]) -> str:
+    """The server and database that connection parameters name, without the login."""
+    host, port = connect.get("host", "localhost"), connect.get("port", 5432)
+    return f"{host}:{port}/{connect.get('dbname', connect.get('user', ''))}"
+
+
+def _options(connect: Mapping[str, Any]) -> str:
+    return f"{connect.get('options', '')} {_OPTIONS}".strip()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _translated(error: psycopg.Error, doing: str) -> TidegateError:
+    text = f"postgres: {doing} failed: {str(error).strip()}"
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return ConfigError(f"{text}; grant what is missing to the user of the source")
+    if isinstance(error, (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedTable)):
+        return ConfigError(text)
+    if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
+        return _refused_connection(str(error), doing)
+    return UnavailableError(text)
+
+
+_LOGIN: Final = ("authentication failed", "does not exist", "no pg_hba.conf entry", "must be superuser", "permission denied")
+
+
+def _refused_connection(reason: str, doing: str) -> TidegateError:
+    text = f"postgres: {doing} failed: {reason.strip()}"
+    if any(each in reason for each in _LOGIN):
+        return ConfigError(f"{text}; the source needs a user with LOGIN and REPLICATION that may connect to the database")
+    return UnavailableError(text)
+
+
+def _refused_slot(slot: str, reason: str) -> TidegateError:
+    text = f"postgres: slot {slot!r} cannot be read: {reason.strip()}"
+    if "is active for PID" in reason:
+        return UnavailableError(f"{text}; one reader at a time: stop the other one")
+    if "does not exist" in reason or "can no longer" in reason:
+        return ConfigError(text)
+    return UnavailableError(text)
+
+

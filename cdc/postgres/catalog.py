@@ -1,0 +1,99 @@
+"""Catalog of a Postgres database: tables with their columns and keys, and the types that are not built in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tidegate.cdc.change import TableId
+from tidegate.cdc.postgres.types import PgField, PgType
+
+if TYPE_CHECKING:
+    from tidegate.cdc.postgres._client import Session
+
+__all__ = ["PgColumn", "PgTable", "read_tables", "read_types"]
+
+_TABLES: Final = """
+    select n.nspname, c.relname, c.oid::int8, c.relreplident::text, c.relkind::text, c.relispartition
+    from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where c.relkind in ('r', 'p') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+    order by 1, 2
+"""
+_COLUMNS: Final = """
+    select a.attrelid::int8, a.attname, a.atttypid::int8, a.atttypmod, a.attnotnull, a.attgenerated::text,
+        coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0), coalesce(k.collname, '')
+    from pg_catalog.pg_attribute a
+    left join pg_catalog.pg_index i on i.indrelid = a.attrelid and i.indisprimary
+    left join pg_catalog.pg_collation k on k.oid = a.attcollation
+    where a.attrelid = any(%s::oid[]) and a.attnum > 0 and not a.attisdropped
+    order by a.attrelid, a.attnum
+"""
+_TYPES: Final = """
+    select t.oid::int8, t.typname, t.typtype::text,
+        case when t.typcategory = 'A' then t.typelem::int8 else 0 end, t.typbasetype::int8, t.typtypmod, t.typrelid::int8
+    from pg_catalog.pg_type t join pg_catalog.pg_namespace n on n.oid = t.typnamespace
+    where n.nspname <> 'pg_catalog' and (t.typtype <> 'c' or exists (
+        select from pg_catalog.pg_class c where c.oid = t.typrelid and c.relkind = 'c'))
+"""
+_FIELDS: Final = """
+    select attrelid::int8, attname, atttypid::int8, atttypmod from pg_catalog.pg_attribute
+    where attrelid = any(%s::oid[]) and attnum > 0 and not attisdropped order by attrelid, attnum
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PgColumn:
+    """A column as the catalog describes it now."""
+
+    name: str
+    type_oid: int
+    modifier: int
+    not_null: bool
+    generated: bool
+    key: int
+    """Its place in the primary key from 1 on; 0 if it does not belong to it."""
+    collation: str
+
+
+@dataclass(frozen=True, slots=True)
+class PgTable:
+    """A table as the catalog describes it now."""
+
+    id: TableId
+    oid: int
+    identity: str
+    """Replica identity: `d`efault, `n`othing, `f`ull or `i`ndex."""
+    partitioned: bool
+    partition: bool
+    columns: tuple[PgColumn, ...]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the primary key, in its order."""
+        return tuple(column.name for column in sorted(self.columns, key=lambda each: each.key) if column.key)
+
+
+def read_tables(session: Session, database: str) -> list[PgTable]:
+    """All tables that are not the system's."""
+    found = session.rows(_TABLES)
+    columns: dict[int, list[PgColumn]] = {row[2]: [] for row in found}
+    for oid, name, type_oid, modifier, not_null, generated, key, collation in session.rows(_COLUMNS, list(columns)):
+        columns[oid].append(PgColumn(name, type_oid, modifier, not_null, bool(generated), key, collation))
+    return [
+        PgTable(
+            TableId(database, schema, table), oid, identity, kind == "p", partition, tuple(columns[oid])
+        )
+        for schema, table, oid, identity, kind, partition in found
+    ]
+
+
+def read_types(session: Session) -> dict[int, PgType]:
+    """The types that extensions and users have made, by oid."""
+    found = session.rows(_TYPES)
+    fields: dict[int, list[PgField]] = {row[6]: [] for row in found if row[6]}
+    for relation, name, type_oid, modifier in session.rows(_FIELDS, list(fields)):
+        fields[relation].append(PgField(name, type_oid, modifier))
+    return {
+        oid: PgType(name, kind, element, (base, modifier), tuple(fields.get(relation, ())))
+        for oid, name, kind, element, base, modifier, relation in found
+    }
