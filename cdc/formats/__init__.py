@@ -1,0 +1,1 @@
+"""Formats of change events in messages."""

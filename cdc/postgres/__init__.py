@@ -1,0 +1,8 @@
+"""Change data capture from Postgres: `PostgresSource`."""
+
+from __future__ import annotations
+
+from tidegate.cdc.postgres.options import PostgresOptions as PostgresOptions
+from tidegate.cdc.postgres.source import PostgresSource as PostgresSource
+
+__all__ = ["PostgresOptions", "PostgresSource"]

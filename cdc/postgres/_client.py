@@ -8,27 +8,32 @@ from __future__ import annotations
 import select
 import struct
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, LiteralString, Self
+from typing import Any, Final, Self
 
-from tidegate.cdc.postgres.pgoutput import format_lsn
+from tidegate.cdc.postgres.literals import identifier, literal
+from tidegate.cdc.postgres.pgoutput import format_lsn, parse_lsn
 from tidegate.cdc.postgres.types import SESSION
+from tidegate.cdc.postgres.visibility import TransactionView
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError, MissingExtraError, TidegateError, UnavailableError
 
 try:
     import psycopg
-    from psycopg import pq, sql
+    from psycopg import pq
     from psycopg.conninfo import make_conninfo
 except ImportError as missing:
-    raise MissingExtraError("postgres support is not installed; run: pip install 'tidegate[postgres]'") from missing
+    raise MissingExtraError(
+        "postgres support is not installed; run: pip install 'tidegate[postgres]'"
+    ) from missing
 
-__all__ = ["ReplicationStream", "Session", "translated_errors"]
+__all__ = ["CopyStream", "ReplicationStream", "Session", "address", "create_slot", "translated_errors"]
 
 _EPOCH_2000_US: Final = 946_684_800_000_000
 _STATUS: Final = struct.Struct("!cQQQqB")
 _STATUS_INTERVAL_S: Final = 10.0
+_DATA: Final = ord("w")
 _HEADER: Final = 25
 """Bytes in front of the payload of a message of the log."""
 _KEEPALIVE: Final = struct.Struct("!QqB").unpack_from
@@ -55,19 +60,25 @@ class Session:
     def __init__(self, connect: Mapping[str, Any]) -> None:
         with translated_errors(f"connecting to {address(connect)}"):
             self.connection = psycopg.connect(
-                make_conninfo(**{"connect_timeout": 15, **connect, "options": _options(connect)}), autocommit=True
+                make_conninfo(**{"connect_timeout": 15, **connect, "options": _options(connect)}),
+                autocommit=True,
             )
 
-    def rows(self, query: LiteralString | sql.Composed, *arguments: Any) -> list[tuple[Any, ...]]:
+    @property
+    def version(self) -> int:
+        """The server's version, such as 150018."""
+        return self.connection.info.server_version
+
+    def rows(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
         """The rows of a query."""
         with translated_errors("a query"):
             return self.connection.execute(query, arguments or None).fetchall()
 
-    def row(self, query: LiteralString | sql.Composed, *arguments: Any) -> tuple[Any, ...] | None:
+    def row(self, query: str, *arguments: Any) -> tuple[Any, ...] | None:
         """The first row of a query, if there is any."""
         return next(iter(self.rows(query, *arguments)), None)
 
-    def execute(self, query: LiteralString | sql.Composed, *arguments: Any) -> None:
+    def execute(self, query: str, *arguments: Any) -> None:
         """Run a statement."""
         with translated_errors("a statement"):
             self.connection.execute(query, arguments or None)
@@ -114,6 +125,11 @@ class ReplicationStream:
         self.server_position = start
         """How far the server's log was when it last said so; all before it was received."""
 
+    @staticmethod
+    def application(slot: str) -> str:
+        """The name under which the server shows a reader of a slot."""
+        return f"tidegate slot {slot}"[:63]
+
     def receive(self, limit: int) -> list[bytes]:
         """The payloads that have arrived, `limit` at most; does not wait.
 
@@ -157,6 +173,7 @@ class ReplicationStream:
 
     def _started(self, connect: Mapping[str, Any], start: int, options: Mapping[str, str]) -> pq.abc.PGconn:
         own = {"connect_timeout": 15, **connect, "options": _options(connect), "replication": "database"}
+        own["application_name"] = self.application(self._slot)
         connection = pq.PGconn.connect(make_conninfo(**own).encode())
         if connection.status != pq.ConnStatus.OK:
             reason = connection.get_error_message()
@@ -164,7 +181,7 @@ class ReplicationStream:
             raise _refused_connection(reason, f"opening a replication connection to {address(connect)}")
         given = ", ".join(f"{name} '{value}'" for name, value in options.items())
         connection.send_query(
-            f"START_REPLICATION SLOT {_quoted(self._slot)} LOGICAL {format_lsn(start)} ({given})".encode()
+            f"START_REPLICATION SLOT {identifier(self._slot)} LOGICAL {format_lsn(start)} ({given})".encode()
         )
         result = connection.get_result()
         if result is None or result.status != pq.ExecStatus.COPY_BOTH:
@@ -200,10 +217,94 @@ class ReplicationStream:
 
     def _ended(self) -> TidegateError:
         reason = self._connection.get_error_message()
-        return UnavailableError(f"the server ended the stream of slot {self._slot!r}: {reason}; the source starts again")
+        return UnavailableError(
+            f"the server ended the stream of slot {self._slot!r}: {reason}; the source starts again"
+        )
 
 
-_DATA: Final = ord("w")
+class CopyStream:
+    """The rows of a query in COPY's text form, read in an exported snapshot. Called by one thread.
+
+    Raises:
+        UnavailableError: the server did not answer, or the snapshot does not exist any more.
+    """
+
+    def __init__(self, connect: Mapping[str, Any], snapshot: str, query: str) -> None:
+        self._session = Session(connect)
+        self._ended = False
+        try:
+            self._session.execute("begin isolation level repeatable read read only")
+            self._session.execute(f"set transaction snapshot {literal(snapshot)}")
+            self._connection = self._session.connection.pgconn
+            self._connection.send_query(f"copy ({query}) to stdout".encode())
+            result = self._connection.get_result()
+            if result is None or result.status != pq.ExecStatus.COPY_OUT:
+                raise UnavailableError(
+                    f"postgres: reading a chunk failed: {self._connection.get_error_message()}"
+                )
+            self._connection.nonblocking = 1
+        except BaseException:
+            self._session.close()
+            raise
+
+    def receive(self, limit: int) -> list[bytes] | None:
+        """The rows that have arrived, without their line ends, `limit` at most; None at the end. Does not wait.
+
+        Raises:
+            UnavailableError: the server ended the query.
+        """
+        rows: list[bytes] = []
+        with translated_errors("reading a chunk"):
+            while len(rows) < limit and not self._ended:
+                size, data = self._connection.get_copy_data(1)
+                if size > 0:
+                    rows.append(bytes(data[:-1]))
+                elif size == 0:
+                    if rows or not select.select([self._connection.socket], [], [], 0.0)[0]:
+                        break
+                    self._connection.consume_input()
+                else:
+                    self._ended = True
+                    result = self._connection.get_result()
+                    if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
+                        raise UnavailableError(
+                            f"postgres: reading a chunk failed: {self._connection.get_error_message()}"
+                        )
+        return None if self._ended and not rows else rows
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until something has arrived; whether it has."""
+        return bool(select.select([self._connection.socket], [], [], timeout_s)[0])
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._session.close()
+
+
+def create_slot(connect: Mapping[str, Any], slot: str, timeout_s: float) -> tuple[int, TransactionView]:
+    """Make a logical slot: where its log begins, and the transactions that came before.
+
+    Raises:
+        ConfigError: the name is taken, the server does not write a logical log, or the user may not.
+        UnavailableError: it took too long; the server waits for transactions that are open.
+    """
+    own = {"connect_timeout": 15, **connect, "options": _options(connect), "replication": "database"}
+    with translated_errors(f"creating slot {slot!r}"):
+        connection = psycopg.connect(make_conninfo(**own), autocommit=True)
+        canceller = threading.Timer(timeout_s, connection.cancel)
+        canceller.start()
+        try:
+            cursor = psycopg.ClientCursor(connection)
+            cursor.execute(f"CREATE_REPLICATION_SLOT {identifier(slot)} LOGICAL pgoutput (SNAPSHOT 'export')")
+            _, lsn, snapshot, _ = cursor.fetchone() or ()
+            with Session(connect) as session:
+                session.execute("begin isolation level repeatable read read only")
+                session.execute(f"set transaction snapshot {literal(snapshot)}")
+                (view,) = session.row("select pg_current_snapshot()::text") or ()
+        finally:
+            canceller.cancel()
+            connection.close()
+    return parse_lsn(lsn), TransactionView.parse(view)
 
 
 def address(connect: Mapping[str, Any]) -> str:
@@ -214,10 +315,6 @@ def address(connect: Mapping[str, Any]) -> str:
 
 def _options(connect: Mapping[str, Any]) -> str:
     return f"{connect.get('options', '')} {_OPTIONS}".strip()
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _translated(error: psycopg.Error, doing: str) -> TidegateError:
@@ -231,13 +328,21 @@ def _translated(error: psycopg.Error, doing: str) -> TidegateError:
     return UnavailableError(text)
 
 
-_LOGIN: Final = ("authentication failed", "does not exist", "no pg_hba.conf entry", "must be superuser", "permission denied")
+_LOGIN: Final = (
+    "authentication failed",
+    "does not exist",
+    "no pg_hba.conf entry",
+    "must be superuser",
+    "permission denied",
+)
 
 
 def _refused_connection(reason: str, doing: str) -> TidegateError:
     text = f"postgres: {doing} failed: {reason.strip()}"
     if any(each in reason for each in _LOGIN):
-        return ConfigError(f"{text}; the source needs a user with LOGIN and REPLICATION that may connect to the database")
+        return ConfigError(
+            f"{text}; the source needs a user with LOGIN and REPLICATION that may connect to the database"
+        )
     return UnavailableError(text)
 
 
@@ -248,5 +353,3 @@ def _refused_slot(slot: str, reason: str) -> TidegateError:
     if "does not exist" in reason or "can no longer" in reason:
         return ConfigError(text)
     return UnavailableError(text)
-
-

@@ -11,7 +11,7 @@ from tidegate.cdc.postgres.types import PgField, PgType
 if TYPE_CHECKING:
     from tidegate.cdc.postgres._client import Session
 
-__all__ = ["PgColumn", "PgTable", "read_tables", "read_types"]
+__all__ = ["PgColumn", "PgTable", "read_key", "read_published", "read_tables", "read_types"]
 
 _TABLES: Final = """
     select n.nspname, c.relname, c.oid::int8, c.relreplident::text, c.relkind::text, c.relispartition
@@ -39,6 +39,18 @@ _FIELDS: Final = """
     select attrelid::int8, attname, atttypid::int8, atttypmod from pg_catalog.pg_attribute
     where attrelid = any(%s::oid[]) and attnum > 0 and not attisdropped order by attrelid, attnum
 """
+
+_KEY: Final = """
+    select a.attname from pg_catalog.pg_index i join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
+    where i.indrelid = %s and i.indisprimary order by array_position(i.indkey::int2[], a.attnum)
+"""
+_PUBLISHED: Final = (
+    "select schemaname, tablename, null, null from pg_catalog.pg_publication_tables where pubname = %s"
+)
+_PUBLISHED_15: Final = """
+    select schemaname, tablename, attnames::text[], rowfilter from pg_catalog.pg_publication_tables where pubname = %s
+"""
+"""From Postgres 15 on publications have lists of columns and filters of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +89,28 @@ def read_tables(session: Session, database: str) -> list[PgTable]:
     """All tables that are not the system's."""
     found = session.rows(_TABLES)
     columns: dict[int, list[PgColumn]] = {row[2]: [] for row in found}
-    for oid, name, type_oid, modifier, not_null, generated, key, collation in session.rows(_COLUMNS, list(columns)):
+    for oid, name, type_oid, modifier, not_null, generated, key, collation in session.rows(
+        _COLUMNS, list(columns)
+    ):
         columns[oid].append(PgColumn(name, type_oid, modifier, not_null, bool(generated), key, collation))
     return [
-        PgTable(
-            TableId(database, schema, table), oid, identity, kind == "p", partition, tuple(columns[oid])
-        )
+        PgTable(TableId(database, schema, table), oid, identity, kind == "p", partition, tuple(columns[oid]))
         for schema, table, oid, identity, kind, partition in found
     ]
+
+
+def read_key(session: Session, relation: int) -> tuple[str, ...]:
+    """The columns of a table's primary key, in its order; none if the table has no key or does not exist any more."""
+    return tuple(name for (name,) in session.rows(_KEY, relation))
+
+
+def read_published(session: Session, publication: str) -> dict[tuple[str, str], tuple[list[str] | None, str]]:
+    """The tables of a publication, each with its columns if they are listed, and its row filter."""
+    query = _PUBLISHED_15 if session.version >= 150_000 else _PUBLISHED
+    return {
+        (schema, table): (columns, condition or "")
+        for schema, table, columns, condition in session.rows(query, publication)
+    }
 
 
 def read_types(session: Session) -> dict[int, PgType]:

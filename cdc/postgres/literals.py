@@ -1,8 +1,10 @@
-"""Readers of Postgres' text forms of arrays and composite values.
+"""Text forms of Postgres: names and literals are written, arrays and composite values are read.
 
 Example:
     >>> parse_array('{{1,2},{NULL,4}}', int)
     [[1, 2], [None, 4]]
+    >>> print(identifier('odd"name'), literal("it's"))
+    "odd""name" 'it''s'
     >>> parse_composite('(7,"a, \"\"b\"\"",)', [int, str, str])
     (7, 'a, "b"', None)
 """
@@ -13,18 +15,30 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-__all__ = ["parse_array", "parse_composite"]
+__all__ = ["identifier", "literal", "parse_array", "parse_composite"]
 
 Parse = Callable[[str], Any]
 
 _BOUNDS: Final = re.compile(r"(\[[-+]?\d+:[-+]?\d+\])+=")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _TOKENS: Final = {
-    delimiter: re.compile(rf'([{{}}{delimiter}])|"((?:[^"\\]|\\.)*)"|((?:[^{{}}"\\{delimiter}]|\\.)+)', re.DOTALL)
+    delimiter: re.compile(
+        rf'([{{}}{delimiter}])|"((?:[^"\\]|\\.)*)"|((?:[^{{}}"\\{delimiter}]|\\.)+)', re.DOTALL
+    )
     for delimiter in ",;"
 }
 _FIELD: Final = re.compile(r'((?:[^",()\\]|""|\\.|"(?:[^"\\]|""|\\.)*")*)([,)])', re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|""|\\.)*)"|\\(.)', re.DOTALL)
+
+
+def identifier(*parts: str) -> str:
+    """A name of one part or several, quoted."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
+def literal(text: str) -> str:
+    """A text as a literal; sessions have `standard_conforming_strings`."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def parse_array(text: str, parse: Parse, delimiter: str = ",") -> list[Any]:
@@ -76,7 +90,10 @@ def parse_composite(text: str, parsers: Sequence[Parse]) -> tuple[Any, ...]:
     if at != len(text) or len(texts) != len(parsers):
         raise ValueError(f"{text[:40]!r} is not a composite value of {len(parsers)} fields")
     return tuple(
-        [None if not each else parse(_QUOTED.sub(_unquote, each)) for each, parse in zip(texts, parsers, strict=True)]
+        [
+            None if not each else parse(_QUOTED.sub(_unquote, each))
+            for each, parse in zip(texts, parsers, strict=True)
+        ]
     )
 
 

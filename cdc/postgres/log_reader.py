@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from tempfile import SpooledTemporaryFile
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -67,6 +67,8 @@ class LogTable(NamedTuple):
 
     relation: Relation
     decode: RowDecoder
+    about: Any = None
+    """What the caller knows of it."""
 
 
 class LogChange(NamedTuple):
@@ -194,7 +196,9 @@ class LogReader:
         try:
             table = self._tables[oid]
         except KeyError:
-            raise InternalError(f"the log has a row of relation {oid} before its description; report it") from None
+            raise InternalError(
+                f"the log has a row of relation {oid} before its description; report it"
+            ) from None
         if table is None or numbered is None:
             return None
         kind, decode = payload[0], table.decode

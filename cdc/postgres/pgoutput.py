@@ -251,7 +251,8 @@ def _relation(fields: _Fields, xid: int | None) -> Relation:
 
 def _column(fields: _Fields) -> RelationColumn:
     in_identity, name = bool(fields.int8() & 1), fields.text()
-    return RelationColumn(name, *fields.unpack(_COLUMN), in_identity)
+    oid, modifier = fields.unpack(_COLUMN)
+    return RelationColumn(name, oid, modifier, in_identity)
 
 
 def _type(fields: _Fields, xid: int | None) -> Type:
@@ -259,7 +260,8 @@ def _type(fields: _Fields, xid: int | None) -> Type:
 
 
 def _origin(fields: _Fields, xid: int | None) -> Origin:
-    return Origin(*fields.unpack(_LSN), fields.text())
+    (lsn,) = fields.unpack(_LSN)
+    return Origin(lsn, fields.text())
 
 
 def _truncate(fields: _Fields, xid: int | None) -> Truncate:

@@ -30,6 +30,7 @@ Example:
 from __future__ import annotations
 
 import datetime
+import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -142,10 +143,7 @@ class TypeCatalog:
     def _composite(self, fields: tuple[PgField, ...]) -> ColumnType:
         columns = [self.column(each.type_oid, each.modifier) for each in fields]
         row = DataTypes.ROW(
-            [
-                DataTypes.FIELD(each.name, column.logical)
-                for each, column in zip(fields, columns, strict=True)
-            ]
+            [DataTypes.FIELD(each.name, column.logical) for each, column in zip(fields, columns, strict=True)]
         )
         parsers = [column.parse for column in columns]
         return ColumnType(row, lambda text: parse_composite(text, parsers))
@@ -246,13 +244,15 @@ _DATES: Final[Mapping[int, Callable[[int], tuple[LogicalType, Parse]]]] = {
     1114: _timestamp,
     1184: _instant,
 }
-_ARRAYS: Final[Mapping[int, int]] = {
-    # fmt: off
-    143: 142, 199: 114, 629: 628, 651: 650, 719: 718, 775: 774, 791: 790, 1000: 16, 1001: 17, 1002: 18, 1003: 19,
-    1005: 21, 1007: 23, 1009: 25, 1014: 1042, 1015: 1043, 1016: 20, 1017: 600, 1018: 601, 1019: 602, 1020: _BOX,
-    1021: 700, 1022: 701, 1027: 604, 1028: 26, 1040: 829, 1041: 869, 1115: 1114, 1182: 1082, 1183: 1083, 1185: 1184,
-    1187: 1186, 1231: 1700, 1270: 1266, 1561: 1560, 1563: 1562, 2951: 2950, 3221: 3220, 3643: 3614, 3645: 3615,
-    3807: 3802, 3905: 3904, 3907: 3906, 3909: 3908, 3911: 3910, 3913: 3912, 3927: 3926, 4073: 4072,
-    # fmt: on
-}
+_ARRAY_OIDS: Final = """
+    143:142 199:114 629:628 651:650 719:718 775:774 791:790 1000:16 1001:17 1002:18 1003:19 1005:21 1007:23
+    1009:25 1014:1042 1015:1043 1016:20 1017:600 1018:601 1019:602 1020:603 1021:700 1022:701 1027:604
+    1028:26 1040:829 1041:869 1115:1114 1182:1082 1183:1083 1185:1184 1187:1186 1231:1700 1270:1266 1561:1560
+    1563:1562 2951:2950 3221:3220 3643:3614 3645:3615 3807:3802 3905:3904 3907:3906 3909:3908 3911:3910
+    3913:3912 3927:3926 4073:4072
+"""
 """Built-in arrays and the types of their elements."""
+
+_ARRAYS: Final[Mapping[int, int]] = {
+    int(array): int(element) for array, element in re.findall(r"(\d+):(\d+)", _ARRAY_OIDS)
+}

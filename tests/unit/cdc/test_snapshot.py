@@ -130,7 +130,9 @@ def interleaved(seed: int, bound: Callable[[Database, TransactionView], View], *
             if not check or usable(view, seen, at_start):
                 above = -1 if load.above is None else load.above
                 upto = above + WIDTH
-                rows = {key: (key, value) for key, value in sorted(database.rows.items()) if above < key <= upto}
+                rows = {
+                    key: (key, value) for key, value in sorted(database.rows.items()) if above < key <= upto
+                }
                 load.open(None if upto >= KEYS - 1 else upto, bound(database, view), rows)
                 mark = len(database.log)
         elif passed == mark:

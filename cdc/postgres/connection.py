@@ -1,0 +1,135 @@
+"""Connections of a reader to its server: the streams that it reads, and what the catalog says of their rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+from tidegate.cdc.change import TableId
+from tidegate.cdc.postgres._client import CopyStream, ReplicationStream, Session
+from tidegate.cdc.postgres.catalog import read_key, read_types
+from tidegate.cdc.postgres.log_reader import LogTable
+from tidegate.cdc.postgres.options import PostgresOptions
+from tidegate.cdc.postgres.pgoutput import Relation
+from tidegate.cdc.postgres.row_decoder import row_decoder
+from tidegate.cdc.postgres.server import query
+from tidegate.cdc.postgres.split import Chunk, Log, TableLayout
+from tidegate.cdc.postgres.tables import ReadTable, captured, column_decoders, columns_of
+from tidegate.cdc.postgres.types import TypeCatalog
+from tidegate.clock import Clock
+from tidegate.errors import UnavailableError
+
+__all__ = ["Connections"]
+
+_ACTIVE: Final = """
+    select s.active_pid, a.application_name from pg_replication_slots s join pg_stat_activity a on a.pid = s.active_pid
+    where s.slot_name = %s
+"""
+_LOOK_S: Final = 0.02
+
+
+class Connections:
+    """Opens what a reader reads.
+
+    Args:
+        connect: Connection parameters of libpq.
+        publication: The publication of the slot.
+        tables: Regular expressions for whole names, `schema.table`.
+        options: How the source behaves.
+        clock: For waiting.
+    """
+
+    def __init__(
+        self,
+        connect: Mapping[str, Any],
+        publication: str,
+        tables: Sequence[str],
+        options: PostgresOptions,
+        clock: Clock,
+    ) -> None:
+        self._connect = connect
+        self._publication = publication
+        self._tables = tables
+        self._options = options
+        self._clock = clock
+        self._open: Session | None = None
+
+    @property
+    def _session(self) -> Session:
+        if self._open is None:
+            self._open = Session(self._connect)
+        return self._open
+
+    @cached_property
+    def types(self) -> TypeCatalog:
+        """The types of the database."""
+        return TypeCatalog(read_types(self._session), self._options.special_dates)
+
+    def table(self, layout: TableLayout) -> ReadTable:
+        """A table of the first load."""
+        return captured(self.types, layout.table, layout.columns, layout.key)
+
+    def log_table(self, relation: Relation) -> LogTable | None:
+        """A table of the log, if it is read."""
+        if not any(re.fullmatch(each, f"{relation.schema}.{relation.table}") for each in self._tables):
+            return None
+        if any(oid not in self.types.types and oid >= _FIRST_OWN for _, oid, _ in columns_of(relation)):
+            del self.types  # a type that was made after the catalog was read
+        columns = columns_of(relation)
+        name = TableId(self._database, relation.schema, relation.table)
+        about = captured(self.types, name, columns, read_key(self._session, relation.oid))
+        return LogTable(relation, row_decoder(str(name), column_decoders(self.types, columns)), about)
+
+    def copy(self, chunk: Chunk) -> CopyStream:
+        """The rows of a chunk."""
+        return CopyStream(self._connect, chunk.snapshot, query(chunk.layout, chunk.above, chunk.upto))
+
+    def replicate(self, log: Log) -> ReplicationStream:
+        """The log from its position on.
+
+        Raises:
+            UnavailableError: another program reads the slot.
+        """
+        self._free(log.slot)
+        options = {
+            "proto_version": "2" if self._session.version >= _STREAMS else "1",
+            "publication_names": self._publication,
+        }
+        if self._session.version >= _STREAMS:
+            options |= {"messages": "on", "streaming": "on" if self._options.streaming else "off"}
+        return ReplicationStream(self._connect, log.slot, log.position.end_lsn, options, self._clock)
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._open is not None:
+            self._open.close()
+
+    @cached_property
+    def _database(self) -> str:
+        ((name,),) = self._session.rows("select current_database()")
+        return str(name)
+
+    def _free(self, slot: str) -> None:
+        """End a reader of ours that is gone, and that the server has not noticed yet."""
+        deadline = self._clock.monotonic() + self._options.connect_timeout_ms / 1_000
+        while (row := self._session.row(_ACTIVE, slot)) is not None:
+            pid, application = row
+            if application != ReplicationStream.application(slot):
+                raise UnavailableError(
+                    f"postgres slot {slot!r} is read by process {pid} ({application or 'without a name'}); a slot has one reader: "
+                    "stop the other program"
+                )
+            if self._clock.monotonic() > deadline:
+                raise UnavailableError(
+                    f"postgres slot {slot!r} is still read by process {pid}, which does not end"
+                )
+            self._session.row("select pg_terminate_backend(%s)", pid)
+            self._clock.sleep(_LOOK_S)
+
+
+_FIRST_OWN: Final = 16_384
+"""Objects of users have ids from here on."""
+_STREAMS: Final = 140_000
+"""From this version on the server can send messages and transactions that are still open."""

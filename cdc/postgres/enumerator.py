@@ -1,0 +1,244 @@
+"""Enumerator of the Postgres source: hands out the chunks of the first load, then the log.
+
+Each chunk is read in a snapshot that a session of the enumerator exports. So the enumerator knows what the read has seen,
+whichever reader it is, and the log is compared with it later. A chunk that is interrupted is continued behind its last key,
+in another snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from tidegate.cdc.postgres.log_reader import LogPosition
+from tidegate.cdc.postgres.split import Chunk, KeyText, LoadedChunks, Log, PostgresSplit, TableLayout
+from tidegate.cdc.postgres.visibility import TransactionView
+from tidegate.connectors.spi import EnumeratorContext, SplitEnumerator
+from tidegate.errors import StateFormatError
+from tidegate.ids import CheckpointId, SplitId
+
+if TYPE_CHECKING:
+    from tidegate.cdc.postgres.server import ExportedSnapshot, Server
+
+__all__ = ["PostgresEnumerator", "Start"]
+
+_LOOK_MS: Final = 100
+"""How often to try again when a snapshot cannot be used yet."""
+
+
+class _Range(msgspec.Struct, array_like=True):
+    """Keys above `above` and up to `upto` of one table. Without a view it is still to be read."""
+
+    number: int
+    above: KeyText | None
+    upto: KeyText | None
+    view: TransactionView | None = None
+    """What its read sees, from the moment when a reader gets it."""
+
+
+class _Table(msgspec.Struct, array_like=True):
+    """How far a table is planned; its ranges follow each other without gaps."""
+
+    layout: TableLayout
+    ranges: list[_Range]
+
+    @property
+    def planned(self) -> bool:
+        """Whether the last range goes to the end of the table."""
+        return bool(self.ranges) and self.ranges[-1].upto is None
+
+
+class Start(msgspec.Struct, frozen=True, array_like=True):
+    """Where the log of a slot begins, and which transactions are not in it because they came before."""
+
+    slot: str
+    lsn: int
+    view: TransactionView
+
+
+class _State(msgspec.Struct, tag_field="v", tag=1):
+    start: Start
+    tables: list[_Table]
+    log: Log | None = None
+    """The log, until a reader gets it."""
+    loaded: bool = False
+    """Whether the load is complete."""
+    ranges: int = 0
+    """How many were planned ever, which numbers them."""
+
+
+class PostgresEnumerator(SplitEnumerator[PostgresSplit]):
+    """Plans a chunk when a reader asks for one.
+
+    Args:
+        context: How to reach the readers.
+        server: The database and the slot.
+        restored: The snapshot of an earlier enumerator.
+        follows: Whether the log is read after the load; else the source ends with it.
+
+    Raises:
+        StateFormatError: the snapshot was written by another version or for another source.
+    """
+
+    def __init__(
+        self,
+        context: EnumeratorContext[PostgresSplit],
+        server: Server,
+        restored: bytes | None,
+        *,
+        follows: bool = True,
+    ) -> None:
+        self._context = context
+        self._server = server
+        self._follows = follows
+        self._restored = None if restored is None else _decode(restored)
+        self._waiting: list[int] = []
+        self._reading: dict[int, ExportedSnapshot] = {}
+        """The snapshot of each reader, which has to stay until it asks for the next chunk."""
+
+    def start(self) -> None:
+        """Make what is missing in the database at the first start.
+
+        Raises:
+            ConfigError: the source cannot run with this database; the message has the remedy.
+            UnavailableError: the server did not answer.
+        """
+        if self._restored is not None:
+            self._state = self._restored
+            return
+        start, layouts = self._server.begin()
+        self._state = _State(start, [_Table(layout, []) for layout in layouts])
+
+    def request(self, reader: int) -> None:
+        """Give the reader a chunk, or the log if all chunks are read.
+
+        Raises:
+            UnavailableError: the server did not answer.
+        """
+        if exported := self._reading.pop(reader, None):
+            exported.close()
+        self._waiting.append(reader)
+        self._hand_out()
+
+    def give_back(self, splits: Sequence[PostgresSplit]) -> None:
+        """Take back what readers held: chunks with the last key that was read, or the log.
+
+        Raises:
+            ConfigError: the log is no longer there from that position on.
+        """
+        state = self._state
+        unfinished = {split.id: split.part for split in splits}
+        state.log = next((part for part in unfinished.values() if isinstance(part, Log)), state.log)
+        for table in state.tables:
+            table.ranges = [part for each in table.ranges for part in self._parts(table, each, unfinished)]
+        self._server.resume(state.start.slot, state.log.position.end_lsn if state.log else state.start.lsn)
+
+    def snapshot(self, checkpoint: CheckpointId) -> bytes:
+        """The plan, and the log until a reader has it."""
+        return msgspec.msgpack.encode(self._state)
+
+    def pending(self) -> list[SplitId]:
+        """The log until a reader has it. Chunks become splits when a reader gets them."""
+        return [] if self._state.log is None else [PostgresSplit.log(self._state.log).id]
+
+    @property
+    def discovery_interval_ms(self) -> int | None:
+        """How often to try again for readers that wait for a chunk."""
+        return None if self._state.loaded else _LOOK_MS
+
+    def discover(self) -> None:
+        """Nothing is looked for; `discovered` serves the readers that wait."""
+
+    def discovered(self, found: None) -> None:
+        """Serve the readers that wait."""
+        self._hand_out()
+
+    def close(self) -> None:
+        """Close all sessions."""
+        for exported in self._reading.values():
+            exported.close()
+        self._server.close()
+
+    def _hand_out(self) -> None:
+        while self._waiting:
+            found = self._next_range()
+            if found is None:
+                self._finish_load()
+                return
+            table, each = found
+            exported = self._server.export(self._state.start.view)
+            if exported is None:
+                return  # a transaction is committed and not visible yet
+            reader = self._waiting.pop(0)
+            self._reading[reader] = exported
+            each.view = exported.view
+            chunk = Chunk(table.layout, each.above, each.upto, exported.name, exported.view)
+            self._context.assign(reader, [PostgresSplit.chunk(each.number, chunk)])
+
+    def _next_range(self) -> tuple[_Table, _Range] | None:
+        """A range that is still to be read; it is planned if there is none."""
+        for table in self._state.tables:
+            for each in table.ranges:
+                if each.view is None:
+                    return table, each
+            if not table.planned:
+                above = table.ranges[-1].upto if table.ranges else None
+                table.ranges.append(_Range(self._number(), above, self._server.plan(table.layout, above)))
+                return table, table.ranges[-1]
+        return None
+
+    def _finish_load(self) -> None:
+        """Give the log to a reader, once no reader has a chunk any more."""
+        if self._reading:
+            return
+        state = self._state
+        if not state.loaded:
+            state.loaded = True
+            if self._follows:
+                loaded = tuple(
+                    LoadedChunks(table.layout, tuple(_merged(table.ranges))) for table in state.tables
+                )
+                complete_at = self._server.position()
+                state.log = Log(state.start.slot, LogPosition(state.start.lsn), loaded, complete_at)
+            state.tables = []
+        if state.log is not None:
+            log, state.log = state.log, None
+            self._context.assign(self._waiting.pop(0), [PostgresSplit.log(log)])
+        if not self._follows:
+            while self._waiting:
+                self._context.no_more_splits(self._waiting.pop())
+
+    def _parts(
+        self, table: _Table, whole: _Range, unfinished: dict[SplitId, Chunk | Log]
+    ) -> Iterator[_Range]:
+        """A range after a restart: what is left of it is to be read in another snapshot."""
+        left = unfinished.get(PostgresSplit.name_of(table.layout, whole.number))
+        if not isinstance(left, Chunk):
+            yield whole
+            return
+        if left.above != whole.above:
+            yield _Range(self._number(), whole.above, left.above, whole.view)
+        yield _Range(self._number(), left.above, whole.upto)
+
+    def _number(self) -> int:
+        self._state.ranges += 1
+        return self._state.ranges
+
+
+def _merged(ranges: Sequence[_Range]) -> Iterator[tuple[KeyText | None, TransactionView]]:
+    """The last key and the view of each range; neighbours with the same view are one."""
+    for each, following in zip(ranges, [*ranges[1:], None], strict=True):
+        if each.view is not None and (following is None or following.view != each.view):
+            yield each.upto, each.view
+
+
+def _decode(restored: bytes) -> _State:
+    try:
+        return msgspec.msgpack.decode(restored, type=_State)
+    except msgspec.MsgspecError as error:
+        raise StateFormatError(
+            f"the state of a Postgres source cannot be read ({error}); expected version 1; restore an older checkpoint, or "
+            "run the version that wrote it"
+        ) from error

@@ -1,0 +1,282 @@
+"""Postgres server as the source's coordinator sees it: publication, slot, tables, and snapshots for readers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from tidegate.cdc.postgres._client import Session, address, create_slot
+from tidegate.cdc.postgres.catalog import PgTable, read_published, read_tables
+from tidegate.cdc.postgres.enumerator import Start
+from tidegate.cdc.postgres.literals import identifier, literal
+from tidegate.cdc.postgres.options import PostgresOptions
+from tidegate.cdc.postgres.pgoutput import format_lsn, parse_lsn
+from tidegate.cdc.postgres.split import KeyText, TableLayout
+from tidegate.cdc.postgres.visibility import TransactionView
+from tidegate.errors import ConfigError
+
+__all__ = ["ExportedSnapshot", "Server"]
+
+_OLDEST: Final = 130_000
+_SLOT: Final = (
+    "select active_pid, wal_status, confirmed_flush_lsn::text from pg_replication_slots where slot_name = %s"
+)
+_POSITION: Final = "select pg_current_wal_insert_lsn()::text"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedSnapshot:
+    """A snapshot that other sessions can read in until it is closed."""
+
+    name: str
+    view: TransactionView
+    session: Session
+
+    def close(self) -> None:
+        """End it; who reads in it already is not disturbed."""
+        self.session.close()
+
+
+class Server:
+    """One database and one slot of it.
+
+    Args:
+        connect: Connection parameters of libpq.
+        slot: The name of the slot.
+        publication: The publication; made at the first start if it does not exist.
+        tables: Regular expressions for whole names, `schema.table`.
+        options: How the source behaves.
+    """
+
+    def __init__(
+        self,
+        connect: Mapping[str, Any],
+        slot: str,
+        publication: str,
+        tables: Sequence[str],
+        options: PostgresOptions,
+    ) -> None:
+        self._connect = connect
+        self._slot, self._publication = slot, publication
+        self._tables = tables
+        self._options = options
+        self._open: Session | None = None
+
+    @property
+    def _session(self) -> Session:
+        if self._open is None:
+            self._open = Session(self._connect)
+        return self._open
+
+    def begin(self) -> tuple[Start, list[TableLayout]]:
+        """Make publication and slot: where the log begins, and the tables to load.
+
+        Raises:
+            ConfigError: the source cannot run with this database; the message has the remedy.
+            UnavailableError: the server did not answer.
+        """
+        self._check_server()
+        found = self._matching()
+        # A slot reads the catalog as of its position, so a publication that is made after it does not exist for it.
+        layouts = self._published(found)
+        self._check_slot_is_new()
+        lsn, view = create_slot(self._connect, self._slot, self._options.connect_timeout_ms / 1_000)
+        return Start(self._slot, lsn, view), [] if self._options.start == "latest" else layouts
+
+    def resume(self, slot: str, position: int) -> None:
+        """Check that a slot still has the log from a position on.
+
+        Raises:
+            ConfigError: it does not; rows would be missing.
+        """
+        row = self._session.row(_SLOT, slot)
+        if row is None:
+            self._refuse(
+                f"slot {slot!r} does not exist any more",
+                "changes since the checkpoint are lost; start with a first load",
+            )
+        _, wal_status, confirmed = row
+        if wal_status == "lost":
+            self._refuse(
+                f"slot {slot!r} is lost, because max_slot_wal_keep_size was exceeded",
+                "changes since the checkpoint are lost; drop the slot and start with a first load",
+            )
+        if confirmed is not None and parse_lsn(confirmed) > position:
+            self._refuse(
+                f"slot {slot!r} is at {confirmed}, which is ahead of the checkpoint at {format_lsn(position)}",
+                "the changes between are gone; restore a newer checkpoint, or drop the slot and start with a first load",
+            )
+
+    def plan(self, layout: TableLayout, above: KeyText | None) -> KeyText | None:
+        """The last key of the next chunk; None if it goes to the end of the table."""
+        if by_bytes(layout):
+            return None  # every chunk would sort the whole table, as its index has another order
+        columns = ", ".join(f"{identifier(name)}::text" for name in layout.key)
+        row = self._session.row(
+            f"select {columns} from {_name(layout)} {where(layout, above, None)} order by {order(layout)} "
+            f"offset {self._options.chunk_rows - 1} limit 1"
+        )
+        return None if row is None else tuple(row)
+
+    def export(self, start: TransactionView) -> ExportedSnapshot | None:
+        """A snapshot that sees all transactions that the slot does not send; None if one of these is not visible yet."""
+        session = Session(self._connect)
+        try:
+            session.execute("begin isolation level repeatable read read only")
+            ((text, name),) = session.rows("select pg_current_snapshot()::text, pg_export_snapshot()")
+            view = TransactionView.parse(text)
+            if any(map(start.contains, view.in_progress)):
+                session.close()
+                return None
+        except BaseException:
+            session.close()
+            raise
+        return ExportedSnapshot(name, view, session)
+
+    def position(self) -> int:
+        """Where the log ends now."""
+        ((text,),) = self._session.rows(_POSITION)
+        return parse_lsn(text)
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _check_server(self) -> None:
+        session = self._session
+        if session.version < _OLDEST:
+            self._refuse(
+                f"the server has version {session.version // 10_000}", "Postgres 13 or newer is needed"
+            )
+        ((level,),) = session.rows("show wal_level")
+        if level != "logical":
+            self._refuse(f"wal_level is {level!r}", "set wal_level = logical and restart the server")
+        ((allowed,),) = session.rows(
+            "select rolreplication or rolsuper from pg_roles where rolname = current_user"
+        )
+        if not allowed:
+            self._refuse("the user may not replicate", "alter role ... with replication")
+
+    def _matching(self) -> list[PgTable]:
+        ((database,),) = self._session.rows("select current_database()")
+        tables = [table for table in read_tables(self._session, database) if not table.partition]
+        chosen = [
+            table
+            for table in tables
+            if any(re.fullmatch(each, f"{table.id.schema}.{table.id.table}") for each in self._tables)
+        ]
+        for each in self._tables:
+            if not any(re.fullmatch(each, f"{table.id.schema}.{table.id.table}") for table in chosen):
+                self._refuse(
+                    f"no table matches {each!r}",
+                    "write names as schema.table; patterns are regular expressions",
+                )
+        for table in chosen:
+            self._check_table(table)
+        return chosen
+
+    def _check_table(self, table: PgTable) -> None:
+        if not table.key and self._options.start != "latest":
+            self._refuse(
+                f"table {table.id} has no primary key, which its first load needs",
+                "add one, or set start to 'latest'",
+            )
+        if table.identity == "n":
+            self._refuse(
+                f"table {table.id} has replica identity NOTHING, so updates of it fail",
+                f"alter table {_quoted(table)} replica identity default",
+            )
+
+    def _published(self, tables: Sequence[PgTable]) -> list[TableLayout]:
+        session = self._session
+        if session.row("select 1 from pg_publication where pubname = %s", self._publication) is None:
+            names = ", ".join(_quoted(table) for table in tables)
+            session.execute(
+                f"create publication {identifier(self._publication)} for table {names} with (publish_via_partition_root)"
+            )
+        published = read_published(session, self._publication)
+        return [_layout(table, *self._entry(table, published)) for table in tables]
+
+    def _entry(
+        self, table: PgTable, published: Mapping[tuple[str, str], tuple[list[str] | None, str]]
+    ) -> tuple[list[str] | None, str]:
+        try:
+            return published[table.id.schema, table.id.table]
+        except KeyError:
+            self._refuse(
+                f"publication {self._publication!r} does not have table {table.id}",
+                f"alter publication {identifier(self._publication)} add table {_quoted(table)}",
+            )
+
+    def _check_slot_is_new(self) -> None:
+        row = self._session.row(_SLOT, self._slot)
+        if row is None:
+            return
+        if self._options.slot_exists == "refuse" or row[0] is not None:
+            self._refuse(
+                f"slot {self._slot!r} exists already"
+                + (f" and is read by process {row[0]}" if row[0] else ""),
+                "take another name; or, if it is yours, drop it: select pg_drop_replication_slot(...), or set slot_exists to "
+                "'recreate'",
+            )
+        self._session.execute("select pg_drop_replication_slot(%s)", self._slot)
+
+    def _refuse(self, found: str, remedy: str) -> NoReturn:
+        raise ConfigError(f"postgres source on {address(self._connect)}: {found}; {remedy}")
+
+
+def where(layout: TableLayout, above: KeyText | None, upto: KeyText | None) -> str:
+    """The condition of a range, with the row filter."""
+    conditions = [f"({layout.condition})"] if layout.condition else []
+    key = f"({order(layout)})"
+    conditions += [f"{key} > {_tuple(above)}"] if above is not None else []
+    conditions += [f"{key} <= {_tuple(upto)}"] if upto is not None else []
+    return f"where {' and '.join(conditions)}" if conditions else ""
+
+
+def by_bytes(layout: TableLayout) -> bool:
+    """Whether a key column is a text, whose order in the database Python does not know."""
+    names = {name: oid for name, oid, _ in layout.columns}
+    return any(names[name] in _TEXTS for name in layout.key)
+
+
+def order(layout: TableLayout) -> str:
+    """The key columns; those of text are compared by their bytes, as Python does."""
+    names = {name: oid for name, oid, _ in layout.columns}
+    return ", ".join(
+        identifier(name) + (' collate "C"' if names[name] in _TEXTS else "") for name in layout.key
+    )
+
+
+def query(layout: TableLayout, above: KeyText | None, upto: KeyText | None) -> str:
+    """The rows of a range in the order of their keys."""
+    columns = ", ".join(identifier(name) for name, _, _ in layout.columns)
+    return f"select {columns} from {_name(layout)} {where(layout, above, upto)} order by {order(layout)}"
+
+
+_TEXTS: Final = frozenset({18, 19, 25, 1042, 1043})
+
+
+def _tuple(key: KeyText) -> str:
+    return f"({', '.join(map(literal, key))})"
+
+
+def _name(layout: TableLayout) -> str:
+    return identifier(layout.table.schema, layout.table.table)
+
+
+def _quoted(table: PgTable) -> str:
+    return identifier(table.id.schema, table.id.table)
+
+
+def _layout(table: PgTable, columns: list[str] | None, condition: str) -> TableLayout:
+    listed = [
+        (column.name, column.type_oid, column.modifier)
+        for column in table.columns
+        if (not column.generated if columns is None else column.name in columns)
+    ]
+    return TableLayout(table.id, tuple(listed), table.key, condition)

@@ -1,0 +1,97 @@
+"""Postgres source: loads tables and then follows their changes through logical replication.
+
+Guarantee: replayable from any checkpoint whose position the slot still has, so exactly once in the pipeline; changes come in
+commit order. One reader reads the log; all readers load.
+
+Example:
+    >>> source = PostgresSource({"host": "db", "dbname": "shop", "user": "cdc", "password": "secret"}, ["public.orders"], "orders")
+    >>> source.bounded, "secret" in repr(source)
+    (False, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate.cdc.postgres.enumerator import PostgresEnumerator
+from tidegate.cdc.postgres.options import PostgresOptions
+from tidegate.cdc.postgres.reader import PostgresReader
+from tidegate.cdc.postgres.split import PostgresSplit
+from tidegate.cdc.records import ChangeDeserializer, Rows
+from tidegate.changelog import ChangelogMode
+from tidegate.components import OptionsOf
+from tidegate.connectors.spi import EnumeratorContext, ReaderContext, Source
+from tidegate.errors import ConfigError
+from tidegate.options import filled
+
+__all__ = ["PostgresSource"]
+
+
+@dataclass(frozen=True)
+class PostgresSource(Source[PostgresSplit]):
+    """Tables of one database.
+
+    Args:
+        connect: Connection parameters of libpq, such as host, port, dbname, user, password and sslmode; shown nowhere.
+        tables: Regular expressions for whole names, `schema.table`.
+        slot: The replication slot; made at the first start.
+        publication: The publication; made at the first start if it does not exist. By default it has the name of the slot.
+        deserializer: Makes records of rows and changes.
+        options: How the source behaves.
+
+    Raises:
+        ConfigError: there are no tables, or no slot.
+    """
+
+    connect: Mapping[str, Any] = field(repr=False)
+    tables: Sequence[str]
+    slot: str
+    publication: str = ""
+    deserializer: ChangeDeserializer = field(default_factory=Rows)
+    options: PostgresOptions = PostgresOptions()
+
+    split_type = PostgresSplit
+    continuous = True
+
+    def __post_init__(self) -> None:
+        if not self.tables:
+            raise ConfigError("postgres source has no tables; expected names such as 'public.orders'")
+        if not self.slot:
+            raise ConfigError("postgres source has no slot; expected the name of a replication slot")
+        object.__setattr__(self, "tables", tuple(self.tables))
+        if not self.publication:
+            object.__setattr__(self, "publication", self.slot)
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override] # follows from the options
+        """Whether it ends after the first load."""
+        return self.options.start == "initial-only"
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        """The kinds of the deserializer's records."""
+        return self.deserializer.changelog_mode
+
+    def with_options(self, options_of: OptionsOf) -> PostgresSource:
+        """The same source, with settings for the options that the program leaves open."""
+        return replace(self, options=filled(self.options, options_of("connector.postgres-cdc")))
+
+    def open_enumerator(
+        self, context: EnumeratorContext[PostgresSplit], restored: bytes | None
+    ) -> PostgresEnumerator:
+        """Plans the first load."""
+        from tidegate.cdc.postgres.server import Server
+
+        server = Server(self.connect, self.slot, self.publication, self.tables, self.options)
+        return PostgresEnumerator(context, server, restored, follows=not self.bounded)
+
+    def open_reader(self, context: ReaderContext) -> PostgresReader:
+        """Reads chunks and the log."""
+        from tidegate.cdc.postgres.connection import Connections
+
+        connections = Connections(self.connect, self.publication, self.tables, self.options, context.clock)
+        return PostgresReader(
+            connections, self.deserializer, skip_truncate=self.options.on_truncate == "skip"
+        )
